@@ -74,8 +74,9 @@ def grad(
     `materialize_grads` is set, or if the graph was freed before.
 
     >>> import lazytensor as lt
+    >>> from lazytensor.autograd.function import grad
     >>> x = lt.tensor([1.0, 2.0], requires_grad=True)
-    >>> lt.autograd.grad((x * x).sum(), x)
+    >>> grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
     roots, wanted = _as_list(outputs), _as_list(inputs)

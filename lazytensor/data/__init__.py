@@ -1,4 +1,4 @@
-"""Data sets, the orders in which they are read, and the loader that makes batches: PyTorch's `torch.utils.data`."""
+"""Datasets, samplers and the data loader, with the API of `torch.utils.data`."""
 
 from lazytensor.data.collate import default_collate, default_convert
 from lazytensor.data.dataset import (

@@ -1,4 +1,4 @@
-"""Puts samples together to a batch."""
+"""Collate samples into a batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,11 +16,18 @@ from lazytensor.ir.types import Type
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """The samples as one batch: numbers, arrays and tensors become tensors with a new first dimension.
+    """Return a batch made of a list of samples, as `torch.utils.data.default_collate` does.
 
-    Mappings, named tuples and sequences are taken apart and put together again member by member (a tuple comes back as
-    a list, as in PyTorch); strings and bytes stay a list. Raises SampleTypeError for any other type, and DataError for
-    shapes or lengths that differ.
+    Numbers, NumPy arrays and tensors become tensors with a new first dimension; Python floats give float64. Mappings,
+    named tuples and sequences are collated member by member, with the keys of the first sample; a plain tuple becomes a
+    list. Strings and bytes stay a list. Raises SampleTypeError for any other type, and DataError if shapes or lengths
+    differ.
+
+    >>> import lazytensor as lt
+    >>> from lazytensor.data import default_collate
+    >>> default_collate([(lt.zeros(3), 0), (lt.ones(3), 1)])
+    [tensor([[0., 0., 0.],
+            [1., 1., 1.]]), tensor([0, 1])]
     """
     first = batch[0]
     if isinstance(first, Tensor):
@@ -29,13 +36,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return list(batch)
     if isinstance(first, np.ndarray | np.generic):
         return _stacked_arrays(batch)
-    # Python's floats are double; PyTorch keeps them so here, though `torch.tensor` would make float32 of them.
+    # As in PyTorch, Python floats become float64 here, although `torch.tensor` gives float32.
     if isinstance(first, float):
         return creation.tensor(list(batch), dtype=float64)
-    # Truth values are integers too, and stay bool, since `tensor` sees what they are.
+    # bool is a subclass of int; `tensor` gives such values the type bool.
     if isinstance(first, int):
         return creation.tensor(list(batch))
-    # The keys of the first sample count: one that a later sample has besides is dropped, as in PyTorch.
+    # As in PyTorch, additional keys of later samples are dropped.
     if isinstance(first, Mapping):
         return _rebuild_container(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
@@ -57,8 +64,8 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
 
 
 def _rebuild_container(first: Any, members: Any) -> Any:
-    """The members in a container of the type of `first`, or in a plain list or dict if that type refuses."""
-    # A named tuple takes its members one by one, other containers as one argument.
+    """Return `members` in a container of the type of `first`; `members` itself if the type's constructor refuses it."""
+    # A named tuple takes its members as separate arguments, other containers as one.
     if hasattr(first, "_fields"):
         return type(first)(*members)
     try:
@@ -76,7 +83,7 @@ def _uncollatable_error(kind: object) -> SampleTypeError:
 
 
 def tensor_from_values(array: np.ndarray, dtype: DType) -> Tensor:
-    """A tensor of any dtype over values in its host type, without a copy where that is possible."""
+    """Return a tensor of type `dtype` with the values of `array`, which has the host type; without a copy if possible."""
     return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.tensor_over_array(array)
 
 
@@ -92,10 +99,14 @@ def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
 
 
 def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors of one shape side by side in a new first dimension, copied once where no gradient is to be kept."""
+    """Stack tensors of equal shape along a new first dimension.
+
+    Without gradients and for equal types on the CPU, the values are copied once in NumPy. In an abstract run, the
+    result has no values if a sample has none. Raises DataError if shapes differ.
+    """
     specs = [t.spec for t in tensors]
     _check_shapes([s.shape for s in specs])
-    # The usual case without a graph: one copy in NumPy, instead of a node for each sample and a program to compile.
+    # The usual case: one copy in NumPy, instead of a node for each sample.
     is_plain = all(s.dtype is specs[0].dtype for s in specs) and not any(
         t.requires_grad or t.device != CPU for t in tensors
     )
@@ -107,7 +118,7 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
-    # Texts, dates and objects have no tensor type.
+    # Strings, dates and objects have no tensor type.
     if batch[0].dtype.kind not in "biuf":
         raise _uncollatable_error(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]
@@ -116,16 +127,18 @@ def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
 
 
 def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
-    """What `default_collate` would make of these samples of a TensorDataset or of a Subset of one, in one step.
+    """Return what `default_collate` would make of the samples at `indices`, with a single indexing operation per
+    tensor.
 
-    None for any other data set, also for a subclass, which may give other samples.
+    This works for a TensorDataset, and for a Subset of one, whose tensors are on the CPU and require no gradient.
+    Return None for any other dataset, including subclasses, which may return other samples.
     """
-    # Subsets of subsets too, as two splits in a row make them.
+    # Subsets may be nested.
     while type(dataset) is Subset:
         indices, dataset = [dataset.indices[i] for i in indices], dataset.dataset
     if type(dataset) is not TensorDataset or any(t.requires_grad or t.device != CPU for t in dataset.tensors):
         return None
-    # A list of numbers, unlike a slice, copies: the batch does not see what is written to the data set later.
+    # Indexing with an array copies, unlike a slice, so the batch is independent of later writes to the dataset.
     at = np.asarray(indices, np.intp)
     return [
         tensor_from_values(t.array("collating a batch")[at], t.dtype)
@@ -136,18 +149,22 @@ def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
 
 
 def _has_values(t: Tensor) -> bool:
-    """Whether a tensor has values to be copied: where none are computed, a large random one has a type alone."""
+    """Return whether the values of a tensor can be copied. In an abstract run, a tensor may have only a type."""
     return not storage.is_abstract or t.node.value is not None
 
 
 def abstract_tensor(t: Type) -> Tensor:
-    """A tensor that has a type and no values."""
+    """Return a tensor with a shape and type but no values."""
     return tensor_from_storage(storage.Storage(storage.new_abstract_leaf(t)))
 
 
 def default_convert(sample: Any) -> Any:
-    """A sample that is no part of a batch: its arrays become tensors, everything else stays as it is."""
-    # A copy: from_numpy would share memory with the data set.
+    """Return a sample with its NumPy arrays copied to tensors, for loaders that make no batches.
+
+    Mappings and sequences are converted member by member, and a plain tuple becomes a list. Everything else is
+    unchanged.
+    """
+    # Copy, because `from_numpy` would share memory with the dataset.
     if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":
         return creation.tensor_over_array(np.array(sample))
     if isinstance(sample, str | bytes):

@@ -1,4 +1,4 @@
-"""Data sets: by index, as a stream, from tensors, joined, and split."""
+"""Datasets: map-style, iterable-style, tensors, concatenations, subsets and random splits."""
 
 import bisect
 import itertools
@@ -19,7 +19,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Dataset(Generic[T]):
-    """Samples by index. A subclass defines `__getitem__` and, for most uses, `__len__`."""
+    """Base class of map-style datasets. A subclass defines `__getitem__(index)` and usually `__len__`."""
 
     def __getitem__(self, index: Any) -> T:
         raise NotImplementedError(f"{type(self).__name__} has to define __getitem__")
@@ -28,9 +28,9 @@ class Dataset(Generic[T]):
         return ConcatDataset([self, other])
 
 
-# No `__len__` by default: a length that is missing is told from one that is wrong, and `len(loader)` raises TypeError.
+# There is no default `__len__`, so that `len(loader)` raises TypeError.
 class IterableDataset(Dataset[T]):
-    """Samples as a stream. A subclass defines `__iter__`."""
+    """Base class of iterable-style datasets. A subclass defines `__iter__`, and `__len__` if the length is known."""
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__} has to define __iter__")
@@ -40,7 +40,15 @@ class IterableDataset(Dataset[T]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Sample i is the tuple of place i of every tensor. Raises DataError if their first extents differ."""
+    """A dataset whose sample i is the tuple of element i of every tensor.
+
+    Raises DataError if the first dimensions differ, or if there are no tensors.
+
+    >>> import lazytensor as lt
+    >>> dataset = lt.data.TensorDataset(lt.arange(4), lt.arange(4) * 10)
+    >>> dataset[2]
+    (tensor(2), tensor(20))
+    """
 
     def __init__(self, *tensors: Tensor):
         lengths = [len(t) for t in tensors]
@@ -60,13 +68,13 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class Subset(Dataset[T]):
-    """The samples of another data set at the given indices."""
+    """The samples of another dataset at the given indices."""
 
     def __init__(self, dataset: Dataset[T], indices: Sequence[int]):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: Any) -> Any:
-        # PyTorch's older protocol of whole batches, for data sets that take a list as an index.
+        # PyTorch's older protocol for batches: the dataset takes a list as an index.
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
@@ -79,14 +87,14 @@ class Subset(Dataset[T]):
 
 
 def fetch_samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
-    """The samples at several indices, fetched at once where the data set offers `__getitems__`."""
-    # PyTorch's protocol for data sets that read many samples faster than one by one.
+    """Return the list of samples at `indices`, with one call if the dataset has the method `__getitems__`."""
+    # `__getitems__` is PyTorch's protocol for datasets that read several samples at once.
     fetch = getattr(dataset, "__getitems__", None)
     return fetch(indices) if fetch is not None else [dataset[i] for i in indices]
 
 
 class ConcatDataset(Dataset[T]):
-    """Several data sets one after the other. Raises DataError for none at all and for a stream."""
+    """The concatenation of map-style datasets. Raises DataError for no datasets and for an IterableDataset."""
 
     def __init__(self, datasets: Iterable[Dataset[T]]):
         self.datasets: list[Any] = list(datasets)
@@ -106,18 +114,18 @@ class ConcatDataset(Dataset[T]):
 
     def __getitem__(self, index: int) -> T:
         if not -len(self) <= index < len(self):
-            # PyTorch raises ValueError for a negative index; past the end IndexError ends a `for` over the data set.
+            # As in PyTorch, ValueError for a negative index. IndexError after the end stops a `for` over the dataset.
             kind = IndexError if index >= 0 else DataOptionError
             raise kind(f"index {index} is outside a data set of {len(self)} samples")
         index %= len(self)
-        # On the right: a data set without samples has the same end as the one before it, and is stepped over.
+        # `bisect_right` skips empty datasets, which have the same end as the dataset before.
         which = bisect.bisect_right(self.cumulative_sizes, index)
         sample: T = self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
         return sample
 
 
 class ChainDataset(IterableDataset[T]):
-    """Several streams one after the other."""
+    """The concatenation of iterable-style datasets."""
 
     def __init__(self, datasets: Iterable[Any]):
         self.datasets = datasets
@@ -130,13 +138,15 @@ class ChainDataset(IterableDataset[T]):
 
 
 def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[T]]:
-    """Parts of the given lengths, or of the given fractions if these sum to 1, drawn without replacement.
+    """Split a dataset at random into subsets of the given lengths, without overlap.
 
-    Fractions are rounded down; what is left over goes to the parts in turn, one sample each. Bit for bit PyTorch's
-    split. Raises DataOptionError if the lengths do not sum to that of the data set.
+    If `lengths` sum to 1 they are fractions: each is rounded down, and the remaining samples are distributed one by
+    one, starting with the first subset. The split equals PyTorch's for the same `generator` state. Raises
+    DataOptionError if lengths do not sum to the size of the dataset, or if a fraction is not between 0 and 1. Warns if
+    a fraction gives an empty subset.
     """
     total = len(dataset)  # type: ignore[arg-type]
-    # Fractions and counts share an argument: what sums to 1 is fractions, as in PyTorch, and [1] is the whole data set.
+    # As in PyTorch, lengths that sum to 1 are fractions; [1] is the whole dataset.
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _samples_per_fraction(lengths, total)
     if sum(lengths) != total:
@@ -145,14 +155,14 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
             where=source.where(),
             hint=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
         )
-    # One permutation for all parts, cut in order.
+    # One permutation of all samples, cut into the subsets.
     order = (generator or random.default_generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
 
 
 def _samples_per_fraction(fractions: Sequence[float], total: int) -> list[int]:
-    """How many samples each fraction stands for."""
+    """Return the number of samples for each fraction of `total`."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise DataOptionError(
@@ -160,7 +170,7 @@ def _samples_per_fraction(fractions: Sequence[float], total: int) -> list[int]:
             )
     counts = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(counts)):
-        # Rounding down loses less than one sample a part, so one round is enough.
+        # Rounding down loses less than one sample per subset, so one round is enough.
         counts[i % len(counts)] += 1
     for i, count in enumerate(counts):
         if count == 0:

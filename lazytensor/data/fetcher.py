@@ -1,4 +1,4 @@
-"""Makes batches of samples: by index, or from a stream. The loader does it itself, or its workers do."""
+"""Make batches, by index or from an iterable. The loader or its workers use these functions."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,7 +11,11 @@ from lazytensor.data.dataset import IterableDataset, fetch_samples
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """What a batch is made of, and how."""
+    """The dataset, the collate function and the batch options of a loader.
+
+    - `is_batched`: whether samples are grouped in batches.
+    - `batch_size`, `drop_last`: used for iterable-style datasets only.
+    """
 
     dataset: Any
     collate: Collate
@@ -21,21 +25,21 @@ class FetchOptions:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the samples come in an order of their own, and not by index."""
+        """Whether the dataset is iterable-style."""
         return isinstance(self.dataset, IterableDataset)
 
 
 def fetch_batch(recipe: FetchOptions, index: Any) -> Any:
-    """One batch by its list of indices, or one sample by its index if there are no batches."""
+    """Return the batch of the list `index`; without batches, return the sample with the index `index`."""
     if not recipe.is_batched:
         return recipe.collate(recipe.dataset[index])
-    # Data sets of tensors give a whole batch by one indexing; any other collate wants the samples one by one.
+    # For tensors and the default collate function, index the whole batch at once.
     batch = gather_samples(recipe.dataset, index) if recipe.collate is default_collate else None
     return batch if batch is not None else recipe.collate(fetch_samples(recipe.dataset, index))
 
 
 def stream_batches(recipe: FetchOptions) -> Iterator[Any]:
-    """The batches, or the samples, of a stream from its beginning."""
+    """Yield the batches, or the samples if there are no batches, of an iterable-style dataset from its start."""
     stream = iter(recipe.dataset)
     if recipe.batch_size is None:
         yield from map(recipe.collate, stream)

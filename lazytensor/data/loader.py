@@ -1,4 +1,4 @@
-"""DataLoader: reads a data set in some order and gives batches."""
+"""DataLoader: iterate over a dataset in batches."""
 
 import itertools
 import multiprocessing
@@ -21,16 +21,22 @@ T = TypeVar("T", covariant=True)
 
 
 _FIXED_ATTRIBUTES = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
-"""Attributes of a loader that have no effect once it is made."""
+"""Attributes of a loader that cannot be changed after its creation."""
 
 
 class DataLoader(Generic[T]):
-    """Batches of a data set; `shuffle=True` gives PyTorch's order for the same seed, bit for bit.
+    """An iterable over the batches of a dataset, with the arguments of `torch.utils.data.DataLoader`.
 
-    `num_workers` above 0 makes the batches in that many processes, forked where the system can and spawned otherwise
-    (`multiprocessing_context` decides differently); order and random numbers are PyTorch's. A worker that dies or
-    exceeds `timeout` raises WorkerError. `pin_memory`, `pin_memory_device` and `in_order` are accepted and change
-    nothing. Each pass draws a seed for the workers from `generator`, also when there are none, since PyTorch does.
+    For the same seed, `shuffle=True` gives exactly PyTorch's order. With `num_workers` > 0, batches are made in that
+    many processes, which are forked if the system supports it and spawned otherwise, unless `multiprocessing_context`
+    is set. Order and random numbers are PyTorch's. A worker that dies or exceeds `timeout` seconds raises WorkerError.
+    `pin_memory`, `pin_memory_device` and `in_order` are accepted but have no effect. As in PyTorch, each iteration
+    draws a seed from `generator`, even without workers. Invalid options raise DataOptionError or OptionTypeError.
+
+    >>> import lazytensor as lt
+    >>> dataset = lt.data.TensorDataset(lt.arange(5))
+    >>> [batch.tolist() for batch, in lt.data.DataLoader(dataset, batch_size=2)]
+    [[0, 1], [2, 3], [4]]
     """
 
     def __init__(
@@ -54,7 +60,7 @@ class DataLoader(Generic[T]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
-        # All options before anything is built: a loader that is refused has drawn no number and started nothing.
+        # Check all options first, so that an invalid loader draws no random number and starts no process.
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self._context = _resolve_context(num_workers, multiprocessing_context)
         is_stream = isinstance(dataset, IterableDataset)
@@ -66,36 +72,39 @@ class DataLoader(Generic[T]):
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.sampler: Any = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler: Any = batch_sampler
-        # `batch_size=None` leaves out batching altogether: the sampler's indices are asked for one by one.
+        # `batch_size=None` disables batching: samples are fetched one by one.
         if batch_sampler is None and batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
-        # None where batches come of a sampler of the user's, as PyTorch shows it.
+        # As in PyTorch, `batch_size` is None if the user passes a batch sampler.
         self.batch_size = batch_size if batch_sampler is None else None
         self.collate_fn: Collate = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._kept: WorkerBatches | None = None
         self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute. Raises ValueError for one that the loader was made with and cannot follow."""
+        """Set an attribute.
+
+        Raises ValueError for an attribute that cannot be changed after the creation of the loader.
+        """
         if name in _FIXED_ATTRIBUTES and "_is_made" in self.__dict__:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     def __len__(self) -> int:
-        """The number of batches. Raises TypeError for a stream without a length."""
+        """Return the number of batches. Raises TypeError for an iterable-style dataset without a length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        # Of a stream the length is only what it says of itself; several workers may give more batches than this.
+        # For an iterable-style dataset this is an estimate: several workers may give more batches.
         total = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return total
         return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        # Workers that persist go on with the random numbers that they have: no new seed is drawn, as in PyTorch.
+        # As in PyTorch, no new seed is drawn for persistent workers, which continue with their generators.
         if self._kept is not None and self._kept.is_open:
             return self._kept.begin(self._order())
-        # Before the sampler draws: the order of the two draws decides every later number of the generator.
+        # Draw the seed before the sampler draws, because the order of draws determines the random numbers.
         seed = draw_seed(self.generator)
         is_batched = self.batch_sampler is not None
         recipe = FetchOptions(self.dataset, self.collate_fn, is_batched, self.batch_size, self.drop_last)
@@ -107,7 +116,7 @@ class DataLoader(Generic[T]):
         posts = [
             LoaderWorkerSetup(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)
         ]
-        # New processes each pass, unless they persist: a pass begins with fresh copies of the data set.
+        # Start new processes for each iteration, with fresh copies of the dataset, unless workers are persistent.
         crew = WorkerPool(posts, self._context)
         batches = WorkerBatches(crew, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
@@ -115,14 +124,16 @@ class DataLoader(Generic[T]):
         return batches.begin(self._order())
 
     def _order(self) -> Iterator[Any]:
-        """What the workers or `fetch_batch` are asked for: indices, or None over and over for a stream."""
+        """Return an iterator over the indices to fetch; for an iterable-style dataset, None without end."""
         if isinstance(self.dataset, IterableDataset):
             return itertools.repeat(None)
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
 def _default_sampler(dataset: Any, is_shuffled: bool, generator: Generator | None) -> Any:
-    """The order of a data set: of a stream its own, else that of the numbers or a random one."""
+    """Return the sampler for a dataset: random if `is_shuffled`, else sequential; for an iterable-style dataset, a
+    repeated None.
+    """
     if isinstance(dataset, IterableDataset):
         return itertools.repeat(None)
     return RandomSampler(dataset, generator=generator) if is_shuffled else SequentialSampler(dataset)
@@ -146,7 +157,10 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _resolve_context(num_workers: int, wanted: Any) -> Any:
-    """The way to start processes: the wanted one, else fork, else spawn."""
+    """Return the multiprocessing context: the `wanted` one, else fork if the system supports it, else spawn.
+
+    Raises DataOptionError or OptionTypeError for an invalid one, and if there are no workers.
+    """
     methods = multiprocessing.get_all_start_methods()
     if wanted is None:
         return default_context()

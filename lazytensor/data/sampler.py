@@ -1,6 +1,6 @@
-"""Samplers: the order in which the samples of a data set are read. The random ones give PyTorch's orders.
+"""Samplers: the order in which the samples of a dataset are read. Random samplers reproduce PyTorch's orders.
 
-How PyTorch draws was worked out from its answers: a random order without a generator of its own takes one 63-bit seed
+The way in which PyTorch draws was derived from its output: a random order without a generator takes one 63-bit seed
 from the default generator and shuffles with a new generator of that seed.
 """
 
@@ -18,17 +18,19 @@ from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
 DRAWS_PER_BLOCK = 32
-"""Indices that sampling with replacement draws at once; it decides how far a shared generator has run after a break."""
+"""Number of indices that sampling with replacement draws at once, as in PyTorch. It determines the state of a shared
+generator after a loop that stops early.
+"""
 
 
 def draw_seed(generator: Generator | None) -> int:
-    """A seed of 63 bits, which takes two words of the generator."""
-    # PyTorch draws an int64 over its whole positive range, as `torch.empty((), dtype=torch.int64).random_()` does.
+    """Return a random 63-bit seed, which takes two words of `generator` (the default generator if None)."""
+    # As `torch.empty((), dtype=torch.int64).random_()`, which draws from all non-negative int64 numbers.
     return int(random.resolve_generator(generator).integers(0, 1 << 63, ()))
 
 
 class Sampler(Generic[T]):
-    """Indices in some order. A subclass defines `__iter__`, and `__len__` if there is an end."""
+    """Base class of samplers: an iterable of indices. A subclass defines `__iter__`, and `__len__` if it is finite."""
 
     def __init__(self, data_source: Sized | None = None):
         self.data_source = data_source
@@ -38,7 +40,7 @@ class Sampler(Generic[T]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ..."""
+    """The indices 0, 1, 2, ... of a dataset."""
 
     data_source: Sized
 
@@ -50,7 +52,11 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """A random order, begun anew when `num_samples` exceeds the data; with `replacement`, independent draws."""
+    """The indices of a dataset in random order.
+
+    If `num_samples` exceeds the size of the dataset, further permutations follow. With `replacement`, the indices are
+    drawn independently.
+    """
 
     data_source: Sized
 
@@ -68,18 +74,17 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices it gives; by default as many as there are samples."""
+        """The number of indices; by default the size of the dataset."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        # A seed and not the default generator itself: what the loop draws between two batches does not change the
+        # A new generator with a seed from the default generator, so that numbers drawn in the loop do not change the
         # order.
         generator = self.generator or Generator().manual_seed(draw_seed(None))
         yield from self._draw_with_replacement(generator) if self.replacement else self._orders(generator)
 
     def _draw_with_replacement(self, generator: Generator) -> Iterator[int]:
-        # In blocks, as PyTorch draws: the numbers are the same as in one draw, and a loop that breaks off leaves the
-        # generator where PyTorch's stands.
+        # Draw in blocks, as PyTorch does, so that the generator has PyTorch's state after a loop that stops early.
         for start in range(0, self.num_samples, DRAWS_PER_BLOCK):
             count = min(DRAWS_PER_BLOCK, self.num_samples - start)
             yield from generator.integers(0, len(self.data_source), (count,)).tolist()
@@ -89,7 +94,7 @@ class RandomSampler(Sampler[int]):
         whole, rest = divmod(self.num_samples, n)
         for _ in range(whole):
             yield from generator.permutation(n).tolist()
-        # PyTorch shuffles once more even if nothing is left to give, and whoever shares the generator sees it.
+        # PyTorch draws another permutation even if nothing remains, which changes the state of a shared generator.
         if rest:
             yield from generator.permutation(n)[:rest].tolist()
         else:
@@ -100,13 +105,13 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in a random order."""
+    """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        # From the default generator itself, unlike RandomSampler: PyTorch draws no seed here.
+        # Unlike in RandomSampler, PyTorch uses the default generator directly here.
         for i in random.resolve_generator(self.generator).permutation(len(self.indices)).tolist():
             yield self.indices[i]
 
@@ -115,7 +120,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices with the given probabilities, up to a factor; without replacement each at most once."""
+    """Random indices drawn with probabilities proportional to `weights`; each at most once unless `replacement`."""
 
     def __init__(
         self,
@@ -126,7 +131,7 @@ class WeightedRandomSampler(Sampler[int]):
     ):
         check_count("num_samples", num_samples)
         check_flag("replacement", replacement)
-        # Double, as PyTorch keeps them: float32 sums of many weights would shift the bounds.
+        # float64, as in PyTorch: sums of many weights in float32 would be inexact.
         self.weights = np.asarray(weights, np.float64)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
         self._check()
@@ -147,15 +152,15 @@ class WeightedRandomSampler(Sampler[int]):
         yield from draw(random.resolve_generator(self.generator)).tolist()
 
     def _with_replacement(self, generator: Generator) -> np.ndarray:
-        # A uniform number falls into a place's part of the line with the place's probability.
+        # Inverse transform sampling: find the interval of the cumulative weights that a uniform number falls into.
         bounds = np.cumsum(self.weights)
         places = np.searchsorted(bounds / bounds[-1], generator.uniform((self.num_samples,), dt.float64), "right")
-        # A number just below 1 can round up to the end of the last place that has a weight.
+        # A number just below 1 may be rounded up beyond the last index with a weight.
         within: np.ndarray = np.minimum(places, np.flatnonzero(self.weights)[-1])
         return within
 
     def _without_replacement(self, generator: Generator) -> np.ndarray:
-        # The first of several waiting times with rates w is that of i with probability w[i] / sum(w), and so on.
+        # Of exponential waiting times with rates w, that of index i is the shortest with probability w[i] / sum(w).
         waits = -np.log1p(-generator.uniform(self.weights.shape, dt.float64))
         with np.errstate(divide="ignore"):
             rates = self.weights / waits
@@ -166,7 +171,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` indices of another sampler; the last may be shorter unless `drop_last`."""
+    """Lists of `batch_size` indices of another sampler. The last list may be shorter; it is left out if `drop_last`."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool):
         check_count("batch_size", batch_size)
@@ -176,7 +181,7 @@ class BatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = iter(self.sampler)
-        # A short batch can only be the last, so nothing comes after one that is dropped.
+        # Only the last batch can be shorter.
         while batch := list(itertools.islice(indices, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch

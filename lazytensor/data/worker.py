@@ -1,10 +1,10 @@
-"""What a worker process does: it takes requests from its pipe and sends the answers back.
+"""The code of a worker process: receive requests from a pipe and send the answers back.
 
-A worker of a loader is asked for batches by index. It has its number, its seed (the loader's plus its number) and
-random numbers that start there: the default generator, Python's and NumPy's. Its batches are pickled, so tensors travel
-as NumPy arrays and are built again in the parent; nothing lies in shared memory, so a killed worker leaves nothing
-behind. A sender thread in the worker lets it go on while the parent is busy. A forked worker runs operations with NumPy
-alone: compiled kernels and their threads belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
+A worker of a data loader makes batches by index. It has a number and a seed (the loader's seed plus its number), which
+initialises the default generator and those of Python and NumPy. Batches are pickled, with tensors as NumPy arrays;
+there is no shared memory, so a killed worker leaves nothing behind. A sender thread lets the worker continue while the
+parent is busy. A forked worker computes with NumPy only: compiled kernels and their threads are used for steps, which
+workers do not run, and OpenBLAS supports forking.
 """
 
 import contextlib
@@ -28,19 +28,21 @@ from lazytensor.core import storage
 from lazytensor.data.fetcher import FetchOptions, fetch_batch, stream_batches
 from lazytensor.system.threads import try_start
 
-# A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
+# Global, because datasets call `get_worker_info` without arguments; each process has a separate value.
 _worker_info: "WorkerInfo | None" = None
 
 STACK_SIGNAL = getattr(signal, "SIGUSR1", 0)
-"""The signal at which a worker says where it is; 0 where there is none."""
+"""The signal on which a worker writes its stack; 0 if the system has no such signal."""
 open_parent_pipes: set[Connection] = set()
-"""The parent's ends of the pipes to its workers. A forked worker closes its copies, so that each pipe ends when the
-parent closes it or dies."""
+"""The parent's ends of the pipes to its workers.
+
+A forked worker closes its copies, so that each pipe ends when the parent closes it or dies.
+"""
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a data set may ask about the worker that reads it."""
+    """Information for a dataset on the worker that reads it: number, number of workers, seed, and the worker's dataset."""
 
     id: int
     num_workers: int
@@ -50,7 +52,9 @@ class WorkerInfo:
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """An exception in a worker: its type, pickled where that is possible, and its traceback as text."""
+    """An exception in a worker: its pickled type (None if it cannot be pickled), the name of the type, and the
+    traceback.
+    """
 
     kind: bytes | None
     name: str
@@ -59,7 +63,13 @@ class WorkerFailure:
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """What a worker sends for each index: a batch, the end of its stream, or a failure."""
+    """A worker's answer to one request.
+
+    - `turn`: the number of the iteration over the loader that the request belongs to.
+    - `value`: the batch.
+    - `has_ended`: the worker's iterable-style dataset has no more batches.
+    - `failure`: the exception of the worker, if any.
+    """
 
     turn: int
     value: Any = None
@@ -68,24 +78,30 @@ class WorkerAnswer:
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker that this process is; None where there are no workers, and in the parent."""
+    """Return information on the worker process that calls this; None outside of worker processes."""
     return _worker_info
 
 
 class WorkerSetup(Protocol):
-    """What a worker is told when it starts."""
+    """The initialisation of a worker, which is sent to its process."""
 
     @property
     def id(self) -> int:
-        """The number of the worker in its crew, from 0."""
+        """The number of the worker in its pool, from 0."""
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Get ready, in the worker's process; returns what answers the requests, each a turn and what is wanted."""
+        """Initialise the worker in its process, and return the function `answer(turn, request)` that answers requests."""
 
 
 @dataclass(frozen=True)
 class LoaderWorkerSetup:
-    """The post of a loader's worker."""
+    """The initialisation of a data loader's worker.
+
+    - `id`, `num_workers`: the number of the worker, and the number of workers.
+    - `base_seed`: the loader's seed.
+    - `recipe`: the dataset and how to make batches.
+    - `init`: the user's `worker_init_fn`, or None.
+    """
 
     id: int
     num_workers: int
@@ -94,13 +110,15 @@ class LoaderWorkerSetup:
     init: Callable[[int], Any] | None
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Take the worker's own random numbers and call the user's `init`."""
+        """Seed the random generators, set the worker info, call the user's `init`, and return the function that makes
+        batches.
+        """
         global _worker_info
-        # Seeds that differ by one: each worker draws other numbers, and the same ones whatever the others do.
+        # Each worker has a different seed and is independent of the others.
         seed = self.base_seed + self.id
         random.default_generator.manual_seed(seed)
         python_random.seed(seed)
-        # PyTorch's words for NumPy, found in its answers.
+        # The seed words that PyTorch uses for NumPy, derived from its output.
         words = [self.id, self.base_seed & 0xFFFFFFFF, self.base_seed >> 32, 0]
         np.random.seed(np.random.SeedSequence(words).generate_state(4))
         _worker_info = WorkerInfo(self.id, self.num_workers, seed, self.recipe.dataset)
@@ -110,7 +128,7 @@ class LoaderWorkerSetup:
 
 
 class _SampleFetcher:
-    """Batches by index, or the next of the stream that a turn begins anew."""
+    """Makes batches by index, or the next batch of an iterable-style dataset, which restarts with each new turn."""
 
     def __init__(self, recipe: FetchOptions):
         self._recipe, self._turn = recipe, 0
@@ -119,22 +137,22 @@ class _SampleFetcher:
     def answer(self, turn: int, index: Any) -> WorkerAnswer:
         if not self._recipe.is_stream:
             return WorkerAnswer(turn, fetch_batch(self._recipe, index))
-        # A kept worker sees the next pass by its turn and starts its stream again.
+        # A new turn means a new iteration with a persistent worker: restart the dataset.
         if turn != self._turn:
             self._turn, self._stream = turn, stream_batches(self._recipe)
-        # Once ended, it says so each time that it is asked: the parent has asked ahead.
+        # After the end, answer every further request with `has_ended`, because the parent sends requests ahead.
         return next((WorkerAnswer(turn, batch) for batch in self._stream), WorkerAnswer(turn, has_ended=True))
 
 
 def run_worker(post: WorkerSetup, pipe: Connection, stack: int | None = None) -> None:
-    """The life of a worker: until the pipe ends, each `(turn, wanted)` that comes gets its answer.
+    """Run a worker process: answer each `(turn, request)` from `pipe` until the pipe is closed.
 
-    At the signal TELL it writes where it is to the descriptor `stack`, or to the standard error stream.
+    On `STACK_SIGNAL`, the process writes its stack to the file descriptor `stack`, or to standard error if that is
+    None.
     """
     _initialize_process(stack)
     outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    # A pipe takes some kilobytes before its writer waits. The thread waits in the worker's place, which makes the next
-    # batch meanwhile.
+    # A pipe buffers only some kilobytes. The sender thread blocks on it while the worker makes the next batch.
     sender = threading.Thread(target=_send_answers, args=(pipe, outbox), daemon=True)
     if not try_start(sender):
         for letter in _pickled_answers(post, pipe):
@@ -144,30 +162,30 @@ def run_worker(post: WorkerSetup, pipe: Connection, stack: int | None = None) ->
         return
     for letter in _pickled_answers(post, pipe):
         outbox.put(letter)
-    # The parent has closed the pipe or is gone: the sender ends by its first error or by this, and never waits in vain.
+    # The parent has closed the pipe or died. The sender ends at its first error or at this None.
     outbox.put(None)
     sender.join()
 
 
 def _initialize_process(stack: int | None) -> None:
-    """Make the process a worker: signals are the parent's business, and so are its pipes and its trace."""
-    # Ctrl-C reaches every process of the terminal; the parent ends its workers by closing their pipes.
+    """Set up the signals of a worker process, and close the resources that it inherited from the parent by a fork."""
+    # Ctrl-C is sent to every process of the terminal; the parent ends its workers by closing their pipes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The parent's handler, inherited by a fork, would run its cleaning up in the worker.
+    # The parent's handler, inherited by a fork, would run the parent's cleanup in the worker.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if STACK_SIGNAL:
-        # Without a stream to print to it must not end the worker.
+        # Without standard error, `register` fails; the signal must not end the worker then.
         signal.signal(STACK_SIGNAL, signal.SIG_IGN)
-        # In C, so that it answers from inside an endless call too.
+        # `faulthandler` is written in C, so it works inside a blocking call too.
         with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
             faulthandler.register(STACK_SIGNAL, file=sys.stderr if stack is None else stack, all_threads=False)
-    # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
+    # A forked process inherits the parent's ends of all pipes. If it kept them open, no pipe would end.
     for end in open_parent_pipes:
         end.close()
     open_parent_pipes.clear()
-    # A fork in the middle of a traced step would record the samples' operations into a graph that nobody reads.
+    # A process that is forked during a captured step must not record the samples' operations.
     storage.set_active_capture(None)
 
 
@@ -180,11 +198,14 @@ def _send_answers(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -
 
 
 def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
-    """Pickled answers, made here so that one that cannot be pickled is a failure like others."""
-    # A start that failed is told with the first answer: nobody reads before something was asked.
+    """Yield the pickled answer to each request from `pipe`.
+
+    Exceptions, including those of pickling, become failures.
+    """
+    # A failure of the initialisation is sent as the first answer, because the parent reads nothing before.
     late: WorkerFailure | None = None
     try:
-        # Here and not in the constructor: seeds and the user's `init` belong to the worker's process.
+        # Called here because seeds and the user's `init` belong to the worker's process.
         answer = post.begin()
     except Exception as error:
         late = _describe_failure(error)
@@ -194,7 +215,7 @@ def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
         except (EOFError, OSError):
             return
         try:
-            # After a failure the worker goes on: the parent may skip the batch and ask for others.
+            # After a failure the worker continues, because the parent may request other batches.
             letter = pickle.dumps(WorkerAnswer(turn, failure=late) if late else answer(turn, wanted), protocol=5)
         except Exception as error:
             letter = pickle.dumps(WorkerAnswer(turn, failure=_describe_failure(error)))
@@ -203,8 +224,8 @@ def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
 
 def _describe_failure(error: Exception) -> WorkerFailure:
     try:
-        # The type only. An exception with arguments of its own may not survive pickling, and the traceback never does.
+        # Pickle only the type: exceptions with special arguments and tracebacks cannot be pickled.
         kind = pickle.dumps(type(error))
     except (pickle.PicklingError, AttributeError, TypeError):
-        kind = None  # a class inside a function has no name to be found by
+        kind = None  # a class defined in a function cannot be pickled
     return WorkerFailure(kind, type(error).__name__, "".join(traceback.format_exception(error)))

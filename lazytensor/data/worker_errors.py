@@ -1,31 +1,33 @@
-"""Errors of this package that a script may also catch as the built-in one that PyTorch raises."""
+"""Errors of data loading that also derive from the built-in exception that PyTorch raises."""
 
 from lazytensor.core import source
 from lazytensor.errors import DataError
 
 
 class DataOptionError(DataError, ValueError):
-    """An option of a data set, a sampler or a loader has a value that it cannot have."""
+    """An option of a dataset, sampler or loader has an invalid value."""
 
 
 class SampleTypeError(DataError, TypeError):
-    """A sample is of a type that cannot be put into a batch or be transformed."""
+    """A sample has a type that cannot be collated or transformed."""
 
 
 class OptionTypeError(DataError, TypeError):
-    """An option is of a type that it cannot have."""
+    """An option has an invalid type."""
 
 
 class WorkerError(DataError):
-    """A worker of a loader died, took too long, or raised what cannot be raised again in the parent."""
+    """A worker of a loader died, exceeded its timeout, or raised an exception that cannot be raised again in the
+    parent.
+    """
 
 
 class SlowWorkerWarning(UserWarning):
-    """A worker has made nothing for so long that it may never again."""
+    """A worker has not answered for a long time and may be blocked."""
 
 
 def check_count(name: str, value: object) -> None:
-    """Refuse anything but a positive integer."""
+    """Raise DataOptionError unless `value` is a positive integer; `name` names the option."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise DataOptionError(
             f"{name} should be a positive integer value, but got {name}={value!r}",
@@ -35,7 +37,7 @@ def check_count(name: str, value: object) -> None:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Refuse anything but True and False."""
+    """Raise DataOptionError unless `value` is True or False; `name` names the option."""
     if not isinstance(value, bool):
         raise DataOptionError(
             f"{name} should be a boolean value, but got {name}={value!r}",

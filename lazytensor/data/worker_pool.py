@@ -1,4 +1,4 @@
-"""Worker processes, seen from the parent: starting, asking, noticing a death, and sending home."""
+"""Pools of worker processes, as the parent uses them: start, send requests, detect failures, and shut down."""
 
 import contextlib
 import multiprocessing
@@ -22,23 +22,34 @@ from lazytensor.errors import DataError
 from lazytensor.system.signals import defer_signals
 
 GRACE_SECONDS = 1.0
-"""How long a worker may take to finish its sample when it is sent home; then it is terminated."""
+"""Time for a worker to finish its current sample at shutdown before it is terminated."""
 SLOW_WARNING_SECONDS = 60.0
-"""After how long a silent worker is spoken of, once: without a `timeout` it may be waited for without end."""
+"""Time without an answer after which a warning is shown once. Without a `timeout`, the parent waits without limit."""
 POLL_SECONDS = 0.5
-"""How often a silent worker is looked after: a pipe that another process holds open does not end with its worker."""
+"""Interval at which the parent checks whether silent workers are alive.
+
+The pipe of a dead worker does not end if another process holds it open.
+"""
 
 
 def default_context() -> Any:
-    """How processes start where nobody says how: forked where the system can, so that functions need no name."""
+    """Return the default multiprocessing context: fork if the system supports it, else spawn.
+
+    With fork, functions need not be picklable.
+    """
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
 
 
 class WorkerPool:
-    """Workers, a pipe to each, and the answers that have come and are not asked for yet.
+    """Worker processes with a pipe to each, and the answers that were received but not requested yet.
 
-    `title` is what messages call a worker, and `ways` how its limit of time is set. One that `may_hire` can start
-    processes itself.
+    - `posts`: the setup of each worker.
+    - `context`: the multiprocessing context.
+    - `title`: the name of a worker in messages.
+    - `may_hire`: whether workers may start processes.
+    - `ways`: a text for messages that says how to set a timeout.
+
+    Raises DataError inside a worker process that is a daemon, because daemons cannot have child processes.
     """
 
     def __init__(
@@ -49,7 +60,7 @@ class WorkerPool:
         may_hire: bool = False,
         ways: str = "",
     ):
-        # Python forbids daemons to have children, with an assertion that does not say what to do.
+        # Python's error for this case is an AssertionError without advice.
         if multiprocessing.current_process().daemon:
             raise DataError(
                 "a worker of a DataLoader cannot have workers of its own",
@@ -58,33 +69,32 @@ class WorkerPool:
             )
         self.title, self._ways = title, ways or "a DataLoader with workers takes timeout="
         self._has_noticed = False
-        # The signal ends a process that has not yet said otherwise: a spawned one may still be importing.
+        # A spawned process may not have installed the handler yet, and the signal would end it.
         self._can_tell = bool(STACK_SIGNAL) and context.get_start_method() == "fork"
         self._stack = WorkerStackFile() if self._can_tell else None
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
-        # Still pickled: a batch is opened when it is asked for, so an error in it is raised at its turn.
+        # Received answers, still pickled, so that an error of unpickling is raised when the batch is requested.
         self._come: list[deque[bytes]] = [deque() for _ in posts]
-        # Runs when this object is dropped, and when Python ends before it waits for processes that may hire; not in
-        # a forked worker that drops its copy.
+        # Runs when this object is freed, and at exit before Python waits for child processes that are not daemons; not
+        # in a forked worker.
         self.close = util.Finalize(self, _shut_down, (self._processes, self.pipes, self._stack), exitpriority=1)
         for post in posts:
             self._start(post, context, not may_hire)
 
     def _start(self, post: WorkerSetup, context: Any, is_daemon: bool) -> None:
-        # One pipe for each worker, both ways. Queues that workers share have locks, and one who dies with a lock stops
-        # all.
+        # A duplex pipe per worker. Shared queues have locks, and a worker that dies with a lock blocks all others.
         mine, theirs = context.Pipe()
         open_parent_pipes.add(mine)
         self.pipes.append(mine)
-        # A daemon ends with its parent even if nobody dismisses it; one that may hire cannot be a daemon.
+        # Workers are daemons, which end with the parent, unless they may start processes.
         stack = self._stack.descriptor if self._stack is not None else None
         process = context.Process(
             target=run_worker, args=(post, theirs, stack), daemon=is_daemon, name=f"{self.title} {post.id}"
         )
-        # A signal in the middle of a fork is lost, and one behind it would leave a worker that nobody knows.
+        # Defer signals: one during the fork would be lost, and one right after it would leave an unregistered worker.
         with defer_signals(), warnings.catch_warnings():
-            # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
+            # Python 3.12 warns because of the threads of OpenBLAS, which supports forking.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
             process.start()
             self._processes.append(process)
@@ -92,39 +102,38 @@ class WorkerPool:
 
     @property
     def is_open(self) -> bool:
-        """Whether its workers still run."""
+        """Whether the workers are running."""
         return self.close.still_active()
 
     def pid(self, worker: int) -> int:
-        """The process of a worker."""
+        """Return the process id of a worker."""
         pid: int = self._processes[worker].pid
         return pid
 
     def ask(self, worker: int, turn: int, index: Any) -> None:
-        """Send an index to a worker. Raises WorkerError if it has died."""
+        """Send a request to a worker. Raises WorkerError if it has died."""
         try:
-            # Cannot lock up: the worker's sender thread leaves its main thread free to read.
+            # This cannot deadlock: the worker's main thread reads while its sender thread writes.
             self.pipes[worker].send((turn, index))
         except (BrokenPipeError, ConnectionResetError):
             self._raise_worker_lost(worker)
 
     def answer(self, worker: int, turn: int, timeout: float) -> WorkerAnswer:
-        """The next answer of a worker, left-overs of earlier turns skipped.
+        """Return the next answer of a worker for the iteration `turn`; answers for earlier iterations are discarded.
 
-        Raises WorkerError if any worker dies or if this one takes longer than `timeout` seconds, unless that is 0.
+        Raises WorkerError if any worker dies, or if this one takes longer than `timeout` seconds (0 means no limit).
+        The pool is closed then.
         """
-        # A worker may have answered an earlier pass that was left in the middle: its turn says so.
         began = time.monotonic()
         end = began + timeout if timeout else None
         while True:
-            # Each worker answers in the order that it was asked, so the next answer of this turn is the one that is
-            # wanted.
+            # Each worker answers in order, so the next answer of this turn is the requested one. Earlier turns are
+            # iterations that were abandoned.
             while self._come[worker]:
                 answer = self._unpickle_answer(self._come[worker].popleft())
                 if answer.turn == turn:
                     return answer
-            # A worker that is late may be stuck for good, and its answer would stand in the way of the next: the crew
-            # is given up.
+            # A late worker may be blocked forever, so the pool is closed.
             if end is not None and time.monotonic() >= end:
                 self._late(worker, timeout)
             if not self._has_noticed and time.monotonic() >= began + SLOW_WARNING_SECONDS:
@@ -134,7 +143,7 @@ class WorkerPool:
     def _late(self, worker: int, timeout: float) -> NoReturn:
         pid, place = self.pid(worker), self._told(worker)[1]
         self.close()
-        # PyTorch's words, which programs search for.
+        # PyTorch's message, which programs search for.
         is_loader = self.title.startswith("DataLoader")
         what = f"{'DataLoader' if is_loader else self.title} timed out after {timeout} seconds"
         hint = "Give a longer timeout=, or look at what the data set waits for with num_workers=0."
@@ -145,7 +154,7 @@ class WorkerPool:
         )
 
     def _told(self, worker: int) -> tuple[str, str]:
-        """The stack of a worker, and where that says it is; empty where it cannot tell."""
+        """Return the stack of a worker, and a text with its current line; empty strings if it cannot report them."""
         if self._stack is None:
             return "", ""
         with contextlib.suppress(ProcessLookupError):
@@ -154,7 +163,7 @@ class WorkerPool:
         return "", ""
 
     def _warn_slow(self, worker: int) -> None:
-        """Say that a worker is slow, and where it is."""
+        """Warn that a worker is slow, and print its stack."""
         self._has_noticed = True
         stack, place = self._told(worker)
         if stack and sys.stderr is not None:
@@ -170,37 +179,39 @@ class WorkerPool:
         try:
             answer: WorkerAnswer = pickle.loads(letter)
         except BaseException:
-            self.close()  # nobody knows which turn it was
+            self.close()  # the turn of the answer is unknown
             raise
         return answer
 
     def _look(self, seconds: float) -> None:
-        """Take in what has come, or wait for it."""
-        # All pipes, not only that of the worker whose turn it is: a full pipe would hold up its writer, and the death
-        # of any worker is to be noticed soon.
+        """Receive the available answers of all workers; wait up to `seconds` if there are none.
+
+        Raises WorkerError if a worker has died.
+        """
+        # Read all pipes: a full pipe would block its worker, and the death of any worker should be detected soon.
         ready = wait(self.pipes, seconds)
         for worker, pipe in enumerate(self.pipes):
             if pipe not in ready:
                 continue
             try:
                 letter = pipe.recv_bytes()
-            # The worker's end is closed: only the end of its process does that.
+            # The worker's end of the pipe is closed only when its process ends.
             except (EOFError, OSError):
                 self._raise_worker_lost(worker)
             self._come[worker].append(letter)
         if not ready:
-            # A child of a worker may hold its end of the pipe open, which then never ends.
+            # A child process of a dead worker may hold the pipe open, so check the processes too.
             for worker, process in enumerate(self._processes):
                 if process.exitcode is not None and not self.pipes[worker].poll():
                     self._raise_worker_lost(worker)
 
     def _raise_worker_lost(self, worker: int) -> NoReturn:
         process = self._processes[worker]
-        # The pipe ends a moment before the process has a code to report.
+        # The exit code is available slightly after the end of the pipe.
         process.join(GRACE_SECONDS)
         pid, code = process.pid, process.exitcode
         how = f"exited unexpectedly with code {code}"
-        # Python gives the signal as a negative code; SIGKILL is what the system sends when memory runs out.
+        # A negative exit code is a signal. The system sends SIGKILL if memory runs out.
         if code is not None and code < 0:
             how = f"was killed by signal {_signal_name(-code)}"
         self.close()
@@ -219,12 +230,12 @@ def _signal_name(number: int) -> str:
 
 
 def _shut_down(processes: Sequence[Any], pipes: Sequence[Connection], stack: WorkerStackFile | None) -> None:
-    """Close the pipes, which ends the workers, and see to it that they are gone."""
+    """Close the pipes, which ends the workers, and wait until they have ended; kill them if that fails."""
     try:
         _stop_processes(processes, pipes)
     except BaseException:
-        # A signal may come here as anywhere, and nobody dismisses them again: a worker whose pipe stays open would be
-        # waited for at the end of the process, without end.
+        # An interrupt may arrive here, and this function is not called again: without killing the workers, Python would
+        # wait for them without limit at exit.
         _close_pipes(pipes)
         for process in processes:
             process.kill()
@@ -242,7 +253,7 @@ def _close_pipes(pipes: Iterable[Connection]) -> None:
 
 def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
     _close_pipes(pipes)
-    # Asked, then told, then killed, with a wait after each.
+    # Wait for the workers to end by themselves, then terminate them, then kill them.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
         for process in processes:
             stop(process)
@@ -253,15 +264,16 @@ def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> No
             break
 
 
-# Before Python waits for its processes: those whose crew an interrupt has kept from closing find their pipe ended.
+# At exit, close remaining pipes before Python waits for child processes: an interrupt may have prevented a shutdown.
 util.Finalize(None, lambda: _close_pipes(list(open_parent_pipes)), exitpriority=0)
 
 
 class WorkerBatches(Iterator[Any]):
-    """The batches of a pass in the loader's order, whichever worker is ready first.
+    """An iterator over the batches of a loader, in the loader's order.
 
-    Batch i comes from worker i modulo their number; of a stream, from the next worker whose stream has not ended. Each
-    worker runs `depth` batches ahead. After an exception from a worker the next batch can still be asked for.
+    Batch i is made by worker i modulo the number of workers; for an iterable-style dataset, by the next worker whose
+    dataset has not ended. Each worker makes up to `depth` batches ahead. After an exception of a worker, iteration can
+    continue with the next batch. The pool is closed at the end of an iteration unless `is_kept`.
     """
 
     def __init__(self, crew: WorkerPool, depth: int, timeout: float, is_kept: bool):
@@ -269,20 +281,20 @@ class WorkerBatches(Iterator[Any]):
         self._turn = 0
 
     def begin(self, order: Iterator[Any]) -> "WorkerBatches":
-        """Start a pass over these indices; one that has not come to its end is forgotten."""
+        """Start an iteration over the indices `order`, abandoning an unfinished one, and return the iterator."""
         self._turn += 1
-        # Answers of the pass before are still to come; the new turn tells them apart, so nobody waits for them here.
+        # Answers for an abandoned iteration may still arrive; they are recognised by their turn.
         self._order, self._ended = order, set[int]()
         self._next_worker, self._due = 0, deque[int]()
-        # As PyTorch does, and for each answer that is taken one more is asked: memory holds a bounded number of
-        # batches, however slow the loop is.
+        # As in PyTorch: send `depth` requests per worker, then one for each answer that is taken. The number of batches
+        # in memory is therefore bounded.
         for _ in range(self._depth * len(self._crew.pipes)):
             self._ask()
         return self
 
     @property
     def is_open(self) -> bool:
-        """False once the workers are gone."""
+        """Whether the workers are running."""
         return self._crew.is_open
 
     def _ask(self) -> None:
@@ -290,7 +302,7 @@ class WorkerBatches(Iterator[Any]):
         if len(self._ended) == count:
             return
         for index in self._order:
-            # PyTorch's round: only of a stream does a worker end before the others.
+            # Round-robin, as in PyTorch. Only workers of an iterable-style dataset end early.
             while self._next_worker in self._ended:
                 self._next_worker = (self._next_worker + 1) % count
             self._crew.ask(self._next_worker, self._turn, index)
@@ -301,12 +313,12 @@ class WorkerBatches(Iterator[Any]):
     def __next__(self) -> Any:
         while self._due and self._crew.is_open:
             worker = self._due.popleft()
-            # Asked ahead, before its end was known: these answers say the same, and the next turn skips them.
+            # Requests that were sent before the end was known; the next turn discards their answers.
             if worker in self._ended:
                 continue
-            # In the order of asking, so batches do not depend on which worker is fast.
+            # Take answers in the order of requests, so that results do not depend on the speed of workers.
             answer = self._crew.answer(worker, self._turn, self._timeout)
-            # Each worker of a stream has a stream of its own, of its own length.
+            # With an iterable-style dataset, each worker has a separate copy, which may end earlier than others.
             if answer.has_ended:
                 self._ended.add(worker)
             self._ask()
@@ -314,22 +326,25 @@ class WorkerBatches(Iterator[Any]):
                 raise exception_in_parent(answer.failure, worker)
             if not answer.has_ended:
                 return answer.value
-        # At the end of the pass the workers go home, unless the loader keeps them for the next.
+        # End of the iteration: stop the workers unless they are persistent.
         if not self._is_kept:
             self._crew.close()
         raise StopIteration
 
 
 class _Verbatim(str):
-    """A message that KeyError prints as it is, not as a literal with its line ends escaped."""
+    """A message that KeyError prints as it is, instead of its repr with escaped line ends."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def exception_in_parent(failure: WorkerFailure, worker: int) -> Exception:
-    """The exception of a worker as the parent raises it: of its own type if that can be made from a message alone."""
-    # PyTorch's words, which programs search for.
+    """Return the exception to raise in the parent for a failure of a worker.
+
+    It has the type of the original exception if that can be created from a message, otherwise WorkerError.
+    """
+    # PyTorch's message, which programs search for.
     text = f"Caught {failure.name} in DataLoader worker process {worker}.\nOriginal {failure.text}"
     kind = _exception_type(failure)
     # StopIteration would end the parent's loop as if there were no more batches.
@@ -337,16 +352,16 @@ def exception_in_parent(failure: WorkerFailure, worker: int) -> Exception:
         return WorkerError(text)
     try:
         exception: Exception = kind(_Verbatim(text) if issubclass(kind, KeyError) else text)
-    except Exception:  # a constructor of the user's may refuse a message in any way
+    except Exception:  # the constructor of a user's exception may fail in any way
         return WorkerError(text)
     return exception
 
 
 def _exception_type(failure: WorkerFailure) -> Any:
-    """The type of the exception; None if it cannot be found from here."""
+    """Return the type of the original exception; None if this process cannot load it."""
     if failure.kind is None:
         return None
-    # A spawned worker may have imported modules that the parent has not, or has under other names.
+    # A spawned worker may have imported modules that the parent has not imported, or has under other names.
     with contextlib.suppress(ImportError, AttributeError):
         return pickle.loads(failure.kind)
     return None

@@ -1,4 +1,7 @@
-"""Optimizers as tensor programs: their state exists before the first step, so that it can be loop-carried."""
+"""Optimizers whose steps can be traced.
+
+Their state is created before the first step, so that it can be loop-carried.
+"""
 
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.optimizers import (

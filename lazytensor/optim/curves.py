@@ -1,7 +1,8 @@
-"""The curves of schedules, of steps that are Python numbers (PyTorch's schedules) or tensors (the vendor's).
+"""Formulas of learning rate schedules, for steps that are Python numbers (PyTorch's schedules) or tensors (the
+vendor's).
 
-PyTorch states most schedules as the way from one rate to the next, in double; the vendor as a function of the step, in
-float32 tensors. What both have in common is here.
+PyTorch states most schedules as a change from one rate to the next, in double precision; the vendor states them as
+functions of the step, in float32 tensors. This module has what both have in common.
 """
 
 import math
@@ -20,31 +21,34 @@ def _powered(base: float, exponent: Array) -> Array:
 
 
 def decayed(start: float, rate: float, times: Array) -> Array:
-    """Return `start` after it was multiplied by `rate` so many times."""
+    """Return `start * rate ** times`: the value after `times` multiplications by `rate`."""
     return _powered(rate, times) * start
 
 
 def half_wave(angle: Array) -> Array:
-    """Return 1 + cos(angle), which falls from 2 to 0 while the angle goes from 0 to pi."""
+    """Return 1 + cos(angle), which falls from 2 to 0 as the angle goes from 0 to pi."""
     return (pw.cos(angle) if isinstance(angle, Tensor) else math.cos(angle)) + 1.0
 
 
 def cosine(start: float, end: float, angle: Array) -> Array:
-    """Return the value of half a cosine wave from `start` at the angle 0 to `end` at pi."""
+    """Return the value at `angle` of a half cosine wave that goes from `start` at angle 0 to `end` at angle pi."""
     value = half_wave(angle) / 2.0 * (start - end)
-    # The vendor's front end leaves out an addition of 0.
+    # The vendor's front end omits an addition of 0.
     return value + end if end else value
 
 
 def annealed(start: float, end: float, part: Array, is_cosine: bool) -> Array:
-    """Return the value at `part` (0 to 1) of the way from `start` to `end`, by half a cosine wave or by a line."""
+    """Return the value at the fraction `part` (0 to 1) of the way from `start` to `end`.
+
+    The curve is a half cosine wave if `is_cosine`, else a line.
+    """
     if is_cosine:
         return half_wave(part * math.pi) * ((start - end) / 2.0) + end
     return part * (end - start) + start
 
 
 class Phase(NamedTuple):
-    """A phase of a one-cycle schedule: its last step, and the values at its beginning and end."""
+    """A phase of a one-cycle schedule: its last step, and the levels ("initial", "max", "min") at its start and end."""
 
     end: float
     start_level: Level
@@ -54,10 +58,11 @@ class Phase(NamedTuple):
 def one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> list[Phase]:
     """Return the phases of a one-cycle schedule (Smith and Topin 2018).
 
-    Their ends may be fractions of a step. With three phases the way down is as long as the way up, and a long tail
-    below the initial value follows; with two the way down goes to the least value.
+    The first phase rises from "initial" to "max" and takes the fraction `pct_start` of all steps. With `three_phase`,
+    the second phase falls back to "initial" in the same number of steps, and the third one falls to "min". Otherwise
+    the second phase falls to "min". The ends of phases may be fractions of a step.
     """
-    # Less 1, since steps count from 0.
+    # Minus 1, because steps count from 0.
     rise, last = float(pct_start * total_steps) - 1, total_steps - 1
     if not three_phase:
         return [Phase(rise, "initial", "max"), Phase(last, "max", "min")]
@@ -66,14 +71,15 @@ def one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> l
 
 
 def triangle(place: Array, ratio: float) -> Array:
-    """Return the height of a triangle at a place from 0 to 1: it rises to 1 up to `ratio` and falls from there."""
+    """Return the height at `place` (0 to 1) of a triangle that rises from 0 to 1 at `ratio` and then falls to 0."""
     return where(place <= ratio, place / ratio, quotient(place - 1.0, ratio - 1), place)
 
 
 def cycle_scale(mode: str, gamma: float, cycle: Array, step: Array) -> Array:
-    """Return the scale of a cyclic schedule's height (Smith 2017).
+    """Return the factor for the height of a cyclic schedule (Smith 2017).
 
-    "triangular2" halves it with each `cycle`, which counts from 1; "exp_range" multiplies it by `gamma` in each step.
+    For `mode` "triangular2" it is halved with each `cycle`, counted from 1. For "exp_range" it is `gamma ** step`. For
+    any other mode it is 1.
     """
     if mode == "triangular2":
         return _powered(0.5, cycle - 1.0)

@@ -1,6 +1,6 @@
-"""Functions of elements that the rules of optimizers use: of tensors, of NumPy arrays and of Python numbers alike.
+"""Elementwise functions for the update rules of optimizers, which work on tensors, NumPy arrays and Python numbers.
 
-A rule gets NumPy arrays from an optimizer that computes at once, and tensors from one that records a step. The counts
+A rule gets NumPy arrays from an optimizer that computes immediately, and tensors from one that records a step. Counts
 in its state are Python numbers in the first case and mostly 0-d tensors in the second.
 """
 
@@ -14,13 +14,13 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import tensor
 
 Array = Any
-"""A Tensor, a NumPy array (or a NumPy number, which 0-d arrays become), or a Python number."""
+"""A Tensor, a NumPy array (or the NumPy number that a 0-d array becomes), or a Python number."""
 CONSTANT_OPS = ("const", "leaf")
-"""Operations of nodes whose value is known and stays."""
+"""Operations of nodes whose value is a known constant."""
 
 
 def _is_number(x: Array) -> bool:
-    # A NumPy float64 is a Python float too, and is an array here.
+    # A NumPy float64 is a subclass of float, but counts as an array here.
     return x.__class__ in (float, int)
 
 
@@ -30,7 +30,10 @@ def is_constant(x: Tensor) -> bool:
 
 
 def is_on(setting: Any) -> bool:
-    """Return whether a setting has an effect. A tensor has one unless it is a constant of the step that is zero."""
+    """Return whether a setting has an effect: it is not zero.
+
+    A tensor that is not a constant of the step counts as not zero.
+    """
     return bool(setting) if not isinstance(setting, Tensor) or is_constant(setting) else True
 
 
@@ -40,17 +43,20 @@ def as_tensor(setting: Any) -> Tensor:
 
 
 def as_float32(x: Array) -> Array:
-    """Return a count of a state in float32, the type that state dicts have; a tensor is of that type already."""
+    """Return a number rounded to float32, the type of counts in state dicts; a tensor is returned unchanged."""
     return x if isinstance(x, Tensor) else float(np.float32(x))
 
 
 def as_type_of(like: Array, x: Array) -> Array:
-    """Return x in the type of `like`. Tensors of a half type may have met a number of a wider type; arrays have not."""
+    """Return the tensor `x` cast to the type of `like`; arrays and numbers are returned unchanged.
+
+    An operation of a half-type tensor and a number of a wider type may have given `x` the wider type.
+    """
     return pw.cast_to(x, like.dtype) if isinstance(x, Tensor) and x.dtype is not like.dtype else x
 
 
 def sqrt(x: Array) -> Array:
-    """Return the square root; NaN where x is negative."""
+    """Return the square root; NaN if x is negative."""
     if isinstance(x, Tensor):
         return pw.sqrt(x)
     if _is_number(x):
@@ -66,9 +72,9 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Return a / b, rounded once; NaN if both are numbers and b is zero."""
+    """Return a / b, rounded once; NaN if both are Python numbers and b is zero."""
     if isinstance(b, Tensor):
-        # The quotient of a plain number and a tensor is a product with the reciprocal, which rounds twice.
+        # Dividing a Python number by a tensor would multiply by the reciprocal, which rounds twice.
         return pw.div(as_tensor(a), b)
     return math.nan if _is_number(a) and _is_number(b) and not b else a / b
 
@@ -79,29 +85,32 @@ def absolute(x: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """Return -1, 0 or 1."""
+    """Return the sign: -1, 0 or 1."""
     return pw.sign(x) if isinstance(x, Tensor) else np.sign(x)
 
 
 def larger(a: Array, b: Array) -> Array:
-    """Return the larger of two arrays. Of tensors it is a clamp: the wafer has no maximum of two tensors."""
+    """Return the elementwise maximum. For tensors it is a clamp, because the wafer has no maximum of two tensors."""
     return pw.clamp(a, b, math.inf) if isinstance(a, Tensor) else np.maximum(a, b)
 
 
 def at_least(x: Array, least: float) -> Array:
-    """Return a count, or `least` if the count is smaller."""
+    """Return the maximum of the count `x` and the number `least`."""
     return pw.maximum(tensor(least), x) if isinstance(x, Tensor) else max(least, x)
 
 
 def clipped(x: Array, least: float, most: float) -> Array:
-    """Return x limited to least..most."""
+    """Return x clamped to the range from `least` to `most`."""
     if isinstance(x, Tensor):
         return pw.clamp(x, least, most)
     return np.clip(x, x.dtype.type(least), x.dtype.type(most))
 
 
 def where(condition: Array, a: Array, b: Array, like: Array) -> Array:
-    """Return a where the condition holds, else b. Arrays have the type of `like`, also if a and b are numbers."""
+    """Return `a` where the condition is true, else `b`.
+
+    An array result has the type of `like`, even if a and b are numbers.
+    """
     if isinstance(condition, Tensor):
         return pw.where(condition, a, b)
     if isinstance(condition, bool):
@@ -111,7 +120,7 @@ def where(condition: Array, a: Array, b: Array, like: Array) -> Array:
 
 
 def add_scaled(a: Array, b: Array, alpha: float) -> Array:
-    """Return a + alpha * b. Of tensors of a half type the sum is rounded once."""
+    """Return a + alpha * b. For tensors of a half type, the result is rounded once."""
     return pw.add(a, b, alpha=alpha) if isinstance(a, Tensor) else a + b * alpha
 
 
@@ -121,8 +130,8 @@ def descended(p: Array, d: Array, lr: Any) -> Array:
 
 
 def scaled(d: Array, lr: Any) -> Array:
-    """Return -lr * d. The rate is a number, or a 0-d tensor that a schedule computes."""
-    # The order of the products is that of the front end: it is seen in the CIRH, and in the last bit of half types.
+    """Return -lr * d. The rate is a number, or a 0-d tensor if a schedule computes it."""
+    # The order of the products is that of the vendor's front end: it affects the CIRH and the last bit of half types.
     if isinstance(lr, Tensor) and not is_constant(lr):
         return lr * -1.0 * d
     return d * -float(lr)

@@ -1,4 +1,4 @@
-"""Rates that follow the batches or the results: OneCycleLR, CyclicLR, ReduceLROnPlateau."""
+"""Learning rate schedules that follow batches or results: OneCycleLR, CyclicLR and ReduceLROnPlateau."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _momentum_name(group: dict[str, Any]) -> str | None:
 
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
-    # What Adam calls beta1 is momentum to these schedules; the other betas stay.
+    # For Adam, beta1 is the momentum; other betas are unchanged.
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:
@@ -24,14 +24,17 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
 
 
 def _phase(end: float, start_level: curves.Level, end_level: curves.Level) -> dict[str, Any]:
-    """Return a phase of OneCycleLR as PyTorch's state dicts have it; momentum is low where the rate is high."""
+    """Return a phase of OneCycleLR as in PyTorch's state dicts. Momentum is low where the rate is high."""
     momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
     rates = {"end_step": end, "start_lr": f"{start_level}_lr", "end_lr": f"{end_level}_lr"}
     return {**rates, "start_momentum": momentum[start_level], "end_momentum": momentum[end_level]}
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr` and far down again, once, with momentum in the opposite direction (Smith and Topin 2018)."""
+    """Raise the learning rate to `max_lr` and then lower it far below the initial one, once (Smith and Topin 2018).
+
+    Momentum moves in the opposite direction if `cycle_momentum`. The arguments are those of PyTorch's class.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class OneCycleLR(LRScheduler):
         if last_epoch == -1:
             groups = zip(optimizer.param_groups, _one_each(max_lr, optimizer, "max_lr"), strict=True)
             for group, top in groups:
-                # The rate that the optimizer was given does not count: it is overwritten, as in PyTorch.
+                # As in PyTorch, the optimizer's rate is overwritten.
                 group["initial_lr"] = top / div_factor
                 _set_rate(group, group["initial_lr"])
                 group["max_lr"], group["min_lr"] = top, top / div_factor / final_div_factor
@@ -81,19 +84,19 @@ class OneCycleLR(LRScheduler):
             group["max_momentum"], group["base_momentum"] = top, base
 
     def get_lr(self) -> list[float]:
-        """The rates of this batch; momentum is set on the way. Raises ValueError after the last step."""
+        """Return the rates of this batch, and set the momentum of the groups. Raises ValueError after the last step."""
         t = self.last_epoch
-        # Not >=: the constructor's step counts as one, so one more is allowed than there are updates, as in PyTorch.
+        # `>` instead of `>=`: as in PyTorch, the constructor's step counts, so one more step than updates is allowed.
         if t > self.total_steps:
             raise ValueError(f"Tried to step {t} times. The specified number of total steps is {self.total_steps}")
         start = 0.0
         for phase in self._schedule_phases:
             end = phase["end_step"]
-            # The last phase also takes what rounding left over.
+            # The last phase also covers a remainder from rounding.
             if t <= end or phase is self._schedule_phases[-1]:
                 break
             start = end
-        # Bounds may be fractions of a step, and the part with them: the peak need not be at a step.
+        # Phases may end at a fraction of a step, so the peak need not be at a step.
         part, is_cosine = (t - start) / (end - start), self._anneal_func_type == "cos"
         rates = []
         for group in self.optimizer.param_groups:
@@ -105,7 +108,10 @@ class OneCycleLR(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    """Up and down between two rates, over and over (Smith 2017)."""
+    """Move the learning rate up and down between `base_lr` and `max_lr` repeatedly (Smith 2017).
+
+    The arguments are those of PyTorch's class.
+    """
 
     def __init__(
         self,
@@ -146,17 +152,23 @@ class CyclicLR(LRScheduler):
                 _set_momentum(group, top)
                 group["max_momentum"], group["base_momentum"] = top, base
         super().__init__(optimizer, last_epoch)
-        # After the first step, which is from the rates that the optimizer began with.
+        # Set after the constructor's step, which starts from the optimizer's rates.
         self.base_lrs = lows
 
     def state_dict(self) -> dict[str, Any]:
-        """Without the function of the scale; an object that is called gives its attributes."""
+        """Return the state of the schedule.
+
+        A custom scale function is saved as None; a callable object as its attributes.
+        """
         state = super().state_dict()
         f = state.pop("_scale_fn_custom")
         return {**state, "_scale_fn_custom": None if f is None or hasattr(f, "__code__") else dict(vars(f))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state, which loses its entry of the function, as in PyTorch; the function stays."""
+        """Load a saved state. The scale function stays the same; a callable object gets the saved attributes.
+
+        As in PyTorch, this removes the function's entry from `state_dict`.
+        """
         saved = state_dict.pop("_scale_fn_custom")
         super().load_state_dict(state_dict)
         if saved is not None:
@@ -165,11 +177,11 @@ class CyclicLR(LRScheduler):
     def _scale(self, x: float) -> float:
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        # x counts cycles from 1, or batches from 0.
+        # x is the number of the cycle, from 1, or of the batch, from 0.
         return float(curves.cycle_scale(self.mode, self.gamma, x, x))
 
     def get_lr(self) -> list[float]:
-        """The rates of this batch; momentum is set on the way."""
+        """Return the rates of this batch, and set the momentum of the groups."""
         turns = self.last_epoch / self.total_size
         cycle = math.floor(1 + turns)
         x = 1.0 + turns - cycle
@@ -184,7 +196,11 @@ class CyclicLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` whenever a measure has not become better for more than `patience` epochs."""
+    """Multiply the learning rate by `factor` if a metric has not improved for more than `patience` epochs.
+
+    After a reduction, epochs do not count for `cooldown` epochs. The rate does not fall below `min_lr`, and changes of
+    at most `eps` are not made. The arguments are those of PyTorch's class.
+    """
 
     def __init__(
         self,
@@ -204,7 +220,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
-        # Not by the constructor of the others: no step is taken here, since there is no measure yet.
+        # Do not call the base constructor, which takes a step: there is no metric yet.
         self.optimizer, self.factor = optimizer, factor
         # The order is that of PyTorch's state dicts.
         self.default_min_lr = min_lr if isinstance(min_lr, int | float) else None
@@ -216,28 +232,28 @@ class ReduceLROnPlateau(LRScheduler):
         self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Whether a measure is better than the best by more than the threshold."""
-        # An infinite best has no margin, and NaN is never better.
+        """Return whether the metric `a` is better than `best` by more than the threshold."""
+        # The margin of an infinite best would be infinite or NaN. NaN is never better.
         if math.isinf(best):
             return a < best if self.mode == "min" else a > best
-        # "rel" is relative to the best itself, so for a negative measure the margin turns round; PyTorch has it so.
+        # As in PyTorch, the margin of "rel" is relative to the best value, so it is negative for a negative metric.
         margin = self.threshold * (1.0 if self.threshold_mode == "abs" else best)
         return a < best - margin if self.mode == "min" else a > best + margin
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether bad epochs do not count now."""
+        """Whether epochs without improvement are currently not counted."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take in the measure of an epoch."""
+        """Update the schedule with the metric of an epoch, and reduce the rates if necessary."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
-        # Bad epochs are wiped out and not only left out: patience starts anew after the pause.
+        # Reset the count, so that the patience restarts after the cooldown.
         if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
@@ -245,7 +261,7 @@ class ReduceLROnPlateau(LRScheduler):
             for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
                 rate = float(group["lr"])
                 lowered = max(rate * self.factor, low)
-                # Changes too small to matter are not made, but the pause begins all the same.
+                # Small changes are not made, but the cooldown starts.
                 if rate - lowered > self.eps:
                     _set_rate(group, lowered)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0

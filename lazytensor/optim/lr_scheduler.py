@@ -1,6 +1,6 @@
-"""Learning rates over time, as torch.optim.lr_scheduler gives them.
+"""Learning rate schedules with the classes of `torch.optim.lr_scheduler`.
 
-Most schedules are stated as a step from the present rate to the next, since schedules may be chained and then multiply.
+Most schedules compute the next rate from the current one, so that the factors of chained schedules multiply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from lazytensor.optim.traced.optimizer import Optimizer
 
 
 class LRScheduler:
-    """Sets the rate of each group once an epoch. A subclass says in `get_lr` what the rates are at `last_epoch`."""
+    """Base class of schedules, which set the learning rate of each group once per epoch.
+
+    A subclass defines `get_lr`, which returns the rates at `last_epoch`. The constructor takes the first step, which
+    sets the rates of epoch 0 if `last_epoch` is -1.
+    """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -26,8 +30,7 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                # In the group and not here: it is saved with the optimizer, and schedules that follow each other start
-                # from the same.
+                # Stored in the group, so that it is saved with the optimizer and shared by sequential schedules.
                 group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
@@ -37,9 +40,9 @@ class LRScheduler:
         self.base_lrs = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
-        # The constructor takes the first step, so that the rates of epoch 0 are set before the first update.
+        # The first step sets the rates of epoch 0 before the first update.
         self._is_initial = True
-        # State dicts of PyTorch have it; it is True only inside of `step`.
+        # Part of PyTorch's state dicts; True only inside `step` there.
         self._get_lr_called_within_step = False
         self.step()
         self._is_initial = False
@@ -48,16 +51,20 @@ class LRScheduler:
         return [_copy(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self) -> list[float]:
-        """The rates at `last_epoch`, from the present ones."""
+        """Return the rate of each group at `last_epoch`, computed from the current rates."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr")
 
     def get_last_lr(self) -> list[float]:
-        """The rates that were set last."""
+        """Return the rates that were set last."""
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one epoch, or to the one given."""
-        # Once, at the first step after the constructor's; optimizers that do not count are taken to have stepped.
+        """Advance by one epoch, or to the given epoch, and set the rates.
+
+        Warns if it is called before the first step of the optimizer.
+        """
+        # Check once, at the first step after the constructor's. An optimizer without a count is assumed to have
+        # stepped.
         if self._step_count == 1 and getattr(self.optimizer, "steps_taken", 1) == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate is skipped.",
@@ -68,9 +75,9 @@ class LRScheduler:
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None) -> None:
-        """Set the rates of the next epoch, or of the one given."""
+        """Set the rates of the next epoch, or of the given epoch by the closed form of the schedule if it has one."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        # A jump cannot go from rate to rate; schedules without a closed form take it as one step.
+        # A jump needs the closed form; a schedule without one treats the jump as one step.
         closed = getattr(self, "_closed_form", None) if epoch is not None else None
         self._set(closed() if closed is not None else self.get_lr())
 
@@ -80,11 +87,11 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the schedule knows, except the optimizer and what cannot be compared: functions."""
+        """Return all attributes except the optimizer."""
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Restore the attributes from a state dict."""
         self.__dict__.update(state_dict)
 
 
@@ -93,7 +100,7 @@ def _copy(rate: Any) -> Any:
 
 
 def _set_rate(group: dict[str, Any], rate: Any) -> None:
-    """Set the rate of a group; a tensor stays the same object and gets a new value."""
+    """Set the rate of a group. A tensor stays the same object and gets a new value."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate.reshape(()) if isinstance(rate, Tensor) else rate)
     else:
@@ -101,7 +108,7 @@ def _set_rate(group: dict[str, Any], rate: Any) -> None:
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch."""
+    """Set the rate to the initial rate times `lr_lambda(epoch)`."""
 
     def __init__(
         self,
@@ -113,15 +120,15 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Without the functions; an object that is called gives its attributes."""
-        # A function cannot be saved, and is to be given again; an object that is called has its state in attributes.
+        """Return the state of the schedule. A function is saved as None; a callable object as its attributes."""
+        # A function cannot be saved; the state of a callable object is in its attributes.
         saved = [None if hasattr(f, "__code__") else dict(vars(f)) for f in self.lr_lambdas]
         state = super().state_dict()
         del state["lr_lambdas"]
         return {**state, "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state; the functions stay."""
+        """Load a saved state. The functions stay the same; callable objects get the saved attributes."""
         state = dict(state_dict)
         for f, saved in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if saved is not None:
@@ -129,16 +136,16 @@ class LambdaLR(LRScheduler):
         super().load_state_dict(state)
 
     def get_lr(self) -> list[float]:
-        """base * lambda(epoch)"""
+        """Return initial rate * lambda(epoch)."""
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
-# Has no closed form, since its factors can be anything; LambdaLR needs none, because it starts from the base each time.
+# MultiplicativeLR has no closed form, because its factors are arbitrary. LambdaLR needs none: it uses the initial rate.
 class MultiplicativeLR(LambdaLR):
-    """The present rate times a function of the epoch."""
+    """Multiply the current rate by `lr_lambda(epoch)` in each epoch."""
 
     def get_lr(self) -> list[float]:
-        """lr * lambda(epoch)"""
+        """Return current rate * lambda(epoch)."""
         if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
@@ -154,15 +161,15 @@ def _one_each(setting: Any, optimizer: Optimizer, what: str) -> list[Any]:
 
 
 class StepLR(LRScheduler):
-    """Times gamma every `step_size` epochs."""
+    """Multiply the rate by `gamma` every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """lr, or lr * gamma at a multiple of the step size"""
-        # Epoch 0 is a multiple of everything, and is the constructor's step.
+        """Return current rate * gamma if the epoch is a positive multiple of the step size, else the current rate."""
+        # Epoch 0, the constructor's step, is excluded.
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
@@ -172,17 +179,17 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """Multiply the rate by `gamma` at each milestone."""
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        # Counted, since a milestone may stand twice and then multiplies twice; PyTorch saves it so.
+        # A Counter, as in PyTorch's state dicts: a milestone that occurs twice multiplies twice.
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """lr, or lr * gamma for each time that this epoch is a milestone"""
+        """Return the current rate, multiplied by gamma for each time that this epoch is in the milestones."""
         if self.last_epoch not in self.milestones:
             return self._rates()
         return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._rates()]
@@ -193,7 +200,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """A factor for the first epochs."""
+    """Multiply the rate by `factor` for the first `total_iters` epochs."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1:
@@ -202,12 +209,12 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The factor comes at epoch 0 and goes at `total_iters`."""
+        """Return current rate * factor at epoch 0, current rate / factor at `total_iters`, else the current rate."""
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._rates()]
         if self.last_epoch != self.total_iters:
             return self._rates()
-        # Divided out again, so that what other schedules did to the rate meanwhile stays.
+        # Divide by the factor instead of restoring the rate, to keep the effect of other schedules.
         return [lr * (1.0 / self.factor) for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
@@ -216,7 +223,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A factor that goes in a straight line from one value to another."""
+    """Multiply the rate by a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` epochs."""
 
     def __init__(
         self,
@@ -234,13 +241,14 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Each epoch multiplies by the quotient of its factor and the one before."""
+        """Return current rate * (factor of this epoch / factor of the previous epoch)."""
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._rates()]
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         rise = self.end_factor - self.start_factor
-        # f(e) / f(e - 1) of the line f, with both times `total_iters`, as PyTorch has it rounded.
+        # f(e) / f(e - 1) for the line f, with numerator and denominator multiplied by `total_iters`: PyTorch's
+        # rounding.
         quotient = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
         return [lr * quotient for lr in self._rates()]
 
@@ -250,14 +258,14 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """Multiply the rate by `gamma` in every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """lr * gamma"""
+        """Return current rate * gamma."""
         return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
@@ -265,18 +273,18 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to zero as a power of the time left."""
+    """Lower the rate to zero in `total_iters` epochs, as the power `power` of the fraction of remaining epochs."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """lr times the power of the quotient of times left"""
+        """Return current rate * (remaining epochs now / remaining epochs before) ** power."""
         e, n = self.last_epoch, self.total_iters
         if self._is_initial or e > n:
             return self._rates()
-        # At e = n the quotient is 0, and the rate stays 0 from there on, whatever is chained to it.
+        # At e = n the quotient is 0, and the rate stays 0 even with chained schedules.
         quotient = ((1.0 - e / n) / (1.0 - (e - 1) / n)) ** self.power
         return [lr * quotient for lr in self._rates()]
 
@@ -286,19 +294,23 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine wave from the first rate to `eta_min` in `T_max` epochs, and back."""
+    """Move the rate along a half cosine wave from the initial rate to `eta_min` in `T_max` epochs, and back."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The distance to `eta_min` changes by the quotient of the waves; from the lowest point it is built anew."""
-        # Chained, the wave is of what other schedules left of the rate: only the distance to `eta_min` is scaled.
+        """Return the current rate with its distance to `eta_min` scaled by the ratio of the waves at this and the last
+        epoch.
+
+        After the minimum, the distance is computed from the initial rate instead, because it was zero.
+        """
+        # Only the distance to `eta_min` is scaled, to keep the effect of chained schedules.
         e, n, low = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
             return self._rates()
-        # At the lowest point the distance is 0, and no quotient leads away from it.
+        # At the minimum the distance is 0, which no factor can change.
         if (e - 1 - n) % (2 * n) == 0:
             lift = (1 - math.cos(math.pi / n)) / 2
             return [lr + (base - low) * lift for base, lr in zip(self.base_lrs, self._rates(), strict=True)]
@@ -311,7 +323,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine wave down, then a jump back up; each wave is `T_mult` times as long as the last."""
+    """Lower the rate along a half cosine wave, then restart at the initial rate; each wave is `T_mult` times as long."""
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -320,21 +332,21 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
-        # T_cur is where in the wave, T_i how long it is: PyTorch's names, which its state dicts have.
+        # T_cur is the position in the wave and T_i its length; the names are those of PyTorch's state dicts.
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The wave at T_cur of T_i."""
+        """Return the value of the wave at position `T_cur` of `T_i`."""
         angle = math.pi * self.T_cur / self.T_i
         return [curves.cosine(base, self.eta_min, angle) for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to a time that may lie between two."""
+        """Advance by one epoch, or to the given time, which may be a fraction of an epoch, and set the rates."""
         if epoch is None and self.last_epoch >= 0:
             self.last_epoch += 1
             self.T_cur += 1
-            # Not `last_epoch`: with waves that grow the place in a wave is no remainder of it.
+            # T_cur is tracked separately, because with growing waves it is not a remainder of `last_epoch`.
             if self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
         else:
@@ -344,7 +356,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def _jump(self, epoch: float) -> None:
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-        # Waves of one length are skipped at once; those that grow are few.
+        # Waves of equal length are skipped at once; there are only few growing waves.
         start, length = 0, self.T_0
         if self.T_mult == 1:
             start = int(epoch // length) * length
@@ -354,7 +366,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after the other, each from its milestone on."""
+    """Use several schedules one after the other; each one starts at its milestone."""
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -364,12 +376,11 @@ class SequentialLR(LRScheduler):
                 f"SequentialLR expects one milestone less than schedulers: got {len(schedulers)} schedulers and "
                 f"{len(milestones)} milestones"
             )
-        # A schedule of another optimizer would move rates that nobody looks at here.
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueError("SequentialLR expects all schedulers to belong to its optimizer")
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.last_epoch, self.optimizer = last_epoch + 1, optimizer
-        # Each schedule has taken its first step already; all are undone, and only the first starts again.
+        # Each schedule has taken its first step; undo all of them and restart the first one.
         for group in optimizer.param_groups:
             _set_rate(group, group["initial_lr"])
         for s in self._schedulers:
@@ -379,27 +390,26 @@ class SequentialLR(LRScheduler):
         self._last_lr = self._schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Let the schedule in charge go on; at its milestone it starts."""
+        """Advance the active schedule by one epoch; at a milestone, start the next schedule. `epoch` is ignored."""
         self.last_epoch += 1
-        # On the right: a milestone belongs to the schedule that it starts.
+        # `bisect_right`: a milestone belongs to the schedule that starts there.
         i = bisect_right(self._milestones, self.last_epoch)
         s = self._schedulers[i]
         if i and self._milestones[i - 1] == self.last_epoch:
-            # A jump to its own epoch 0, which takes the closed form: it must not go on from where the one before left
-            # the rate.
+            # A jump to the new schedule's epoch 0 uses the closed form, which does not depend on the current rate.
             s._update_lr(0)
         else:
             s.step()
         self._last_lr = s.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of each schedule inside its own."""
-        # The schedules hold the optimizer too: their own state dicts leave it out.
+        """Return the state, with a list of the states of the schedules."""
+        # The schedules refer to the optimizer too; their state dicts leave it out.
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state, here and in each schedule."""
+        """Restore the state of this object and of each schedule."""
         state = dict(state_dict)
         for s, saved in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             s.load_state_dict(saved)
@@ -407,7 +417,7 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(SequentialLR):
-    """Several schedules at once; their factors multiply."""
+    """Apply several schedules in each step; their factors multiply."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
@@ -419,7 +429,7 @@ class ChainedScheduler(SequentialLR):
         self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """Let every schedule go on."""
+        """Advance every schedule by one epoch. `epoch` is ignored."""
         for s in self._schedulers:
             s.step()
         self._last_lr = self._rates()

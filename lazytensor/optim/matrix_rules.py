@@ -1,4 +1,4 @@
-"""The update rules of optimizers that see a parameter as a matrix: Adafactor and Muon."""
+"""Update rules of optimizers that treat a parameter as a matrix: Adafactor and Muon."""
 
 import math
 
@@ -12,23 +12,27 @@ from lazytensor.optim.settings import Settings, complement
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of the fifth-order iteration towards the nearest orthogonal matrix (Jordan 2024)."""
 TINY = 1e-7
-"""What is added to the norm of a matrix before the division by it."""
+"""Added to the norm of a matrix before dividing by it."""
 
 
 def adafactor(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
-    """Adam whose second moment is kept as the means of its rows and columns (Shazeer and Stern 2018)."""
-    # The share of the old moment grows from 0, so no correction of the start is needed.
+    """Return the parameter after a step of Adafactor (Shazeer and Stern 2018).
+
+    It is Adam with the second moment stored as means of its rows and columns, for parameters with at least two
+    dimensions.
+    """
+    # The weight of the old moment grows from 0, so no bias correction is needed.
     kept = 1.0 - pw.pow(s["step"], settings["decay_rate"])
     d = _inverse_root(s, g * g + settings["eps"][0], kept) * g
-    # A step longer than 1 on average is scaled down; a shorter one is left.
+    # Scale down a step whose root mean square exceeds the threshold.
     d = d / larger(_root_mean_square(d) / settings["clip_threshold"], 1.0)
     lr = settings["lr"]
     if settings["scale_parameter"]:
-        # Rates relative to the size of the parameter; eps lets a parameter of zeros move.
+        # The rate is relative to the size of the parameter; eps allows a parameter of zeros to change.
         lr = larger(_root_mean_square(p), settings["eps"][1]) * lr
     d = d * lr
     if is_on(settings["weight_decay"]):
-        # Decay by the scaled rate, past the second moment.
+        # Decoupled decay with the scaled rate.
         p = as_type_of(p, p - p * (lr * settings["weight_decay"]))
     return p - d
 
@@ -38,32 +42,34 @@ def _root_mean_square(x: Tensor) -> Tensor:
 
 
 def _inverse_root(s: State, square: Tensor, kept: Tensor) -> Tensor:
-    """Take squares into the second moment and return one over its root. `kept` is the share of the old moment."""
+    """Update the second moment in `s` with the squares `square`, and return the inverse of its root.
+
+    `kept` is the weight of the old moment. A factored moment is multiplied out.
+    """
     added = 1.0 - kept
     if "exp_avg_sq" in s:
         s["exp_avg_sq"] = s["exp_avg_sq"] * kept + square * added
         return pw.rsqrt(s["exp_avg_sq"])
     s["exp_avg_sq_row"] = row = s["exp_avg_sq_row"] * kept + reduction.mean(square, -1) * added
     s["exp_avg_sq_col"] = column = s["exp_avg_sq_col"] * kept + reduction.mean(square, -2) * added
-    # The best approximation of rank 1 in the sense of the paper: row times column over the mean of the row.
-    # Two roots instead of one of their product, which would be of the whole matrix.
+    # The paper's rank-1 approximation: row times column, divided by the mean of the row. Take the roots of both factors
+    # instead of the root of the product, which is a whole matrix.
     share = row / reduction.mean(row, -1, keepdim=True)
     return views.unsqueeze(pw.rsqrt(share), -1) * views.unsqueeze(pw.rsqrt(column), -2)
 
 
 def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
-    """Momentum whose step in each matrix is made nearly orthogonal (Jordan 2024).
+    """Return the parameter after a step of Muon (Jordan 2024): momentum whose step is made nearly orthogonal.
 
-    A parameter of more than two dimensions is seen as a matrix of its first dimension.
+    A parameter with more than two dimensions is reshaped to a matrix with its first dimension as rows.
     """
     momentum = settings["momentum"]
     s["momentum_buffer"] = buffer = s["momentum_buffer"] * momentum + g * complement(momentum)
-    # An average rather than a sum: the length of the step is normalized away, so the factor only weighs old against
-    # new.
+    # A weighted average. The length of the step is normalized later, so the factor only weighs the old against the new.
     d = g * complement(momentum) + buffer * momentum if settings["nesterov"] else buffer
     rows = p.shape[0]
     flat = orthogonalized(views.reshape(d, (rows, -1)), settings["ns_steps"])
-    # Jordan's factor: columns of length 1 spread over many rows, so the elements of a tall matrix would be small.
+    # Jordan's factor: columns have length 1, so the elements of a tall matrix would be small.
     d = views.reshape(flat, p.shape) * math.sqrt(max(1.0, rows / flat.shape[1]))
     if is_on(settings["weight_decay"]):
         d = d + p * settings["weight_decay"]
@@ -71,16 +77,15 @@ def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
 
 
 def orthogonalized(x: Tensor, steps: int) -> Tensor:
-    """Return a matrix with the singular vectors of x and singular values near 1, by Newton-Schulz iteration."""
+    """Return a matrix with the singular vectors of `x` and singular values near 1, by Newton-Schulz iteration."""
     a, b, c = NEWTON_SCHULZ
-    # The products are of the smaller extent then.
+    # Transpose a tall matrix, so that the products are smaller.
     is_tall = x.shape[0] > x.shape[1]
     if is_tall:
         x = views.transpose(x, 0, 1)
-    # The iteration converges for singular values up to 1, which the Frobenius norm bounds.
+    # The iteration converges for singular values up to 1; the Frobenius norm is an upper bound of them.
     x = x / (norm(x) + TINY)
-    # Five steps bring values to about 0.7..1.2, not to 1: the coefficients were chosen for a steep start, which is
-    # enough here.
+    # Five steps give singular values of about 0.7 to 1.2, not 1: the coefficients were chosen for a steep start.
     for _ in range(steps):
         square = matmul.matmul(x, views.transpose(x, 0, 1))
         polynomial = square * b + matmul.matmul(square, square) * c

@@ -1,4 +1,4 @@
-"""The settings of optimizers, which are checked before use, and the state that an optimizer keeps of a parameter."""
+"""Settings of optimizers, their validation, and the description of an optimizer's state (`Slot`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Settings = Mapping[str, Any]
 """The settings of a group of parameters."""
 
 NAMES = {"lr": "learning rate", "eps": "epsilon value", "momentum": "momentum value"}
-"""What errors call a setting, if not its name and "value"."""
+"""Names of settings in error messages; the default is the name followed by "value"."""
 LEAST = " - should be >= 0.0"
-"""What the errors of some of the vendor's optimizers end with."""
+"""The end of error messages of some of the vendor's optimizers."""
 NUMBERED_BETA = "Invalid beta parameter at index {i}: {beta}"
 BETA = "Invalid beta parameter: {beta} - should be in [0.0, 1.0)"
 CLOSED_BETA = "Invalid beta parameter: {beta} - should be in [0.0, 1.0]"
-"""Errors of decays outside [0, 1). The interval that the last one names is the vendor's slip."""
+"""Error messages for betas outside of [0, 1). The wrong interval in the last one is that of the vendor's message."""
 
 
 def checked(
@@ -31,17 +31,16 @@ def checked(
     beta_error: str = NUMBERED_BETA,
     takes_nan: bool = False,
 ) -> dict[str, Any]:
-    """Return the settings among the arguments of an optimizer's constructor, in the order of state dicts.
+    """Return the settings of an optimizer from the arguments of its constructor, in the order of state dicts.
 
-    arguments: the `locals()` of the constructor.
-    checks: the settings to check, in the order in which they are checked.
-    order: the order of the result; without it, that of the arguments.
-    hint, beta_error: the end of the error of a number below 0, and the error of betas.
-    takes_nan: whether a NaN passes.
+    arguments: the `locals()` of the constructor. checks: the settings to check, in the order in which they are checked,
+    separated by spaces. order: the order of the result, separated by spaces; the default is that of the arguments.
+    hint, beta_error: the end of the error for a negative number, and the error for betas. takes_nan: whether NaN is
+    accepted.
 
-    Raises ValueError for betas outside [0, 1), rho outside [0, 1], etas that are not on both sides of 1, Nesterov
-    momentum without momentum or with dampening, and for any other setting that is negative. A tensor passes: its value
-    may not exist yet.
+    Lists and arrays become tuples. Raises ValueError for betas outside of [0, 1), rho outside of [0, 1], etas that do
+    not satisfy 0 < etas[0] < 1 < etas[1], Nesterov momentum without momentum or with dampening, and any other setting
+    that is negative. Tensors are accepted without a check, because their values may not exist yet.
     """
     for name in checks.split():
         if name in _SPECIAL_CHECKS:
@@ -49,7 +48,7 @@ def checked(
         else:
             _check_number(name, arguments[name], hint, takes_nan)
     names = order.split() or [name for name in arguments if name not in ("self", "params", "__class__")]
-    # Tuples, whatever the script gives: settings are compared and saved.
+    # Convert to tuples, because settings are compared and saved.
     return {name: tuple(v) if isinstance(v := arguments[name], list | np.ndarray) else v for name in names}
 
 
@@ -65,7 +64,7 @@ def _check_betas(arguments: Settings, error: str) -> None:
 
 
 def _check_nesterov(arguments: Settings, _: str) -> None:
-    # The look-ahead g + momentum * buffer is the next buffer only if gradients enter it whole.
+    # Nesterov's g + momentum * buffer equals the next buffer only without dampening.
     if arguments["nesterov"] and (arguments["momentum"] <= 0 or arguments["dampening"] != 0):
         raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
@@ -91,13 +90,13 @@ _SPECIAL_CHECKS: dict[str, Callable[[Settings, str], None]] = {
 
 @dataclass(frozen=True)
 class Slot:
-    """A piece of the state that an optimizer keeps of each parameter.
+    """A piece of state that an optimizer keeps for each parameter.
 
     name: its key in the state dict.
-    start: its value before the first step, in each element, or a function of the settings that gives it.
-    is_number: whether it is a float32 scalar; other state is an array of the shape and type of the parameter.
-    needs: the setting without which there is no such state; "" if there always is.
-    is_late: whether PyTorch's optimizer has it only after the first step, whose rule makes it.
+    start: its initial value, for each element; or a function of the settings that returns it.
+    is_number: whether it is a float32 scalar; other state has the shape and type of the parameter.
+    needs: the setting that must be on for this state to exist; "" if it always exists.
+    is_late: whether PyTorch's optimizer has it only after the first step, whose rule creates it.
     """
 
     name: str
@@ -111,7 +110,7 @@ class Slot:
         return not self.needs or bool(settings[self.needs])
 
     def start_of(self, settings: Settings) -> float:
-        """Return the value before the first step."""
+        """Return the initial value."""
         return float(self.start(settings) if callable(self.start) else self.start)
 
 
@@ -120,7 +119,7 @@ STEP = Slot("step", is_number=True)
 
 
 def complement(beta: float) -> float:
-    """Return 1 - beta; in a step that is traced for the wafer as `folded_complement`."""
+    """Return 1 - beta in float64; inside a step that is traced for the wafer, as `folded_complement`."""
     if storage.thread_state.current is None or storage.thread_state.current.readable:
         return 1.0 - beta
     return folded_complement(beta)

@@ -1,4 +1,4 @@
-"""PyTorch's own optimizers, for eager loops: the numbers and the state dicts are PyTorch's."""
+"""PyTorch's optimizers for eager loops, with PyTorch's numbers and state dicts."""
 
 from lazytensor.optim.eager.eager_optimizer import Optimizer
 from lazytensor.optim.eager.optimizers import (

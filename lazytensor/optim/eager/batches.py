@@ -1,7 +1,7 @@
-"""Parameters that are updated together: a rule computes element by element, so that many small arrays are one long one.
+"""Group small parameters so that an update rule, which is elementwise, runs once on their concatenation.
 
-NumPy takes about as long to begin as to compute a thousand elements; a model of ten thousand small parameters would
-spend its step beginning.
+A NumPy call has an overhead of about a thousand elements, which would dominate a step of a model with ten thousand
+small parameters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,10 @@ from lazytensor.core.dtype import DType, round_to
 from lazytensor.core.tensor import Tensor
 
 SCALARS = ("step", "eta", "mu", "mu_product")
-"""State that is a float32 scalar whatever the parameter is, as PyTorch's state dicts have it."""
+"""State that is a float32 scalar for every parameter, as in PyTorch's state dicts."""
 SMALL = 4096
-"""Elements up to which a parameter joins others; copying a larger one costs more than its turn of the rule."""
+"""Maximum number of elements of a parameter that joins a group; copying a larger one costs more than a separate call.
+"""
 
 Names = tuple[str, ...]
 Numbers = tuple[tuple[str, float], ...]
@@ -24,9 +25,13 @@ Numbers = tuple[tuple[str, float], ...]
 def batches(
     params: Sequence[Tensor], state: Mapping[Tensor, dict[str, Tensor]]
 ) -> Iterator[tuple[list[Tensor], Numbers]]:
-    """Parameters that go through a rule together, with the scalars of their state, which they have in common."""
+    """Yield groups of parameters that a rule can update together, with the scalars of their state.
+
+    Members of a group have equal scalars, the same type and the same pieces of state. A parameter of more than `SMALL`
+    elements is a group by itself.
+    """
     together: dict[Any, list[Tensor]] = {}
-    # Mostly one for all of them: of which names their state is, and by the nodes of its numbers.
+    # Two levels of keys: `alike` by the nodes of the scalars, which is fast, and `together` by their values.
     scalars: dict[Names, Names] = {}
     alike: dict[Any, list[Tensor]] = {}
     get, without_state = state.get, dict[str, Tensor]()
@@ -40,9 +45,9 @@ def batches(
         kind = (type.dtype, names, *nodes) if is_small else id(p)
         batch = alike.get(kind)
         if batch is None:
-            # As Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
+            # Python numbers, because PyTorch also computes powers of beta in double precision on the host.
             numbers = tuple((k, known[k].array().item()) for k in scalars[names])
-            # A rule may begin a piece of state later for one parameter than for another.
+            # A rule may create a piece of state later for one parameter than for another.
             types = tuple(known[k].spec.dtype for k in scalars[names])
             key = (type.dtype, numbers, names, types) if is_small else id(p)
             batch = alike[kind] = together.setdefault((numbers, key), [])
@@ -52,23 +57,23 @@ def batches(
 
 
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """The elements of all arrays in one; a single array as it is."""
+    """Return the concatenated elements of all arrays; a single array is returned unchanged."""
     return arrays[0] if len(arrays) == 1 else np.concatenate([a.reshape(-1) for a in arrays])
 
 
 def rounded(array: Any, dtype: DType) -> np.ndarray:
-    """What a rule has computed, in a type."""
+    """Return the result of a rule in the host type of `dtype`, rounded to `dtype`."""
     return round_to(np.asarray(array, dtype.host), dtype)
 
 
 def parts(array: Any, batch: Sequence[Tensor], dtype: DType) -> list[np.ndarray]:
-    """What `joined` has put together, for each parameter in its shape and rounded to its type."""
+    """Split an array made by `joined`: return the part of each parameter in its shape, rounded to `dtype`."""
     array = rounded(array, dtype)
     if len(batch) == 1:
         return [array]
     pieces, at = [], 0
     shapes = [p.spec.shape for p in batch]
-    # Rows of one array are handed out faster than one asks for them.
+    # Fast path for equal shapes: the rows of one array.
     if shapes[0] and shapes.count(shapes[0]) == len(shapes):
         return list(array.reshape(-1, *shapes[0]))
     for p in batch:

@@ -1,8 +1,8 @@
-"""The base of PyTorch's own optimizers, which apply a rule to arrays at once.
+"""Base class of PyTorch's optimizers, which apply an update rule immediately.
 
-The rules compute in NumPy on values that exist, and write the results back as leaves: an eager loop records no graph
-for its updates, so it neither grows nor slows down. Inside a traced step values do not exist; there the optimizers of
-`lazytensor.optim` (cstorch.optim) are the ones to use. A step that is planned, without arrays, gives the rules tensors.
+The rules compute in NumPy, and the results become leaves, so an eager loop records no graph for its updates. Inside a
+traced step no values exist; use the optimizers of `lazytensor.optim` (cstorch.optim) there. In an abstract step, the
+rules work on tensors.
 """
 
 import copy
@@ -29,15 +29,15 @@ from lazytensor.optim.rules import State
 from lazytensor.optim.traced import optimizer
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-"""Parameters, groups of them with settings of their own, or parameters with names."""
+"""Parameters, groups of parameters with their settings, or pairs of name and parameter."""
 PLANNED_STEP = 1000.0
-"""The number of the step that is planned: late enough for rules whose first steps are other ones."""
+"""The step number in abstract steps; late enough for rules whose first steps differ."""
 NUMBER = Type((), dt.float32)
-"""What a scalar of the state is as a tensor."""
+"""The type of scalar state."""
 
 
 def _way_out(kind: type) -> str:
-    """Return which call to write where a script makes an optimizer of this class, for a step that is traced."""
+    """Return a hint for a traced step that says which constructor to use instead of the class `kind`."""
     name = next((c.__name__ for c in kind.__mro__ if c.__name__ in optim.__all__ and c.__name__ != "Optimizer"), "")
     if not name:
         return "Write it as a subclass of cstorch.optim.Optimizer, with its state made in preinitialize()."
@@ -47,25 +47,28 @@ def _way_out(kind: type) -> str:
     )
 
 
-# Settings such as foreach and fused choose among PyTorch's implementations of one rule. They are kept, since state
-# dicts have them, in PyTorch's order, and change nothing here.
+# Settings such as `foreach` and `fused` choose between PyTorch's implementations of a rule. They have no effect here,
+# but are kept for state dicts, in PyTorch's order.
 class _Family(ABCMeta):
     def __instancecheck__(cls, instance: object) -> bool:
-        # The vendor's optimizers are PyTorch's too, by whatever way they compute.
+        # The vendor's optimizers are subclasses of PyTorch's Optimizer too.
         return super().__instancecheck__(instance) or (cls is Optimizer and isinstance(instance, optimizer.Optimizer))
 
 
 class Optimizer(optimizer.Optimizer, metaclass=_Family):
-    """Changes parameters by their gradients, as torch.optim does."""
+    """Base class of optimizers that update parameters immediately, like `torch.optim.Optimizer`.
+
+    The optimizers of `lazytensor.optim` also count as instances of this class.
+    """
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         _check_defaults(defaults)
-        # By this a schedule notices that it was asked to go on before the first update.
+        # Schedules use the count to warn if they are stepped before the optimizer.
         self.steps_taken: int = 0
         super().__init__(params, defaults)
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Make no state: PyTorch's optimizers make it in the first step."""
+        """Do nothing: PyTorch's optimizers create their state in the first step."""
 
     def _take_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
@@ -85,9 +88,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         super()._take_group(group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; a closure computes the loss first, which is returned.
+        """Update every parameter that has a gradient.
 
-        Raises TraceError inside a traced step.
+        `closure`, if given, is called first with gradients enabled; its result is returned. Inside a traced step, this
+        raises TraceError, except in a check run, which reports a finding.
         """
         if storage.thread_state.current is not None and not storage.is_abstract:
             error = TraceError(
@@ -101,7 +105,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         with grad_mode(False):
             for group in self.param_groups:
                 plain = {k: _number(v) for k, v in group.items() if k != "params"}
-                # A parameter on "meta" has no value to change.
+                # A parameter on "meta" has no value to update.
                 ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
                 _check_implementation(plain, ready)
                 if storage.thread_state.current is None:
@@ -114,12 +118,12 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         return loss
 
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
-        """The rule on parameters that go together; `numbers` are the scalars of their state."""
+        """Apply the rule to a group of parameters from `batches`; `numbers` are the scalars of their state."""
         states = [self.state.get(p, {}) for p in batch]
         names = [k for k, value in states[0].items() if k not in SCALARS and isinstance(value, Tensor)]
-        # A list, which is made faster than by a generator.
+        # A list is faster than a generator.
         if len(batch) > 1 and any([s[name].view_ops for name in names for s in states]):  # noqa: C419
-            # A view in a state is written through its base.
+            # State that is a view has to be written separately, through its base.
             for p in batch:
                 self._apply(group, [p], numbers)
             return
@@ -133,8 +137,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             if slot.name not in new and slot.is_used(group) and not slot.is_late:
                 start = slot.start_of(group)
                 new[slot.name] = start if slot.is_number else np.full_like(value, start)
-        # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
-        # each operation.
+        # Half types are in float32 arrays and rounded once at the end of the rule; PyTorch rounds after each operation.
         updated = self._apply_rule(group, value, g, new)
         self._write_state(batch, states, new, wholes)
         dtype = batch[0].dtype
@@ -143,7 +146,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             for p, n in zip(batch, leaves, strict=True):
                 p.write(n)
             return
-        # As `write`, without its questions: the values are of the parameters' types, and no gradient is recorded.
+        # Equivalent to `write`, without its checks: types match, and no gradient is recorded.
         for p in batch:
             p._seen = p._node = None
         storage.write_all([p.cell for p in batch], leaves)
@@ -151,9 +154,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def _write_state(
         self, batch: list[Tensor], states: list[State], new: State, wholes: dict[str, Whole | None]
     ) -> None:
-        """Make `new` the values of the states of a batch; `wholes` are the arrays that the states look at."""
+        """Store `new` as the state of a group of parameters; `wholes` are the arrays that already hold state of the
+        whole group.
+        """
         dtype = batch[0].dtype
-        # A rule without state, as SGD's without momentum, leaves no entry for a parameter.
+        # Rules without state, such as SGD without momentum, create no entry for a parameter.
         if new and not states[0]:
             self.state.update(zip(batch, states, strict=True))
         for name, value in new.items():
@@ -171,7 +176,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        """Record the rule as a part of the step that is planned, which is late enough to have all state."""
+        """Record the update of a parameter in an abstract step, with all state created."""
         number = next(i for i, other in enumerate(self._parameters()) if other is p)
         state, prefix = self.state[p], f"{self._prefix()}.state.{number}"
         new: State = {}
@@ -193,10 +198,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         assign(p, updated)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Replace state and settings by those of `state_dict`; a key "step" keeps its type, other state is cast.
+        """Replace state and settings by those of `state_dict`.
 
-        The settings are copied. A tensor of the state that needs no cast is the tensor of `state_dict` itself, which
-        later steps change, as in PyTorch. Raises ValueError if the groups do not fit.
+        Settings are copied. Tensors of the state are cast to the parameter's type, except "step". As in PyTorch, a
+        tensor that needs no cast is shared with `state_dict`, so later steps modify it. Raises ValueError if the groups
+        do not match.
         """
         state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         groups = self._loaded_groups(copy.deepcopy(state_dict["param_groups"]))
@@ -205,31 +211,31 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         state: defaultdict[Any, Any] = defaultdict(dict)
         with grad_mode(False):
             for number, values in state_dict["state"].items():
-                # Numbers become text in formats whose keys are text.
+                # Some file formats convert the indices to strings.
                 p = parameters.get(str(number))
                 state[number if p is None else p] = values if p is None else _cast(p, values)
         self.__setstate__({"state": state, "param_groups": groups})
         self._call_hooks("load_state_dict_post")
 
     def _name_state(self) -> None:
-        # State that a file brings keeps its name: the optimizer that was saved may share the tensor.
+        # Loaded state keeps its name, because the optimizer that was saved may share the tensor.
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
                 if isinstance(value, Tensor) and not value.cell.state:
                     storage.register(value.cell, f"{prefix}.state.{i}.{name}")
 
-    # What PyTorch's optimizers pickle. The number that names state in a graph is not part of it.
+    # The attributes that PyTorch's optimizers pickle, without the number that names state in a graph.
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         self.__dict__.update(saved)
-        # Absent in what PyTorch has pickled.
+        # PyTorch's pickles do not have this attribute.
         self.__dict__.setdefault("steps_taken", 0)
         if self.rule is None:
             return
-        # Old files have numbers where newer ones have tensors.
+        # Old files have Python numbers for scalars.
         for state in self.state.values():
             for name in SCALARS if isinstance(state, dict) else ():
                 if name in state and not isinstance(state[name], Tensor):
@@ -237,14 +243,16 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
 
 def _number(setting: Any) -> Any:
-    """Return a setting with Python numbers in place of tensors and NumPy numbers, whose type would widen the update."""
+    """Return a setting with tensors and NumPy numbers converted to Python numbers, because NumPy types would widen the
+    update.
+    """
     if isinstance(setting, tuple):
         return tuple(_number(v) for v in setting)
     return setting.item() if isinstance(setting, Tensor | np.generic) else setting
 
 
 def _check_defaults(defaults: dict[str, Any]) -> None:
-    """Raise ValueError or RuntimeError for settings that PyTorch has no implementation for."""
+    """Raise ValueError or RuntimeError for combinations of settings that PyTorch does not support."""
     lr = defaults.get("lr")
     if isinstance(lr, Tensor) and lr.spec.size != 1:
         raise ValueError("Tensor lr must be 1-element")
@@ -255,7 +263,7 @@ def _check_defaults(defaults: dict[str, Any]) -> None:
 
 
 def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
-    """Raise AutogradError or OperandInvalid for implementations of a rule that PyTorch refuses on the CPU."""
+    """Raise AutogradError or OperandInvalid for implementations of a rule that PyTorch does not support on the CPU."""
     if group.get("differentiable") and any(p.requires_grad for p in ready):
         raise AutogradError(
             "a leaf Variable that requires grad is being used in an in-place operation.",
@@ -271,7 +279,7 @@ def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
 
 
 def _cast(p: Tensor, value: Any, name: str = "") -> Any:
-    """Return a value of a loaded state with its tensors in the type and on the device of `p`."""
+    """Return a value of loaded state with its tensors on the device and in the type of `p`."""
     if isinstance(value, Tensor):
         if name == "step":
             return value
@@ -284,7 +292,7 @@ def _cast(p: Tensor, value: Any, name: str = "") -> Any:
 
 
 def _values(tensors: list[Tensor]) -> np.ndarray:
-    """The elements of all tensors, in one array if they are several."""
+    """Return the elements of all tensors, in one flat array if there are several."""
     if len(tensors) == 1:
         return _value(tensors[0])
     array = None if any(t.view_ops for t in tensors) else values_of([t.cell for t in tensors])
@@ -292,18 +300,18 @@ def _values(tensors: list[Tensor]) -> np.ndarray:
 
 
 def _value(t: Tensor) -> np.ndarray:
-    """The elements of a tensor, mostly without a node for its being a variable."""
+    """Return the elements of a tensor, without creating a `variable` node if possible."""
     n = t.cell.node
     return t.array() if t.view_ops or n is None or n.value is None else n.value
 
 
 def _set_all(states: list[State], name: str, number: Node) -> None:
-    """Make one number the value of all of them."""
+    """Set the state `name` of all parameters to the node `number`."""
     for s in states:
         if name not in s:
             s[name] = wrap(number)
         elif not s[name].view_ops and (cell := s[name].cell).home is None:
-            # As a write of it, but for what a gradient would have to hear: none needs a count of steps.
+            # Equivalent to a write, without a record for backward, which never needs a count of steps.
             cell.node = number
             cell.version += 1
             number.cells += 1
@@ -312,7 +320,7 @@ def _set_all(states: list[State], name: str, number: Node) -> None:
 
 
 def _set(state: dict[str, Tensor], name: str, array: np.ndarray, type: Type) -> None:
-    # The state stays one tensor for its whole life, so that a state dict taken before a step sees what comes after.
+    # The state stays the same tensor, so that an earlier state dict sees later changes, as in PyTorch.
     if name in state:
         state[name].write(leaf(array, type))
     else:

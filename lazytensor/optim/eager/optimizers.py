@@ -1,6 +1,6 @@
-"""PyTorch's optimizers: their signatures, defaults, state and refusals over the rules.
+"""PyTorch's optimizers: signatures, defaults, state and checks; `rules` has the update rules.
 
-The order of the slots and `ORDER`, that of the settings, are those of PyTorch's state dicts.
+The order of `slots` and of the settings in `ORDER` is that of PyTorch's state dicts.
 """
 
 from functools import partial
@@ -20,7 +20,10 @@ MEAN, SQUARE = Slot("exp_avg"), Slot("exp_avg_sq")
 
 
 class SGD(Optimizer):
-    """p -= lr * d, where d is the gradient or its momentum buffer, which starts as the first gradient."""
+    """Stochastic gradient descent, with optional momentum and weight decay.
+
+    The update is p -= lr * d, where d is the gradient or the momentum buffer, which starts as the first gradient.
+    """
 
     rule = staticmethod(rules.sgd)
     slots = (Slot("momentum_buffer", needs="momentum", is_late=True),)
@@ -43,11 +46,11 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Moments with bias correction (Kingma and Ba 2015); weight decay is added to the gradient."""
+    """Adam: moments with bias correction (Kingma and Ba 2015). Weight decay is added to the gradient."""
 
     rule = staticmethod(partial(rules.adam, system="PyTorch"))
     slots = (STEP, MEAN, SQUARE, Slot("max_exp_avg_sq", needs="amsgrad"))
-    # PyTorch's AdamW is Adam with the last setting, and its state dicts list it so.
+    # PyTorch's AdamW is Adam with `decoupled_weight_decay`, which is last in its state dicts.
     ORDER = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
 
     def __init__(
@@ -72,7 +75,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay that bypasses the moments (Loshchilov and Hutter 2019)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient so far, fading, instead of the second moment."""
+    """Adam with a decaying maximum of gradients in place of the second moment."""
 
     rule = staticmethod(partial(rules.adamax, system="PyTorch"))
     slots = (STEP, MEAN, Slot("exp_inf"))
@@ -117,7 +120,7 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's look ahead (Dozat 2016)."""
+    """Adam with Nesterov momentum (Dozat 2016)."""
 
     rule = staticmethod(partial(rules.nadam, system="PyTorch"))
     slots = (STEP, Slot("mu_product", 1.0, is_number=True), MEAN, SQUARE)
@@ -142,7 +145,7 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam that trusts the second moment only once enough of it is known (Liu et al. 2020)."""
+    """Adam that uses the second moment only after enough steps (Liu et al. 2020)."""
 
     rule = staticmethod(partial(rules.radam, system="PyTorch"))
     slots = (STEP, MEAN, SQUARE)
@@ -166,7 +169,7 @@ class RAdam(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Gradient descent with a decaying rate, and the average of the parameters over time in the state (`ax`)."""
+    """Averaged SGD: a decreasing rate, and the average of the parameter over time in the state `ax`."""
 
     rule = staticmethod(rules.asgd)
     slots = (
@@ -193,7 +196,7 @@ class ASGD(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Each element's rate falls with the root of the sum of its squared gradients (Duchi et al. 2011)."""
+    """Adagrad: each element's rate decreases with the root of the sum of its squared gradients (Duchi et al. 2011)."""
 
     rule = staticmethod(partial(rules.adagrad, system="PyTorch"))
     slots = (STEP, Slot("sum", lambda settings: settings["initial_accumulator_value"]))
@@ -218,14 +221,14 @@ class Adagrad(Optimizer):
         )
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        # The other optimizers make their state in the first step.
+        # Unlike the other optimizers, Adagrad creates its state in the constructor.
         if p not in self.state:
             total = full_like(p, group["initial_accumulator_value"])
             self.state[p] = {"step": wrap(leaf(np.zeros((), np.float32), NUMBER)), "sum": total}
 
 
 class RMSprop(Optimizer):
-    """Division by the root of a running mean of squares (Hinton's lectures; centered: Graves 2013)."""
+    """RMSprop: the gradient is divided by the root of a moving average of squares (Hinton; centered: Graves 2013)."""
 
     rule = staticmethod(partial(rules.rmsprop, system="PyTorch"))
     slots = (
@@ -254,7 +257,9 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Division by past gradients and multiplication by past steps, so that units agree (Zeiler 2012)."""
+    """Adadelta: the gradient is divided by past gradients and multiplied by past steps, so that units match (Zeiler
+    2012).
+    """
 
     rule = staticmethod(rules.adadelta)
     slots = (STEP, Slot("square_avg"), Slot("acc_delta"))
@@ -277,7 +282,7 @@ class Adadelta(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps of a size of their own for each element, which grow while the sign of the gradient stays."""
+    """Rprop: each element has a step size that grows while the sign of its gradient stays the same."""
 
     rule = staticmethod(rules.rprop)
     slots = (STEP, Slot("prev"), Slot("step_size", lambda settings: settings["lr"]))

@@ -1,1 +1,1 @@
-"""Optimizers whose state is loop-carried, so that a traced step can update it: the vendor's rules."""
+"""The vendor's optimizers. Their state is loop-carried, so that a traced step can update it."""

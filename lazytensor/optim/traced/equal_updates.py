@@ -1,8 +1,8 @@
-"""Equal updates: one parameter's update as a function, of which the values of another one are given.
+"""Record the update of one parameter as a function and reuse it for others.
 
-An update is a function of the values that it is given and of nothing else. Where those of two parameters are of the
-same types and the settings are equal, the same operations are recorded, so that they need not be asked for once more:
-updates are most of the nodes of a step, and a deep net has hundreds of equal ones.
+An update depends only on its operands. If the operands of two parameters have the same types and their settings are
+equal, the same operations are recorded, so the rule need not be called again. Updates are most of the nodes of a step,
+and a deep network has hundreds of equal ones.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,16 @@ from lazytensor.ir.graph_function import GraphFunction
 from lazytensor.ir.types import DRAW
 
 CONSTANTS = ("full", "const")
-"""Leaves that are the same in all updates."""
+"""Operations of leaves that are the same in all updates."""
 
 
 def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> GraphFunction | None:
-    """An update as a function of what it was given; None for one that depends on more, as on random numbers.
+    """Return the subgraph from `given` to `results` as a function; None if it depends on anything else.
 
-    `mark` is that of the parameter: what is read of it after it was written has the mark again.
+    `mark` is the number of the parameter: reading it after a write gives another `variable` node with that number.
+    Random numbers and other leaves than constants make the result None.
     """
-    # A value that is given twice stands in its first place.
+    # An operand that occurs twice has its first index.
     places = {n: k for k, n in reversed(list(enumerate(given)))}
     inner = [n for n in topological(results, places.__contains__) if n not in places]
     if any(DRAW in n.attrs or n.attrs.get("uid", mark) != mark for n in inner):
@@ -39,6 +40,9 @@ def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Gr
 
 
 def kind_of(given: Sequence[Node]) -> tuple[object, ...]:
-    """What the values of two parameters have in common if the same is recorded of them: types, and which are one."""
+    """Return a key that is equal for operand lists for which an update records the same nodes.
+
+    It consists of the types, of whether gradients flow, and of which operands are the same node.
+    """
     places = {n: k for k, n in enumerate(given)}
     return tuple([(n.type, n.tracks, places[n]) for n in given])

@@ -1,4 +1,4 @@
-"""The base of optimizers: parameter groups, state by parameter, state dicts."""
+"""Base class of optimizers: parameter groups, state, state dicts, and steps that can be traced."""
 
 import itertools
 import threading
@@ -24,28 +24,28 @@ from lazytensor.optim.settings import STEP, Slot
 from lazytensor.optim.traced import step_hooks
 from lazytensor.optim.traced.equal_updates import function_of, kind_of
 
-# By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
+# Optimizers by number; weak references, so that an unused optimizer is freed with its state.
 _alive: "dict[int, weakref.ref[Optimizer]]" = {}
-# Threads that make optimizers at the same time must not draw the same number.
+# Protects the assignment of numbers if threads create optimizers at the same time.
 _numbering = threading.Lock()
 
 
 def alive() -> list["Optimizer"]:
-    """Every optimizer that somebody holds."""
+    """Return all optimizers that are still referenced."""
     return [o for weak in list(_alive.values()) if (o := weak()) is not None]
 
 
 def forget() -> None:
-    """Leave the optimizers of a run that is over out of what is alive, whoever holds them."""
+    """Forget all existing optimizers and all global step hooks, when a run ends."""
     _alive.clear()
     step_hooks.forget()
 
 
 class Optimizer(step_hooks.Hooked):
-    """Changes parameters by their gradients.
+    """Base class of optimizers, like `torch.optim.Optimizer`.
 
-    A subclass has the `rule` that updates one parameter and the `slots` of its state, which are filled before the first
-    step; or it overrides `preinitialize` and `step`, which go over all parameters.
+    A subclass defines the `rule` that updates one parameter and the `slots` of its state, which are created before the
+    first step. Alternatively it overrides `preinitialize` and `step`, which process all parameters.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -68,13 +68,13 @@ class Optimizer(step_hooks.Hooked):
         if not isinstance(members[0], dict):
             members = [{"params": members}]
         self.defaults = defaults
-        # By the parameter itself: tensors hash by identity, and one that is moved or cast stays the same object.
+        # Keyed by parameter: tensors hash by identity, and moving or casting a parameter keeps the object.
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         for group in members:
             self._take_group(group)
-        # The number becomes part of the names of its state in the graph. The lowest free one, so that a second run in
-        # the same process names them as the first did.
+        # The number is part of the names of state in graphs. Use the lowest free one, so that a second run in the same
+        # process has the same names.
         with _numbering:
             self._number: int = next(n for n in itertools.count() if n not in _alive or _alive[n]() is None)
             _alive[self._number] = weakref.ref(self)
@@ -82,7 +82,10 @@ class Optimizer(step_hooks.Hooked):
         self._name_state()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own. Raises ValueError for one that is there already."""
+        """Add a group of parameters, with settings that override the defaults.
+
+        Raises ValueError if a parameter is already in a group or is not a leaf, and TypeError if one is not a tensor.
+        """
         self._take_group(param_group)
         self.preinitialize()
         self._name_state()
@@ -104,20 +107,20 @@ class Optimizer(step_hooks.Hooked):
             raise ValueError("some parameters appear in more than one parameter group")
         if not all(p.is_leaf for p in params):
             raise ValueError("can't optimize a non-leaf Tensor")
-        # The group's own settings come first, in their order, as in PyTorch.
+        # As in PyTorch, settings of the group come first, in their order.
         self.param_groups.append({**group, **self.defaults, **group, "params": params})
 
     def _parameters(self) -> Iterator[Tensor]:
         return (p for group in self.param_groups for p in group["params"])
 
     def preinitialize(self) -> None:
-        """Make the state of every parameter."""
+        """Create the state of every parameter."""
         for group in self.param_groups:
             for p in group["params"]:
                 self._make_state(group, p)
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Fill the slots of one parameter."""
+        """Create the state of one parameter as described by `slots`."""
         for slot in self.slots:
             if slot.is_used(group):
                 start = slot.start_of(group)
@@ -125,11 +128,13 @@ class Optimizer(step_hooks.Hooked):
                 self.new_state(p, slot.name, value)
 
     def new_state(self, p: Tensor, name: str, value: Tensor | float | None = None) -> None:
-        """Give a parameter a piece of state unless it has it: a number, or without a value zeros of its shape."""
+        """Create a piece of state of a parameter unless it exists: a tensor, a number, or by default zeros of its
+        shape.
+        """
         own = self.state[p]
         if name in own:
             return
-        # Constants, which all parameters share until they are updated.
+        # Initial values are constant nodes, which all parameters share until they are updated.
         if value is None:
             value = wrap(full(0, p.spec))
         elif not isinstance(value, Tensor):
@@ -138,23 +143,25 @@ class Optimizer(step_hooks.Hooked):
         own[name] = value
 
     def _prefix(self) -> str:
-        """Return what the names of its state in a graph begin with."""
+        """Return the prefix of the names of this optimizer's state in graphs."""
         return f"optimizer_{self._number}" if self._number else "optimizer"
 
     def _name_state(self) -> None:
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
-                # Names by number, like the keys of the state dict: reports, summaries and checkpoints speak of the same
-                # thing.
+                # The names have the index of the parameter, like the keys of state dicts.
                 storage.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        """Update every parameter that has a gradient.
+
+        `closure`, if given, is called first with gradients enabled; its result is returned.
+        """
         loss = loss_of(closure)
         with grad_mode(False):
             groups = [(g, [(p, p.grad) for p in g["params"] if p.grad is not None]) for g in self.param_groups]
-            # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
+            # Outside of a captured step, update each parameter directly, without a cache.
             if storage.thread_state.current is None:
                 for group, pairs in groups:
                     for p, g in pairs:
@@ -164,9 +171,10 @@ class Optimizer(step_hooks.Hooked):
         return loss
 
     def _update_in_step(self, groups: "list[_Pairs]") -> None:
-        """Update parameters; the same updates traced again find their nodes instead of building them anew."""
-        # Updates are most of the nodes of a step, and a loop traces the same ones each time: what they read is the
-        # question, the nodes that they leave behind are the answer. It lies with a gradient and dies with it.
+        """Update parameters inside a captured step; if the same updates were traced before, reuse their nodes."""
+        # Updates are most of the nodes of a step, and a loop traces the same ones each time. The cache key consists of
+        # everything that the updates read; the cached value is the list of new nodes. The cache is in the memo of a
+        # gradient node and is freed with it.
         changed = self._cells_of(groups)
         question: list[Any] = [type(self)]
         for group, pairs in groups:
@@ -182,7 +190,7 @@ class Optimizer(step_hooks.Hooked):
             for group, pairs in groups:
                 for p, g in pairs:
                     self._update_once(group, p, g, known)
-            # An update may give a tensor another cell, and makes state behind what was there.
+            # Do not cache if the updates created state.
             after = self._cells_of(groups)
             if len(after) == len(changed):
                 memo[key] = [storage.read(c) for c in after]
@@ -190,16 +198,20 @@ class Optimizer(step_hooks.Hooked):
             storage.write_in_step(changed, answer)
 
     def _cells_of(self, groups: "list[_Pairs]") -> list[storage.Storage]:
-        """The cells of parameters, each with those of its state behind it."""
+        """Return the storages of all parameters, each followed by those of its state."""
         of = self.state.get
         return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
 
     def _update_once(self, group: dict[str, Any], p: Tensor, g: Tensor, known: "_Functions") -> None:
-        """Update one parameter: the first of its kind by what it asks for, others by the same nodes again."""
+        """Update one parameter inside a step.
+
+        The update of the first parameter of each kind is recorded as a function in `known`, which is applied to the
+        others.
+        """
         state = self.state.get(p, {})
         changed = [p, *state.values()]
         settings = _settings(group)
-        # The parameter as it is read, with its own mark for gradients, is one more value than its cell's.
+        # `p.node`, the parameter's `variable` node, is an operand in addition to the value of its storage.
         values = [*[storage.read(t.cell) for t in changed], g.node, p.node]
         given = [*values, *[v for v in settings if isinstance(v, Node)]]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
@@ -207,27 +219,30 @@ class Optimizer(step_hooks.Hooked):
         assert step is not None
         if function is None:
             self.update(group, p, g, state)
-            # State that the first update makes is to be made for every parameter.
+            # If the update created state, the rule must be called for every parameter.
             if _are_whole(changed) and len(changed) == 1 + len(state):
                 function = known[kind] = function_of(given, [storage.read(t.cell) for t in changed], p.leaf_id)
-            # As a call the first one is as the others are.
+            # With function calls, the first update is replaced by a call too.
             if function is None or not step.has_calls:
                 return
         results = (function.call if step.has_calls else function.inline)(given, p.leaf_id)
         storage.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        """Update one parameter and its state in place by the rule."""
+        """Update one parameter and its state in place with the rule."""
         new: dict[str, Any] = dict(state)
         value = self._apply_rule(group, p, g, new)
         for name, changed in new.items():
-            # Raises KeyError for state of a setting that the script has switched on since, as the original.
+            # As in the vendor's code, this raises KeyError if a setting that needs more state was enabled later.
             if changed is not state[name]:
                 assign(state[name], changed)
         assign(p, value)
 
     def _apply_rule(self, group: dict[str, Any], p: Any, g: Any, state: dict[str, Any]) -> Any:
-        """Return the new value of a parameter, and put that of its state into `state`: tensors, or arrays."""
+        """Return the new value of a parameter and write its new state to `state`, as tensors or arrays.
+
+        Increments "step".
+        """
         if self.rule is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
         if STEP in self.slots:
@@ -235,21 +250,20 @@ class Optimizer(step_hooks.Hooked):
         return self.rule(group, p, g, state)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
+        """Set the gradients of all parameters to None, or to zero if `set_to_none` is False."""
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
             elif p.grad.cell.epoch not in (None, storage.thread_state.current):
-                # The gradient of another loop's step, whose value no step can read.
+                # A gradient of another loop's step has no value any more.
                 p.grad = zeros_like(p)
             else:
                 p.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """State by the number of the parameter, and the settings of the groups."""
+        """Return the state, by the index of each parameter, and the settings of the groups, in PyTorch's format."""
         self._call_hooks("state_dict_pre")
-        # By place in the groups, PyTorch's format: names are unknown to an optimizer, so the order of parameters is
-        # part of a checkpoint.
+        # As in PyTorch, parameters are identified by their index, so their order is part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
         groups = [
             {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]}
@@ -259,18 +273,18 @@ class Optimizer(step_hooks.Hooked):
         return self._through_hooks("state_dict_post", {"state": state, "param_groups": groups})
 
     def _saved_groups(self) -> list[dict[str, Any]]:
-        """The groups as a state dict has them."""
+        """Return the groups as a state dict contains them."""
         return self.param_groups
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy state and settings in. Raises ValueError if the groups do not fit."""
-        # Hooks may change the outermost dictionary, which is the caller's.
+        """Copy state and settings from a state dict. Raises ValueError if the groups do not match."""
+        # Copy the outermost dict of the caller, because hooks may change it.
         state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         saved = state_dict["param_groups"]
         for group, loaded in zip(self.param_groups, self._loaded_groups(saved), strict=True):
             group.clear()
             group.update(loaded)
-        # Numbers become text in formats whose keys are text.
+        # Some file formats convert the indices to strings.
         by_number = {str(k): v for k, v in state_dict["state"].items()}
         numbers = [str(n) for s in saved for n in s["params"]]
         with grad_mode(False):
@@ -280,14 +294,14 @@ class Optimizer(step_hooks.Hooked):
         self._call_hooks("load_state_dict_post")
 
     def _loaded_groups(self, saved: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the groups with the settings of `saved`. Raises ValueError if the groups do not fit."""
+        """Return the groups with the settings of `saved`. Raises ValueError if the groups do not match."""
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        # `params` of the file are numbers, and are only counted.
+        # `params` in the state dict are indices; only their number is used.
         return [
             {**s, "params": group["params"], **{k: v for k, v in group.items() if k not in s}}
             for s, group in zip(saved, self.param_groups, strict=True)
@@ -295,7 +309,7 @@ class Optimizer(step_hooks.Hooked):
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
         mine = self.state[p].get(name)
-        # State that this optimizer has not made yet, as of one whose rule makes it in the first step.
+        # This optimizer has not created the state yet, for example because its rule does so in the first step.
         if mine is None:
             self.new_state(p, name, cast_to(value, value.dtype).clone())
             self._name_state()
@@ -313,22 +327,22 @@ class Optimizer(step_hooks.Hooked):
 _Pairs = tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]
 """A group, and its parameters with their gradients."""
 _Functions = dict[tuple[Any, ...], GraphFunction | None]
-"""The functions that updates are in one call of `step`, all at one line of the script."""
+"""The recorded update functions of one call of `step`, by kind of parameter."""
 
 
 @cache
 def _number(dtype: DType) -> Type:
-    # Made once: each parameter has such state, several pieces of it.
+    # Cached, because each parameter has several such pieces of state.
     return Type((), dtype)
 
 
 def _are_whole(changed: list[Tensor]) -> bool:
-    """Whether each of them is the tensor of its cell: what is written through a view depends on the view."""
+    """Return whether no tensor is a view and no state is a leaf: a write through a view depends on the view."""
     return not any(t.view_ops for t in changed) and not any(t.leaf_id for t in changed[1:])
 
 
 def loss_of(closure: Callable[[], Any] | None) -> Any:
-    """What the closure of a step gives, which may compute gradients; None without one."""
+    """Call a closure with gradients enabled and return its result; None without a closure."""
     if closure is None:
         return None
     with grad_mode(True):
@@ -336,7 +350,6 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
 
 
 def _settings(group: dict[str, Any]) -> tuple[Any, ...]:
-    """The settings of a group as something that can be compared; a tensor counts by its node."""
-    # Tags are names for people, and no update depends on them.
-    # From a list, which is made faster than by a generator.
+    """Return the settings of a group as a comparable tuple; tensors are replaced by their nodes. Tags are left out."""
+    # Updates do not depend on tags. A list is faster than a generator.
     return tuple([v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags")])

@@ -1,7 +1,7 @@
-"""The vendor's optimizers: their signatures, defaults, state and refusals over the rules.
+"""The vendor's optimizers: signatures, defaults, state and checks; `rules` has the update rules.
 
-All state exists before the first step, since a step's program has its state as inputs and outputs. The order of the
-slots is that of checkpoints.
+All state exists before the first step, because the program of a step has it as inputs and outputs. The order of `slots`
+is that of checkpoints.
 """
 
 from collections.abc import Iterable
@@ -24,21 +24,21 @@ from lazytensor.optim.traced.optimizer import Optimizer
 
 MEAN, SQUARE, LARGEST_SQUARE = Slot("exp_avg"), Slot("exp_avg_sq"), Slot("max_exp_avg_sq", needs="amsgrad")
 
-# Which refusals explain themselves differs from class to class in the vendor's code too.
+# As in the vendor's code, error messages differ between the classes.
 _checked = partial(checked, beta_error=BETA, takes_nan=True)
 
 
 def _beta_power(i: int, needs: str = "") -> Slot:
-    """Return the state that is a power of a beta, one step ahead: the first step divides by 1 - beta."""
-    # For each parameter, although all have the same: the vendor's checkpoints have them so.
+    """Return the slot of a power of beta number `i`, stored one step ahead: the first step divides by 1 - beta."""
+    # One per parameter, although all are equal, as in the vendor's checkpoints.
     return Slot(f"beta{i + 1}_power", lambda settings: settings["betas"][i], is_number=True, needs=needs)
 
 
 class SGD(Optimizer):
-    """p -= lr * d with d = momentum * d + (1 - dampening) * (gradient + weight_decay * p).
+    """Stochastic gradient descent: p -= lr * d with d = momentum * d + (1 - dampening) * (gradient + weight_decay * p).
 
-    The momentum buffer starts at zero and dampening applies from the first step on, as in the Cerebras optimizer;
-    PyTorch's first step takes the gradient undampened.
+    As in the Cerebras optimizer, the momentum buffer is initially zero and dampening applies from the first step on. In
+    PyTorch, the first step uses the gradient without dampening.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -66,7 +66,7 @@ class SGD(Optimizer):
 
 
 class AdamBase(Optimizer):
-    """Moments of the gradient with bias correction."""
+    """Base class of Adam and AdamW: moments of the gradient with bias correction."""
 
     rule = staticmethod(partial(rules.adam, system="Cerebras"))
     slots = (MEAN, SQUARE, LARGEST_SQUARE, _beta_power(0, "correct_bias"), _beta_power(1, "correct_bias"))
@@ -77,7 +77,7 @@ class AdamBase(Optimizer):
 
 
 class Adam(AdamBase):
-    """Adam; weight_decay is added to the gradient (L2).
+    """Adam; weight decay is added to the gradient (L2).
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -93,7 +93,7 @@ class Adam(AdamBase):
         params: Iterable[Any],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
-        # The vendor's default; PyTorch has 1e-8, which float16 rounds to 0.
+        # The vendor's default. PyTorch's 1e-8 would be rounded to 0 in float16.
         eps: float = 1e-6,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
@@ -103,7 +103,7 @@ class Adam(AdamBase):
 
 
 class AdamW(AdamBase):
-    """Adam with weight decay that bypasses the moments.
+    """Adam with decoupled weight decay. `correct_bias=False` disables the bias correction.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -129,7 +129,7 @@ class AdamW(AdamBase):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient so far in place of the mean of squares.
+    """Adam with a decaying maximum of gradients in place of the mean of squares.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -183,7 +183,7 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam whose first steps do without the second moment while its variance is large (Liu et al. 2020).
+    """Adam whose first steps do not use the second moment, while its variance is large (Liu et al. 2020).
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -209,7 +209,9 @@ class RAdam(Optimizer):
 
 
 class Lamb(Optimizer):
-    """Adam whose step in each layer is as long as its weights demand (You et al. 2020); no bias correction.
+    """Adam with the step of each layer scaled to the norm of its weights (You et al. 2020), without bias correction.
+
+    `adam=True` disables the scaling.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -236,7 +238,8 @@ class Lamb(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Gradient descent with a falling rate; the average after t0 is kept with the parameters (Polyak and Juditsky).
+    """Averaged SGD with a decreasing rate (Polyak and Juditsky); the state `ax` is the average of the parameter after
+    `t0`.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -328,7 +331,9 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """p -= lr * g / (root of the mean of g squared + eps), with momentum; centered takes the variance instead.
+    """RMSprop: p -= lr * g / (root of the mean of g squared + eps), with momentum.
+
+    `centered` uses the variance instead.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -361,7 +366,8 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps that grow while the gradient keeps its sign and shrink when it turns (Riedmiller and Braun 1993).
+    """Rprop: each element's step size grows while its gradient keeps the sign, else shrinks (Riedmiller and Braun
+    1993).
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -378,7 +384,7 @@ class Rprop(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        # The vendor's first step; PyTorch's is 0.01.
+        # The vendor's default; PyTorch's is 0.01.
         lr: float = 0.001,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0),
@@ -387,7 +393,7 @@ class Rprop(Optimizer):
 
 
 class Lion(Optimizer):
-    """p -= lr * sign(beta1 * m + (1 - beta1) * g), with decay of the weights themselves (Chen et al. 2023).
+    """Lion: p -= lr * sign(beta1 * m + (1 - beta1) * g), with decoupled weight decay (Chen et al. 2023).
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -412,10 +418,10 @@ class Lion(Optimizer):
 
 
 class Adafactor(Optimizer):
-    """Adam whose second moment is kept as a row and a column (Shazeer and Stern 2018).
+    """Adam with the second moment stored as means of rows and columns (Shazeer and Stern 2018).
 
-    Raises ValueError for the settings that the original takes and refuses: beta1, clip_threshold, relative_step,
-    warmup_init.
+    Raises ValueError for settings that the vendor's class accepts but does not support: `beta1`, `clip_threshold` other
+    than 1, `relative_step`, `warmup_init`.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -443,7 +449,7 @@ class Adafactor(Optimizer):
         warmup_init: bool = False,
     ):
         arguments = locals() | {"eps": tuple(eps)}
-        # The original's arguments and messages: scripts that set them to their only value go on working.
+        # The vendor's arguments and messages; scripts may set these arguments to their only supported value.
         if lr is not None and relative_step:
             raise ValueError("Cannot combine manual `lr` and `relative_step=True` options")
         if relative_step or warmup_init:
@@ -454,9 +460,9 @@ class Adafactor(Optimizer):
         super().__init__(params, _checked(arguments, "weight_decay" if lr is None else "lr weight_decay"))
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Make the second moment, factored from two dimensions on, and the step."""
+        """Create the second moment, which is factored for parameters with at least two dimensions, and the step count."""
         if len(p.shape) >= 2:
-            # m + n numbers instead of m * n: the reason for this optimizer.
+            # m + n numbers instead of m * n.
             self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))
             self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
         else:
@@ -465,9 +471,10 @@ class Adafactor(Optimizer):
 
 
 class Muon(Optimizer):
-    """Momentum whose step in each matrix is made nearly orthogonal (Jordan 2024).
+    """Momentum whose step for each matrix is made nearly orthogonal (Jordan 2024).
 
-    For parameters of two and more dimensions; those of more are seen as matrices of their first dimension.
+    Parameters must have at least two dimensions; those with more are reshaped to a matrix with the first dimension as
+    rows.
     """
 
     rule = staticmethod(matrix_rules.muon)
@@ -486,7 +493,7 @@ class Muon(Optimizer):
         super().__init__(params, _checked(locals(), "lr weight_decay momentum", self.ORDER, hint=LEAST))
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Make the momentum. Raises ValueError for a parameter that is not a matrix."""
+        """Create the momentum buffer. Raises ValueError for a parameter with less than two dimensions."""
         if len(p.shape) < 2:
             raise ValueError(
                 f"Muon is for parameters of two and more dimensions, got one of shape {tuple(p.shape)}. "

@@ -1,4 +1,4 @@
-"""Hooks of optimizers: around each step, and around state dicts on their way out and in."""
+"""Hooks of optimizers: before and after steps, and for saving and loading of state dicts."""
 
 import functools
 from collections.abc import Callable
@@ -11,41 +11,44 @@ from lazytensor.errors import LazyError
 Hook = Callable[..., Any]
 Step = Callable[..., Any]
 EVERYWHERE: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
-"""Hooks of all optimizers, around those of each; a run begins without any."""
+"""Hooks for all optimizers, in addition to those of each optimizer. They are cleared when a run ends."""
 
 
 class HookError(LazyError, RuntimeError):
-    """What a hook answered cannot be used."""
+    """A hook returned an invalid value."""
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) before each step of every optimizer."""
+    """Call hook(optimizer, args, kwargs) before each step of every optimizer. Return a handle that removes the hook.
+
+    A pair (args, kwargs) that the hook returns replaces the arguments of the step.
+    """
     return RemovableHandle(EVERYWHERE["step_pre"], hook)
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) after each step of every optimizer."""
+    """Call hook(optimizer, args, kwargs) after each step of every optimizer. Return a handle that removes the hook."""
     return RemovableHandle(EVERYWHERE["step_post"], hook)
 
 
 def forget() -> None:
-    """Take all hooks of all optimizers away."""
+    """Remove the hooks for all optimizers."""
     for table in EVERYWHERE.values():
         table.clear()
 
 
 class Hooked:
-    """What has hooks around its steps: the base of optimizers."""
+    """Base class that calls hooks before and after `step`, and around `state_dict` and `load_state_dict`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A user's optimizer overrides `step` and seldom calls super, so hooks are put around whatever a class defines
-        # itself. What it inherits is surrounded already.
+        # A user's optimizer overrides `step` and rarely calls super, so wrap every `step` that a class defines. An
+        # inherited one is already wrapped.
         if "step" in cls.__dict__:
             cls.step = _surrounded(cls.__dict__["step"])  # type: ignore[attr-defined]
 
     def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
-        """Run a step between its hooks; a step inside another one, by `super().step()`, is part of it."""
+        """Call a step with its hooks. A step that another step calls (`super().step()`) runs without hooks."""
         if self.__dict__.get("_is_stepping"):
             return step(self, *args, **kwargs)
         self._is_stepping = True
@@ -60,10 +63,13 @@ class Hooked:
             self._is_stepping = False
 
     def _before_step(self) -> None:
-        """What comes before the hooks of a step: nothing, here."""
+        """Do nothing; a subclass may override it to act before the hooks of a step."""
 
     def _before_hooks(self, step: Step, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments after the hooks that may replace them; the optimizer is the first of them."""
+        """Call the hooks before a step and return (args, kwargs), which hooks may replace; args[0] is the optimizer.
+
+        Raises HookError if a hook returns something other than None or a pair.
+        """
         for hook in [*EVERYWHERE["step_pre"].values(), *self._hooks_of("step_pre").values()]:
             answer = hook(self, args, kwargs)
             if answer is None:
@@ -76,13 +82,13 @@ class Hooked:
             args, kwargs = answer
         return args, kwargs
 
-    # Made when first asked for: an optimizer that was pickled comes back without it.
+    # Created on demand, because an unpickled optimizer does not have it.
     def _hooks_of(self, moment: str) -> dict[int, Hook]:
         tables: dict[str, dict[int, Hook]] = self.__dict__.setdefault("_hooks", {})
         return tables.setdefault(moment, {})
 
     def _call(self, table: dict[int, Hook], *args: Any) -> None:
-        # A copy, since a hook may remove itself through its handle.
+        # Iterate over a copy, because a hook may remove itself.
         for hook in list(table.values()):
             hook(self, *args)
 
@@ -90,14 +96,14 @@ class Hooked:
         self._call(self._hooks_of(moment), *args)
 
     def _through_hooks(self, moment: str, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """A state dict after the hooks of a moment; what one returns takes its place."""
+        """Call the hooks registered for `moment` with a state dict, and return the state dict, which hooks may replace."""
         for hook in list(self._hooks_of(moment).values()):
             answer = hook(self, state_dict)
             state_dict = state_dict if answer is None else answer
         return state_dict
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each step; a pair that it returns takes the place of both."""
+        """Call hook(optimizer, args, kwargs) before each step; a returned pair replaces args and kwargs."""
         return RemovableHandle(self._hooks_of("step_pre"), hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
@@ -105,24 +111,24 @@ class Hooked:
         return RemovableHandle(self._hooks_of("step_post"), hook)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer) before each state_dict."""
+        """Call hook(optimizer) before each call of `state_dict`."""
         return RemovableHandle(self._hooks_of("state_dict_pre"), hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) after each state_dict; a dict that it returns takes the place."""
+        """Call hook(optimizer, state_dict) after each call of `state_dict`; a returned dict replaces the result."""
         return RemovableHandle(self._hooks_of("state_dict_post"), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) before each load_state_dict; a dict that it returns is loaded instead."""
+        """Call hook(optimizer, state_dict) before each call of `load_state_dict`; a returned dict is loaded instead."""
         return RemovableHandle(self._hooks_of("load_state_dict_pre"), hook)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer) after each load_state_dict."""
+        """Call hook(optimizer) after each call of `load_state_dict`."""
         return RemovableHandle(self._hooks_of("load_state_dict_post"), hook)
 
 
 def _surrounded(step: Step) -> Step:
-    """A step with its hooks around it."""
+    """Return a function that calls `step` with its hooks."""
 
     @functools.wraps(step)
     def surrounded(self: Hooked, *args: Any, **kwargs: Any) -> Any:
