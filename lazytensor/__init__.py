@@ -1,7 +1,7 @@
-"""Lazy tensors with PyTorch's names: operations are recorded as a graph and computed when somebody looks.
+"""Lazy tensors with PyTorch's API: operations are recorded as a graph and computed when their values are read.
 
-Every public name stands here. `public` adds what all functions share: `out=`, PyTorch's names for operands, automatic
-casts, and what the wafer refuses.
+This module defines all public names. `public` adds what all functions have in common: `out=`, PyTorch's names of
+arguments, automatic casts, and refusals of operations that the wafer does not support.
 """
 
 import typing as _typing
@@ -500,11 +500,11 @@ triu_indices = public(_diagonals.triu_indices)
 unfold_copy = public(_strided_views.unfold_copy)
 
 concat = concatenate = cat
-bool = bool_  # the name that PyTorch's scripts write
+bool = bool_  # PyTorch's name
 
 _OURS = ("public", "to_onnx", "trace", "trace_graph", "bool", "concat", "concatenate")
 PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in _OURS or isinstance(v, _Module)))
-"""Every function, type and class above: what the PyTorch mirror offers under the same spelling."""
+"""All public functions, types and classes of this module, which the PyTorch mirror offers under the same names."""
 _MODULES = ("autograd", "config", "errors", "linalg", "nn", "optim", "random", "special", "storage")
 __all__ = sorted((*PUBLIC, *(n for n in _OURS if n != "public"), *_MODULES))  # noqa: PLE0605
 
@@ -521,13 +521,13 @@ _deprecate_paths(
     }
 )
 
-if not _typing.TYPE_CHECKING:  # a type checker would take any name for an attribute
+if not _typing.TYPE_CHECKING:  # otherwise a type checker would accept any attribute
 
     def __getattr__(name: str) -> _typing.Any:
-        """Return a module that had this name before it moved."""
+        """Return a module that had this name before it was moved, with a DeprecationWarning."""
         return _moved_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:
-    """The public names; modules that are not public can be imported, and are not shown."""
+    """Return the public names. Other modules can be imported but are not listed."""
     return [*__all__, *(n for n in globals() if n.startswith("__"))]

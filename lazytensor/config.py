@@ -1,17 +1,17 @@
-"""The switches of the house, read once from the environment; `override` changes them for a while.
+"""Settings of the package, read once from the environment; `override` changes them temporarily.
 
-LT_DEBUG=0..4   print while compiling, each level with those below: 1 the graph as it was recorded, 2 each rewrite and
-                the graph after each pass, 3 kernels, loop nests with their source, and the program, 4 placement
-LT_CHECK=1      verify what each pass gives before the next one runs (tests do)
-LT_DUMP=dir     write what all levels would print to files in `dir`, whatever LT_DEBUG says
+LT_DEBUG=0..4   print while compiling; each level includes the lower ones: 1 the recorded graph, 2 each rewrite and the
+                graph after each pass, 3 kernels, loop nests with their source, and the program, 4 placement
+LT_CHECK=1      verify the result of each compiler pass (tests do)
+LT_DUMP=dir     write the output of all debug levels to files in `dir`, whatever LT_DEBUG is
 LT_JIT=0        run loop nests with NumPy instead of compiling them
 LT_TRACEBACK=full
-                show the frames of the house in tracebacks too, which are left out
-LT_THREADS=n    how many threads share a kernel's parts, by default the cores that the process may use
+                show internal frames in tracebacks, which are hidden by default
+LT_THREADS=n    number of threads for a kernel, by default the number of cores that the process may use
 LT_INPUT_TIMEOUT=n
-                after how many seconds an input worker of the wafer that sends nothing is given up, by default 1800;
-                0 waits without end, as a DataLoader does unless it is given timeout=
-LT_CACHE=dir    where compiled kernels are kept, in a folder of each user; by default ~/.cache/lazywafer
+                seconds after which a silent input worker of the wafer is given up, by default 1800; 0 means no limit,
+                as for a DataLoader without timeout=
+LT_CACHE=dir    folder for compiled kernels, with a subfolder for each user; by default ~/.cache/lazywafer
 """
 
 import os
@@ -25,7 +25,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Switches:
-    """One setting of every switch."""
+    """The value of every setting; see the module for their meaning.
+
+    - `debug`, `check`, `dump`, `jit`: LT_DEBUG, LT_CHECK, LT_DUMP, LT_JIT.
+    - `cache`: LT_CACHE; "" means the default folder.
+    - `threads`: LT_THREADS; 0 means the number of available cores.
+    - `input_timeout`: LT_INPUT_TIMEOUT, in seconds.
+    - `whole_tracebacks`: whether LT_TRACEBACK is "full".
+    """
 
     debug: int = 0
     check: bool = False
@@ -38,21 +45,21 @@ class Switches:
 
     @property
     def cache_folder(self) -> pathlib.Path:
-        """Where compiled kernels lie; it may not exist yet."""
+        """The folder for compiled kernels, which may not exist yet."""
         if self.cache:
             return pathlib.Path(self.cache)
         try:
             return pathlib.Path.home() / ".cache" / "lazywafer"
-        except RuntimeError:  # no HOME, and no line in the list of users
+        except RuntimeError:  # HOME is not set, and the user has no entry in the password database
             return pathlib.Path(tempfile.gettempdir()) / "lazywafer"
 
 
 def read_environment(environment: Mapping[str, str]) -> Switches:
-    """The switches that these environment variables ask for; one that is no number counts as its default."""
+    """Return the settings from environment variables. A number that is not a decimal integer counts as its default."""
 
     def number(name: str, default: int) -> int:
         text = environment.get(name, "")
-        # A misspelt switch is no reason to stop a training run.
+        # An invalid setting should not stop a training run.
         return int(text) if text.isdigit() else default
 
     return Switches(
@@ -67,18 +74,18 @@ def read_environment(environment: Mapping[str, str]) -> Switches:
     )
 
 
-# Read once: a switch that changes while a graph is compiled would give half of each.
+# Read once, so that settings do not change while a graph is compiled.
 _current = read_environment(os.environ)
 
 
 def current() -> Switches:
-    """The switches in force."""
+    """Return the current settings."""
     return _current
 
 
 @contextmanager
 def override(**changes: Any) -> Iterator[Switches]:
-    """Change switches inside a `with` block: `with override(jit=False): ...`."""
+    """Change settings inside a `with` block: `with override(jit=False): ...`."""
     global _current
     before = _current
     _current = replace(before, **changes)

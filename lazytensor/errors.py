@@ -1,8 +1,8 @@
-"""The exceptions of the house: what happened, where in the user's code, and what to do.
+"""Exceptions of this package: what happened, where in the user's code, and what to do.
 
-Some of them also derive from the built-in exception that PyTorch raises in the same place, so that a script's
-`except RuntimeError` keeps working. What PyTorch would do and the wafer does not goes through `refuse`, so that a check
-of a script can note it and go on.
+Some also derive from the built-in exception that PyTorch raises in the same case, so that `except RuntimeError` in a
+script keeps working. Errors that occur on the wafer but not in PyTorch are raised by `refuse`, so that a check run can
+report them and continue.
 """
 
 from collections.abc import Callable
@@ -10,106 +10,120 @@ from typing import Any
 
 
 class LazyError(Exception):
-    """Base of every error that the project raises on purpose.
+    """Base class of all errors that this package raises deliberately.
 
-    `what` says what happened, with values; `where` is the user's `file:line`; `hint` says what to do about it. `lead`
-    is a sentence of the original's that scripts look for, and that has to come first.
+    - `what`: what happened, with values.
+    - `where`: the user's `file:line`.
+    - `hint`: what to do.
+    - `lead`: the first line, a message of PyTorch or the vendor that scripts search for.
     """
 
     is_refusal: bool = False
-    """Whether it stands for something that the wafer refuses, and PyTorch does not."""
+    """Whether it stands for something that the wafer refuses and PyTorch allows."""
 
     def __init__(self, what: str, *, where: object = None, hint: str = "", lead: str = ""):
         self.what: str = what
         self.where: object = where
         self.hint: str = hint
-        # The first line is what a terminal shows of a long traceback: the place comes first.
-        # `file:line` comes first, so that editors and terminals make it a link.
+        # `file:line` comes first, so that editors and terminals turn it into a link.
         text = f"{lead}\n" * bool(lead) + (f"{where}: {what}" if where else what)
         super().__init__(f"{text}\n  {hint}" if hint else text)
 
 
 class ShapeError(LazyError, RuntimeError):
-    """Shapes or dtypes do not fit an operation."""
+    """Shapes or types of operands do not fit an operation."""
 
 
 class CountInvalid(ShapeError, ValueError):
-    """Labels that are not one for each sample: the ValueError that PyTorch raises there, and a ShapeError of ours."""
+    """The number of labels differs from the number of samples; also a ValueError, as in PyTorch."""
 
 
 class CountZero(ShapeError, ZeroDivisionError):
-    """A count of zero that PyTorch divides by."""
+    """A count by which PyTorch divides is zero."""
 
 
 class TraceError(LazyError, RuntimeError):
-    """A value was asked for while a step is being traced, or tracing was used out of order."""
+    """A value was read while a step is traced, or tracing functions were called in a wrong order."""
 
 
 class ClientValueError(TraceError, TypeError):
-    """An array was asked for of a tensor whose value is not on the client: the TypeError that PyTorch raises there."""
+    """A NumPy array was requested of a tensor whose value is not on the client; also a TypeError, as in PyTorch."""
 
 
 class IndexInvalid(LazyError, IndexError):
-    """A number that stands for a place, where there is none."""
+    """An index is out of range."""
 
 
 class ArgumentInvalid(LazyError, TypeError):
-    """An argument of a kind that a function does not take."""
+    """An argument has a type that the function does not accept."""
 
 
 class TensorMissing(ArgumentInvalid, AttributeError):
-    """Something else in the place of a tensor; an AttributeError too, where PyTorch asks it for a tensor's methods."""
+    """An argument that must be a tensor is not one.
+
+    Also an AttributeError, which PyTorch raises if it looks up a tensor's method on the argument.
+    """
 
 
 class NumberMissing(ArgumentInvalid, ShapeError):
-    """A tensor with a shape in the place of a number; a RuntimeError too, where PyTorch looks at its value."""
+    """An argument that must be a number is a tensor with dimensions.
+
+    Also a RuntimeError, which PyTorch raises if it reads the tensor's value.
+    """
 
 
 class TypeUnsupported(ShapeError, NotImplementedError):
-    """Elements of a type that a function has no arithmetic for."""
+    """A function does not support the element type of its operand."""
 
 
 class NumberTooLarge(LazyError, RuntimeError, ValueError, TypeError, OverflowError):
-    """A number of more than 64 bits; PyTorch raises the one or the other, by where it reads the number."""
+    """An integer has more than 64 bits.
+
+    Which of the base classes PyTorch raises depends on where it reads the number.
+    """
 
 
 class ValuesAbsent(LazyError, NotImplementedError, TypeError):
-    """The values of a tensor on the device "meta" are read; PyTorch raises the one or the other, by what reads them."""
+    """The values of a tensor on the device "meta" were read.
+
+    Which of the base classes PyTorch raises depends on the reading function.
+    """
 
 
 class StateError(LazyError, RuntimeError):
-    """A tensor that has to survive the step has no identity, or two tensors claim the same one."""
+    """A tensor that must outlive the step has no name, or two tensors have the same name."""
 
 
 class CompileError(LazyError, RuntimeError):
-    """A graph cannot be lowered, or a pass broke one of its invariants."""
+    """A graph cannot be lowered, or a pass violated one of its invariants."""
 
 
 class AutogradError(LazyError, RuntimeError):
-    """A gradient was asked for that does not exist."""
+    """A gradient does not exist, or autograd was used incorrectly."""
 
 
-# An AttributeError, so that hasattr() and getattr() with a default work on the emulated modules.
+# Derives from AttributeError, so that hasattr() and getattr() with a default work on the emulated modules.
 class NameMissing(LazyError, AttributeError):
-    """A public name of the emulated API that this version does not provide."""
+    """A public name of the emulated API is not available in this version."""
 
 
 class DeviceAbsent(LazyError, AssertionError, RuntimeError):
-    """A device that this machine or this project does not have; an AssertionError as PyTorch's for CUDA."""
+    """A device is not available; also an AssertionError, as PyTorch's error for CUDA."""
 
 
 class OptionMissing(LazyError, NotImplementedError):
-    """An option that PyTorch takes and this version does not. A RuntimeError too, by way of NotImplementedError."""
+    """An option that PyTorch supports is not supported here; also a RuntimeError, through NotImplementedError."""
 
 
 class CheckpointError(LazyError, RuntimeError):
-    """A checkpoint is foreign, truncated, half-written or does not fit."""
+    """A checkpoint has another format, is truncated or damaged, or does not fit."""
 
 
 class MemoryMissing(LazyError, RuntimeError, MemoryError):
-    """A tensor is larger than the memory; PyTorch raises RuntimeError.
+    """A tensor is larger than the memory; also a RuntimeError, as in PyTorch.
 
-    Programs that look for the largest batch know the error by PyTorch's words on Linux, and by its one argument.
+    Programs that search for the largest batch recognise the error by PyTorch's message on Linux and by its single
+    argument.
     """
 
     def __init__(self, what: str, size_bytes: int, *, where: object = None, lead: str = ""):
@@ -129,19 +143,19 @@ class PlacementError(LazyError, RuntimeError):
 
 
 class ExecutorLost(LazyError, RuntimeError):
-    """Processes that were to do some work have ended, or could not be reached."""
+    """Processes that do work for this one have ended or cannot be reached."""
 
 
 class DataError(LazyError, RuntimeError):
-    """A data set or a batch is missing or malformed."""
+    """A dataset or a batch is missing or malformed."""
 
 
 class OperandInvalid(LazyError, AssertionError):
-    """A tensor that one of the wafer's own functions cannot take; the original asserts."""
+    """A function of the wafer does not accept a tensor; also an AssertionError, as in the vendor's code."""
 
 
 class OptionInvalid(LazyError, ValueError):
-    """An argument or a configuration has a value that is not allowed."""
+    """An argument or a configuration entry has an invalid value."""
 
 
 Reporter = Callable[[str, LazyError, str], Any]
@@ -149,13 +163,12 @@ _reporter: Reporter | None = None
 
 
 def refuse(rule: str, error: LazyError, about: str = "") -> Any:
-    """Raise what the wafer refuses and PyTorch does not; where a reporter listens, tell it and go on as PyTorch would.
+    """Raise `error`, for something that the wafer refuses and PyTorch allows.
 
-    `rule` says what kind of refusal it is, as in "read .item()"; `about` names what it is about: a type, a name.
-    Returns what the reporter gives as a stand-in.
+    If a reporter is set, call it with the arguments instead and return its result, so that the script continues as in
+    PyTorch. `rule` is the kind of refusal, such as "read .item()"; `about` names its object, such as a type.
     """
-    # One reporter for the process, like the one run that a process has: a refusal is met deep inside a script's own
-    # calls, where no argument could be passed down.
+    # One global reporter, because refusals occur deep inside a script's calls, where no argument can be passed.
     if _reporter is None:
         error.is_refusal = True
         raise error
@@ -163,6 +176,6 @@ def refuse(rule: str, error: LazyError, about: str = "") -> Any:
 
 
 def report_to(reporter: Reporter | None) -> None:
-    """Have refusals reported instead of raised; None has them raised again."""
+    """Set the reporter that `refuse` calls instead of raising errors; None means that errors are raised."""
     global _reporter
     _reporter = reporter

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for tests of passes and backends: shapes, graphs, and arrays for them.
+"""Hypothesis strategies for tests of compiler passes and backends: shapes, graphs, and arrays for their inputs.
 
-A law that every pass has to keep, for example, is `@given(graphs())` with `values_for(graph, seed)`: without `smooth`
-all values are small whole numbers, so that any correct execution gives the same bits. Needs the extra `testing`.
+A property of a pass is tested with `@given(graphs())` and `values_for(graph, seed)`. Unless `smooth` is set, all values
+are small integers, so that every correct execution gives the same bits. Needs the extra `testing`.
 """
 
 import math
@@ -23,33 +23,36 @@ except ModuleNotFoundError as e:
     raise ModuleNotFoundError(f"lazytensor.testing needs Hypothesis: {hint}", name="hypothesis") from e
 
 EXTENTS = (1, 2, 3, 4, 6, 19)
+"""Dimensions of generated shapes: 1, composite numbers, and one that is longer than a vector register."""
 MAX_ELEMENTS = 800
-"""Elements of one value."""
+"""Maximum number of elements of a value."""
 
 
 def shapes(max_rank: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
-    """Small shapes that mix extents of 1, composite extents and one longer than a vector register."""
+    """Return a strategy for shapes of at most `max_rank` dimensions from `EXTENTS`."""
     return st.lists(st.sampled_from(EXTENTS), max_size=max_rank).map(tuple)
 
 
 def batch(index: int, type: Type) -> Node:
-    """A batch leaf."""
+    """Return the node of input number `index` of a step."""
     attrs = {"index": index, "name": f"x{index}", "type": type}
     return node("batch", (), attrs, type)
 
 
 def state(name: str, type: Type) -> Node:
-    """A state leaf."""
+    """Return the node of a state tensor."""
     return node("state", (), {"id": name, "type": type}, type)
 
 
 def _clamp_small(x: Node) -> Node:
-    """x between -8 and 8: sums and products of whole numbers stay exact in every order, in every float type."""
+    """Clamp x to the range from -8 to 8, so that sums and products of integers are exact in any order and any float
+    type.
+    """
     return call("clamp", x, full(-8, x.type), full(8, x.type))
 
 
 def _draw_pair(draw: st.DrawFn, pool: list[Node]) -> tuple[Node, Node]:
-    """Two values of one type; the second is made to fit by broadcasting a scalar where nothing else does."""
+    """Draw two values of the same type, which may be the same value."""
     a = draw(st.sampled_from(pool))
     others = [n for n in pool if n.type == a.type]
     return a, draw(st.sampled_from(others))
@@ -174,10 +177,10 @@ def _draw_node(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
 
 @st.composite
 def graphs(draw: st.DrawFn, dtype: DType = float32, smooth: bool = False, max_nodes: int = 14) -> Graph:
-    """Random graphs over pointwise, reduce, matmul and shape ops with state.
+    """Generate random graphs of pointwise, reduction, matrix product and shape operations, with state.
 
-    Without `smooth` all values are whole numbers of small size, so any correct execution gives the same bits; with it
-    the ops are transcendental and continuous, and results agree to rounding.
+    Unless `smooth` is set, all values are small integers, so any correct execution gives the same bits. With `smooth`,
+    operations are continuous, including transcendental ones, and results agree up to rounding.
     """
     kinds = draw(st.lists(shapes(), min_size=1, max_size=3))
     inputs = tuple(batch(k, Type(s, dtype)) for k, s in enumerate(kinds))
@@ -196,7 +199,10 @@ def graphs(draw: st.DrawFn, dtype: DType = float32, smooth: bool = False, max_no
 
 
 def values_for(graph: Graph, seed: int, smooth: bool = False) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """Arrays for the batch and the state of a graph: whole numbers, or fractions with few bits."""
+    """Return random arrays for the inputs of a graph, and for its state by name.
+
+    The values are integers from -4 to 4; with `smooth`, multiples of 1/4 from -1 to 1.
+    """
     rng = np.random.default_rng(seed)
 
     def array(type: Type) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""How values are shown: tables, printed tensors, and HTML for notebooks."""
+"""Presentation of values: tables, printed tensors, and HTML for notebooks."""

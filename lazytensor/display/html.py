@@ -1,4 +1,4 @@
-"""Pictures for notebooks, as HTML that needs nothing beside it: numbers as colours, and graphs as boxes and lines."""
+"""Self-contained HTML images for notebooks: heat maps of numbers, and drawings of graphs."""
 
 import base64
 import struct
@@ -10,19 +10,22 @@ from html import escape
 import numpy as np
 
 MAX_IMAGE_PIXELS = 128
-"""Rows and columns of a picture of numbers; of more, each so many-th is shown."""
+"""Maximum number of rows and columns of a heat map; larger matrices are subsampled."""
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y = 116, 30, 10, 22
 _ZERO_COLOUR = 128
 _NEGATIVE_RGB, _ZERO_RGB, _POSITIVE_RGB = np.array([42, 94, 154]), np.array([255, 255, 255]), np.array([188, 75, 81])
 
 
 def heat_map(values: np.ndarray) -> str:
-    """An image of a matrix: white is zero, blue below, red above, as strong as the largest; grey is no number."""
+    """Return an HTML image of a matrix: white is zero, blue negative, red positive, grey not finite.
+
+    The colour is strongest at the largest absolute value.
+    """
     rows, columns = (max(1, -(-extent // MAX_IMAGE_PIXELS)) for extent in values.shape)
     shown = values[::rows, ::columns].astype(np.float64)
     finite = np.isfinite(shown)
     most = np.abs(shown[finite]).max(initial=0.0) or 1.0
-    # Number 0 of the palette is for what is no number.
+    # Palette index 0 is for values that are not finite.
     scaled = np.rint(np.where(finite, shown, 0) / most * (_ZERO_COLOUR - 1)) + _ZERO_COLOUR
     data = base64.b64encode(_png(np.where(finite, scaled, 0).astype(np.uint8))).decode()
     side = max(shown.shape)
@@ -32,14 +35,14 @@ def heat_map(values: np.ndarray) -> str:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """A picture of palette numbers as a PNG file."""
+    """Return a PNG file of an image of palette indices."""
     height, width = pixels.shape
     shares = np.linspace(0, 1, _ZERO_COLOUR)[:, None]
     palette = np.concatenate(
         [_NEGATIVE_RGB + (_ZERO_RGB - _NEGATIVE_RGB) * shares, _ZERO_RGB + (_POSITIVE_RGB - _ZERO_RGB) * shares]
     )
     palette[0] = 128
-    # Each row begins with the number of its filter, 0 for none.
+    # Each row of a PNG starts with its filter type, 0 for none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels], axis=1)
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     parts = ((b"IHDR", head), (b"PLTE", palette.astype(np.uint8).tobytes()), (b"IDAT", zlib.compress(rows.tobytes())))
@@ -52,7 +55,7 @@ def _png(pixels: np.ndarray) -> bytes:
 
 @dataclass(frozen=True)
 class Box:
-    """A box of a drawing: two lines, what a pointer over it shows, a colour, and the boxes that it comes from."""
+    """A box of a drawing: two lines of text, a tooltip, a colour, and the indices of the boxes that are its inputs."""
 
     title: str
     below: str
@@ -62,9 +65,9 @@ class Box:
 
 
 def layered_boxes_svg(boxes: Sequence[Box]) -> str:
-    """Boxes from top to bottom, each below all that it comes from, with lines between them, as SVG.
+    """Return an SVG drawing of boxes, each below all of its inputs and connected to them by lines.
 
-    Boxes are given inputs first.
+    `boxes` must be in topological order, inputs first.
     """
     depth: list[int] = []
     for box in boxes:

@@ -1,6 +1,6 @@
-"""Printing of tensors as PyTorch prints them: four digits, aligned columns, long dimensions cut in the middle.
+"""Print tensors like PyTorch: four digits, aligned columns, long dimensions abbreviated in the middle.
 
-The rules were worked out from what PyTorch prints. Columns are as wide as the widest finite number that is not zero.
+The rules were derived from PyTorch's output. The width of a column is that of the widest non-zero finite number.
 """
 
 import math
@@ -24,19 +24,19 @@ PREFIX = "tensor("
 
 
 class ElementFormat(NamedTuple):
-    """How one element is spelled, and how many characters each takes at least."""
+    """The function that formats an element, and the minimum width."""
 
     spell: Callable[[Any], str]
     width: int
 
     def padded(self, value: Any) -> str:
-        """An element in its column."""
+        """Return an element as text, right-aligned to the width."""
         return self.spell(value).rjust(self.width)
 
 
 @method(names="__repr__")
 def tensor_text(x: Tensor) -> str:
-    """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
+    """Return the tensor as text, like PyTorch. Raises TraceError inside a step that is traced for the wafer."""
     is_meta = x.device.type == "meta"  # a shape without values
     array = np.empty(0) if is_meta else x.array("print()")
     elements = (
@@ -46,12 +46,12 @@ def tensor_text(x: Tensor) -> str:
     notes = [f"size={tuple(x.shape)}"] if is_meta or (not array.size and x.ndim != 1) else []
     if x.device is not CPU:
         notes.insert(0 if is_meta else len(notes), f"device='{x.device}'")
-    # PyTorch names a dtype only where the digits do not show it; of no elements they show nothing but the default type.
+    # PyTorch prints the dtype only if the digits do not show it. For an empty tensor they show only the default type.
     if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
         notes.append(f"dtype={x.dtype}")
     if x.requires_grad:
         notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{_gradient_name(x.node)}Backward0>")
-    # A note goes to a line of its own where it would reach beyond 80 characters, counted from the last line end.
+    # Put a note on a new line if the current line would exceed 80 characters.
     for note in notes:
         last = len(body) - (body.rfind("\n") + 1)
         is_long = last + len(note) + len(", )") >= LINE_WIDTH
@@ -61,7 +61,7 @@ def tensor_text(x: Tensor) -> str:
 
 @method(names="_repr_html_")
 def tensor_html(x: Tensor) -> str:
-    """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
+    """Return the tensor as HTML for a notebook: type, heat map (if it has several elements), and text."""
     shown, array = tensor_text(x), np.empty(0) if x.device.type == "meta" else x.array("print()")
     image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
     return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
@@ -70,7 +70,7 @@ def tensor_html(x: Tensor) -> str:
 def _gradient_name(n: Node) -> str:
     if n.op == "written_past":
         return _gradient_name(n.inputs[1])
-    # One operation here stands for several of PyTorch's, each with a node name of its own.
+    # `reduce` corresponds to several operations of PyTorch, which have different names.
     if n.op == "reduce":
         return REDUCTIONS[n.attrs["kind"]].gradient
     return OPS[n.op].gradient_name or "".join(part.capitalize() for part in n.op.split("_"))
@@ -84,7 +84,7 @@ def _element_format(values: np.ndarray, dtype: dt.DType) -> ElementFormat:
     if not finite.size:
         return ElementFormat(_format_integer, 1)
     size = np.abs(finite)
-    # PyTorch's limits: beyond them four digits would hide the small numbers or drown in zeros.
+    # PyTorch's limits, beyond which it uses scientific notation.
     if size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4:
         spell = _format_scientific
     else:
@@ -105,7 +105,7 @@ def _format_scientific(v: float) -> str:
 
 
 def _edge_elements(array: np.ndarray) -> np.ndarray:
-    """The elements that are printed: edges only, if there are many."""
+    """Return the elements that are printed: all, or only the first and last ones of each dimension of a large array."""
     if array.size <= THRESHOLD:
         return array
     for d, extent in enumerate(array.shape):
@@ -115,16 +115,19 @@ def _edge_elements(array: np.ndarray) -> np.ndarray:
 
 
 def _format_nested(array: np.ndarray, column: ElementFormat, indent: int, is_cut: bool | None = None) -> str:
-    """The elements in brackets that open after `indent` characters."""
+    """Return the elements as nested brackets, for an opening bracket at column `indent`.
+
+    `is_cut` is whether long dimensions are abbreviated; None means to decide by the size.
+    """
     if array.ndim == 0:
         return column.padded(array.item())
     is_cut = array.size > THRESHOLD if is_cut is None else is_cut
-    # Whether to cut is decided for the whole tensor; a part of a long one may be short itself.
+    # Abbreviation is decided for the whole tensor; then each long dimension is abbreviated.
     cut = is_cut and len(array) > 2 * EDGE_ITEMS
     items = [*array[:EDGE_ITEMS], *array[-EDGE_ITEMS:]] if cut else list(array)
     parts = [_format_nested(np.asarray(v), column, indent + 1, is_cut) for v in items]
     if cut:
-        # Within a row the dots come after ", " and one more blank, as PyTorch has it.
+        # As in PyTorch, there is an additional space before the dots within a row.
         parts.insert(EDGE_ITEMS, " ..." if array.ndim == 1 else "...")
     start = " " * (indent + 1)
     if array.ndim > 1:

@@ -1,7 +1,6 @@
-"""A table as data: columns that know how they are shown, rows of values, and printers that know nothing of either.
+"""Tables as data: columns with a format, rows of values, and functions that print them as text, Markdown, HTML or JSON.
 
-A report says once what its columns are; text, Markdown, HTML and plain data for JSON are four readings of that, and
-another format is one more function over `heads` and `cells`.
+A report defines its columns once. A new output format is one more function of `heads` and `cells`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def rate_text(per_second: float, digits: int = 4) -> str:
-    """Return a rate as text: whole where it has `digits` digits before the point, else rounded to `digits` digits.
+    """Return a rate as text with `digits` significant digits, or as a whole number if it has at least that many digits.
 
     >>> rate_text(479188.55), rate_text(0.3125), rate_text(12.3, digits=2)
     ('479,189', '0.3125', '12')
@@ -21,7 +20,7 @@ def rate_text(per_second: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, how a value is shown, and the least width in text. Words stand to the left, figures right."""
+    """A column: its title, the function that formats a value, whether it is left-aligned text, and its minimum width."""
 
     head: str
     show: Callable[[Any], str] = str
@@ -31,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values, as many in each as there are columns.
+    """Columns, and rows with one value for each column.
 
     >>> print(Table((Column("kernel", is_words=True), Column("cycles", "{:,}".format)), [("matmul", 19200)]).text())
     kernel  cycles
@@ -43,15 +42,15 @@ class Table:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The first line of every printer."""
+        """The titles of the columns."""
         return tuple(column.head for column in self.columns)
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The rows as they are shown."""
+        """Return the rows with all values formatted."""
         return [tuple(c.show(v) for c, v in zip(self.columns, row, strict=True)) for row in self.rows]
 
     def text(self, gap: int = 2) -> str:
-        """Lines of equal columns, `gap` blanks apart, without blanks at their ends."""
+        """Return the table as text, with `gap` spaces between columns and no trailing spaces."""
         lines = [self.heads, *self.cells()]
         widths = [
             max(c.width, *map(len, cells)) for c, cells in zip(self.columns, zip(*lines, strict=True), strict=True)
@@ -59,9 +58,9 @@ class Table:
         return "\n".join((" " * gap).join(self._align(line, widths)).rstrip() for line in lines)
 
     def line(self, cells: Sequence[str]) -> str:
-        """Return one line of a table that is printed row by row: cells as shown, in columns of their least widths.
+        """Return one line of a table that is printed row by row, with formatted cells and minimum column widths.
 
-        A cell that is wider than its column moves the rest of its line to the right.
+        A cell wider than its column moves the rest of the line to the right.
         """
         widths = [max(column.width, len(column.head)) for column in self.columns]
         return "  ".join(self._align(cells, widths)).rstrip()
@@ -71,13 +70,13 @@ class Table:
         return [cell.ljust(width) if column.is_words else cell.rjust(width) for cell, column, width in shapes]
 
     def markdown(self) -> str:
-        """A table in Markdown, figures aligned to the right."""
+        """Return the table in Markdown, with numbers right-aligned."""
         head, *rows = ["| " + " | ".join(line) + " |" for line in (self.heads, *self.cells())]
         rule = "".join("|---" if column.is_words else "|---:" for column in self.columns) + "|"
         return "\n".join([head, rule, *rows])
 
     def html(self) -> str:
-        """A table for a notebook, figures aligned to the right."""
+        """Return the table in HTML, with numbers right-aligned."""
         rows = (("th", self.heads), *(("td", line) for line in self.cells()))
         return "<table>" + "".join(self._html_row(kind, line) for kind, line in rows) + "</table>"
 
@@ -89,5 +88,5 @@ class Table:
         return f"<tr>{''.join(cells)}</tr>"
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """The values themselves by head, a dictionary for each row, for JSON."""
+        """Return a dict from title to value for each row, for JSON. The values are not formatted."""
         return [dict(zip(self.heads, row, strict=True)) for row in self.rows]

@@ -1,1 +1,1 @@
-"""Graphs in the formats of others that are files and no text."""
+"""Export of graphs to binary formats of other tools (ONNX)."""

@@ -1,4 +1,4 @@
-"""A graph as a model of ONNX, which Netron shows and runtimes run: what ONNX lacks is under names of ours."""
+"""Convert a graph to an ONNX model, for viewers such as Netron and for ONNX runtimes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,19 +12,19 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 
 ONNX_IR_VERSION = 10
-"""The release of the file's format: the first that knows all of these operations' release."""
+"""The version of ONNX's file format: the first that supports `OPSET_VERSION`."""
 
 
 def onnx_model(
     graph: Graph, values: Mapping[str, np.ndarray] | None = None, titles: Mapping[str, str] | None = None
 ) -> Any:
-    """The `onnx.ModelProto` of a graph.
+    """Return the `onnx.ModelProto` of a graph.
 
-    Its inputs are the batch and the state, by name; state of which `values` has the array becomes an initializer, and
-    state of which `titles` has another name is called so. Its results are the outputs, and the new state as "new NAME".
-    Operations that ONNX lacks are replaced by their formula where they have one; else they are nodes of the domain
-    "lazywafer", named as here.
-    Raises LazyError without the package onnx, and CompileError for a tensor of cbfloat16.
+    Inputs are the batch and the state, by name. State with an array in `values` becomes an initializer, and state with
+    an entry in `titles` gets that name. Outputs are those of the graph, and "new NAME" for each updated state. An
+    operation that ONNX lacks is replaced by its decomposition. If it has none, it becomes a node of the domain
+    "lazywafer" with the name of the operation. Raises LazyError if the package onnx is not installed, and CompileError
+    for a tensor of type cbfloat16.
     """
     sheet, known, called = OnnxGraphBuilder(), dict(values or {}), dict(titles or {})
     helper, names = sheet.onnx.helper, sheet.names
@@ -43,7 +43,7 @@ def onnx_model(
     ends = [(f"new {called.get(name, name)}", n) for name, n in graph.updates.items()]
     ends += zip(graph.output_names, graph.outputs, strict=True)
     for name, n in ends:
-        # A result has the name of the graph's, whichever node computes it.
+        # An Identity node gives each result its name in the graph.
         sheet.nodes.append(helper.make_node("Identity", names[n], [name], name=f"{name}.result"))
     sheet.prune(name for name, _ in ends)
     outputs = [_value_info(sheet, name, n.type) for name, n in ends]
@@ -62,7 +62,7 @@ def _value_info(sheet: OnnxGraphBuilder, name: str, t: Type) -> Any:
 
 
 def _result_value_infos(sheet: OnnxGraphBuilder) -> list[Any]:
-    """The types of what nodes give: a reader knows none of operations of our own."""
+    """Return the types of all results of nodes, because ONNX tools cannot infer those of custom operations."""
     written = {name for record in sheet.nodes for name in record.output}
     known: dict[str, Any] = {}
     for n, results in sheet.names.items():
@@ -72,7 +72,7 @@ def _result_value_infos(sheet: OnnxGraphBuilder) -> list[Any]:
 
 
 def _write_node(sheet: OnnxGraphBuilder, n: Node) -> list[str]:
-    """Write a node; returns the names of its results."""
+    """Write a node and return the names of its results."""
     inputs = [sheet.names[i][0] for i in n.inputs]
     if n.op == "result":
         return [sheet.names[n.inputs[0]][n.attrs["index"]]]
@@ -82,14 +82,18 @@ def _write_node(sheet: OnnxGraphBuilder, n: Node) -> list[str]:
     results = NODES[n.op](sheet, n, inputs) if n.op in NODES else None
     if results is None:
         count = len(n.type) if isinstance(n.type, tuple) else 1
-        # A number that tells two nodes apart says nothing outside.
+        # Leave out `uid`, an internal number of the node.
         attrs = {name: _attribute(value) for name, value in n.attrs.items() if name != "uid"}
         results = sheet.add(n.op, *inputs, outputs=count, domain=CUSTOM_DOMAIN, **attrs)
     return [results] if isinstance(results, str) else results
 
 
 def _attribute(value: Any) -> Any:
-    """An attribute as ONNX has it: numbers, text, and lists of either kind of number; anything else as text."""
+    """Return an attribute in a form that ONNX supports.
+
+    A bool becomes an integer. Numbers, strings and lists of equal number types are unchanged. Anything else becomes
+    text.
+    """
     if isinstance(value, bool):
         return int(value)
     is_list = isinstance(value, tuple | list) and value and all(type(v) is type(value[0]) for v in value)

@@ -1,6 +1,6 @@
-"""Our operations in ONNX: how each of those that it has is written. Release 20 of its operations.
+"""Writers of operations as ONNX nodes, for version 20 of ONNX's operator set.
 
-A writer gives the names of the results, or None where ONNX has the operation for other types or shapes only.
+A writer returns the names of the results, or None if ONNX has the operation only for other types or shapes.
 """
 
 from collections.abc import Callable
@@ -23,16 +23,16 @@ _REDUCTIONS: dict[Any, str] = {
     np.minimum: "ReduceMin",
 }
 _BEFORE_FIRST_INDEX = -(1 << 62)
-"""Where a slice ends that runs backwards to the first element."""
+"""The end of a slice that runs backwards to the first element."""
 
 
 def single_node(kind: str, kinds: str = "f", **attrs: Any) -> Writer:
-    """A node of its own name for operands whose elements are of one of `kinds`."""
+    """Return a writer of one ONNX node `kind`, for operands whose element kinds are all in `kinds` ("f", "i", "b")."""
     return lambda s, n, x: s.one(kind, *x, **attrs) if all(i.type.dtype.kind in kinds for i in n.inputs) else None
 
 
 def node_chain(*kinds: str) -> Writer:
-    """One node behind another, the first over the operands."""
+    """Return a writer of a chain of ONNX nodes, the first of which takes the operands."""
 
     def write(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
         if kinds[-1] != "Not" and n.inputs[0].type.dtype.kind != "f":
@@ -46,7 +46,7 @@ def node_chain(*kinds: str) -> Writer:
 
 
 def boolean_node(kind: str) -> Writer:
-    """A node over truth values: what is not 0 is true."""
+    """Return a writer of a logical ONNX node, with operands cast to bool."""
     return lambda s, n, x: s.one(kind, *(_cast(s, name, i, bool_) for name, i in zip(x, n.inputs, strict=True)))
 
 
@@ -55,7 +55,7 @@ def _cast(s: OnnxGraphBuilder, name: str, n: Node, dtype: Any) -> str:
 
 
 def _reshape(s: OnnxGraphBuilder, name: str, shape: tuple[int, ...]) -> str:
-    # An extent of 0 is 0, and no wish to keep what was there.
+    # With allowzero=1, a dimension of 0 means 0 instead of "keep the operand's dimension".
     return s.one("Reshape", name, s.integers(shape), allowzero=1)
 
 
@@ -130,7 +130,7 @@ def _window_argmax(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
     if not _pools(n):
         return None
     _, places = s.add("MaxPool", x[0], outputs=2, kernel_shape=n.attrs["kernel"], **_window(n))
-    # ONNX counts through all samples and channels, we through one channel.
+    # ONNX's indices count over all samples and channels, ours within one channel.
     return s.one("Mod", places, s.integers((int(np.prod(n.inputs[0].type.shape[2:])),)))
 
 
@@ -140,7 +140,7 @@ def _pools(n: Node) -> bool:
 
 
 def _at_places(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
-    """A pooling where the places are those of the largest elements, else a gather."""
+    """Write max pooling as MaxPool if the indices are those of the maxima, else write a gather."""
     (flat, places), (pool, *_) = n.inputs, (*n.inputs[1].inputs, n)
     if (
         pool.op != "window_argmax"

@@ -1,4 +1,4 @@
-"""The nodes and constants of an ONNX graph while it is written; the package `onnx` makes its records."""
+"""Builder for the nodes and constants of an ONNX graph, which uses the package `onnx`."""
 
 import importlib
 import itertools
@@ -14,13 +14,13 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 
 CUSTOM_DOMAIN = "lazywafer"
-"""The domain of the operations that ONNX lacks, each under our own name for it."""
+"""The ONNX domain of operations that ONNX lacks, which keep the names of this package."""
 ONNX_ELEMENT_TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
-"""ONNX's names of types, where they are not ours in capitals."""
+"""ONNX's names of element types that are not the upper-case form of ours."""
 
 
 def load_onnx_module(name: str) -> Any:
-    """A module of the package `onnx`. Raises LazyError where that is not installed."""
+    """Import a module of the package `onnx`. Raises LazyError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -30,33 +30,33 @@ def load_onnx_module(name: str) -> Any:
 
 
 class OnnxGraphBuilder:
-    """What has been written so far. Values are known by their names."""
+    """The nodes and constants written so far. Values are identified by name."""
 
     def __init__(self) -> None:
         self.onnx = load_onnx_module("onnx")
         self.nodes: list[Any] = []
         self.names: dict[Node, list[str]] = {}
-        """The results of each node of ours that is written."""
+        """The names of the results of each node that was written."""
         self.constants: dict[Any, Any] = {}
         self.names_of_types = frozenset(self.onnx.TensorProto.DataType.keys())
         self.label = ""
-        """What names of nodes and values begin with: where in the model the operation stands."""
+        """Prefix of the names of nodes and values: the module path of the operation."""
         self._numbers = itertools.count()
 
     def add(self, kind: str, /, *inputs: str, outputs: int = 1, domain: str = "", **attrs: Any) -> list[str]:
-        """Write a node of `kind`; returns the names of its results."""
+        """Add a node of type `kind` and return the names of its results."""
         name = f"{self.label}{kind}_{next(self._numbers)}"
         results = [name] if outputs == 1 else [f"{name}.{k}" for k in range(outputs)]
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, results, name=name, domain=domain, **attrs))
         return results
 
     def one(self, kind: str, *inputs: str, **attrs: Any) -> str:
-        """Write a node with one result; returns its name."""
+        """Add a node with one result and return the name of the result."""
         (result,) = self.add(kind, *inputs, **attrs)
         return result
 
     def element(self, dtype: DType) -> int:
-        """ONNX's number for a type of elements. Raises CompileError for cbfloat16, which it lacks."""
+        """Return ONNX's number of an element type. Raises CompileError for cbfloat16, which ONNX lacks."""
         name = ONNX_ELEMENT_TYPES.get(dtype.name, dtype.name.upper())
         if name not in self.names_of_types:
             raise CompileError(f"ONNX has no type {dtype.name}", hint="Run the step in float32, float16 or bfloat16.")
@@ -64,12 +64,12 @@ class OnnxGraphBuilder:
         return number
 
     def tensor(self, array: np.ndarray, type: Type, name: str = "value") -> Any:
-        """A record of an array."""
+        """Return an ONNX tensor record with the data of an array."""
         data = elements_for_file(np.ascontiguousarray(array), type).tobytes()
         return self.onnx.helper.make_tensor(name, self.element(type.dtype), type.shape, data, raw=True)
 
     def constant(self, array: np.ndarray, type: Type) -> str:
-        """The name of a constant; equal ones are written once."""
+        """Return the name of a constant with the data of an array; equal constants are stored once."""
         key = type, array.tobytes()
         if key not in self.constants:
             self.constants[key] = self.tensor(array, type, f"constant_{len(self.constants)}")
@@ -77,12 +77,12 @@ class OnnxGraphBuilder:
         return name
 
     def integers(self, values: Sequence[int]) -> str:
-        """The name of a vector of int64, as shapes and axes are given."""
+        """Return the name of a constant vector of int64, as ONNX takes shapes and axes."""
         array = np.array(values, np.int64)
         return self.constant(array, Type(array.shape, int64))
 
     def prune(self, results: Iterable[str]) -> None:
-        """Leave out what none of the results needs, such as the places of maxima that only a pooling asked for."""
+        """Remove nodes and constants that are not needed for the values `results`."""
         needed, kept = set(results), []
         for record in reversed(self.nodes):
             if needed.intersection(record.output):

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 class MicroBatching:
     """How to split the batch of a system into micro-batches.
 
-    `kind` is one of: "auto"     the planner chooses; "whole"    the batch is not split; "size"     micro-batches of
-    `least` samples; "explore"  the planner tries all sizes from `least` to `most` and takes the fastest. `most` is None
-    if there is no upper bound.
+    - `kind` "auto": the planner chooses.
+    - `kind` "whole": the batch is not split.
+    - `kind` "size": micro-batches of `least` samples.
+    - `kind` "explore": the planner tries all sizes from `least` to `most` and takes the fastest.
+    - `most`: None if there is no upper bound.
 
     Source: the vendor's page on automatic microbatching. A size need not divide the batch of a system: micro-batches
     are as equal in size as their number allows, so they may have fewer samples than requested.

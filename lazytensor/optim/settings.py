@@ -33,10 +33,11 @@ def checked(
 ) -> dict[str, Any]:
     """Return the settings of an optimizer from the arguments of its constructor, in the order of state dicts.
 
-    arguments: the `locals()` of the constructor. checks: the settings to check, in the order in which they are checked,
-    separated by spaces. order: the order of the result, separated by spaces; the default is that of the arguments.
-    hint, beta_error: the end of the error for a negative number, and the error for betas. takes_nan: whether NaN is
-    accepted.
+    - `arguments`: the `locals()` of the constructor.
+    - `checks`: the settings to check, in the order in which they are checked, separated by spaces.
+    - `order`: the order of the result, separated by spaces; the default is that of the arguments.
+    - `hint`, `beta_error`: the end of the error for a negative number, and the error for betas.
+    - `takes_nan`: whether NaN is accepted.
 
     Lists and arrays become tuples. Raises ValueError for betas outside of [0, 1), rho outside of [0, 1], etas that do
     not satisfy 0 < etas[0] < 1 < etas[1], Nesterov momentum without momentum or with dampening, and any other setting
@@ -92,11 +93,11 @@ _SPECIAL_CHECKS: dict[str, Callable[[Settings, str], None]] = {
 class Slot:
     """A piece of state that an optimizer keeps for each parameter.
 
-    name: its key in the state dict.
-    start: its initial value, for each element; or a function of the settings that returns it.
-    is_number: whether it is a float32 scalar; other state has the shape and type of the parameter.
-    needs: the setting that must be on for this state to exist; "" if it always exists.
-    is_late: whether PyTorch's optimizer has it only after the first step, whose rule creates it.
+    - `name`: its key in the state dict.
+    - `start`: its initial value, for each element; or a function of the settings that returns it.
+    - `is_number`: whether it is a float32 scalar; other state has the shape and type of the parameter.
+    - `needs`: the setting that must be on for this state to exist; "" if it always exists.
+    - `is_late`: whether PyTorch's optimizer has it only after the first step, whose rule creates it.
     """
 
     name: str

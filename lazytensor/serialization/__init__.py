@@ -1,8 +1,8 @@
-"""torch.save and torch.load: PyTorch's zip format, written and read without running any pickle.
+"""`torch.save` and `torch.load`: PyTorch's zip format, read and written without executing any pickle.
 
-A file is a zip archive: `data.pkl` describes the object, `data/<key>` holds the bytes of each storage. The description
-is read by an interpreter of pickle opcodes; the only names that it accepts are in tables, and all of them rebuild
-tensors, containers and plain values. Files of the older formats, before PyTorch 1.6, are refused here.
+A file is a zip archive: `data.pkl` describes the object, and `data/<key>` holds the bytes of each storage. The
+description is read by an interpreter of pickle opcodes. It accepts only names from fixed tables, all of which create
+tensors, containers and plain values. Files of the formats before PyTorch 1.6 are refused here.
 """
 
 import pathlib
@@ -29,23 +29,24 @@ S = TypeVar("S", SavedStorages, LazyStorages)
 def save(
     obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, *, writer: Writer | None = None, **_: Any
 ) -> None:
-    """Write an object of tensors, numbers, text and plain containers, one storage after another.
+    """Write an object made of tensors, numbers, strings and plain containers to a file or stream, like `torch.save`.
 
-    Raises CheckpointError for anything else, unless the `writer` knows more types.
+    Storages are written one at a time. `pickle_module`, `pickle_protocol` and other keyword arguments are ignored.
+    Raises CheckpointError for an object of another type, unless `writer` supports it.
     """
     writer = writer or Writer()
     writer.write(obj)
-    # Never compressed: readers map the storages into memory as they lie in the file.
+    # Uncompressed, because readers may memory-map the storages.
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
 
         def add(name: str, raw: Any) -> None:
-            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), raw)  # no date: equal objects give equal files
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), raw)  # without a date: equal objects give equal files
 
-        # The order of PyTorch's own writer. The full stop is pickle's STOP.
+        # The records are in the order of PyTorch's writer. "." is the pickle opcode STOP.
         add("data.pkl", bytes(writer.out) + b".")
-        # Only newer files say it; one that does not is little endian.
+        # Older files do not have this record and are little endian.
         add("byteorder", b"little")
-        # One at a time: what is read lazily from another file is never in memory twice.
+        # One storage at a time, so that arrays which are read lazily from another file are not all in memory.
         for key, elements in writer.storages.items():
             add(f"data/{key}", elements().reshape(-1).view(np.uint8))
         # The number that torch.save writes; PyTorch refuses an archive without one.
@@ -62,33 +63,34 @@ def load(
     reader: Callable[[Any], Reader] = Reader,
     **_: Any,
 ) -> Any:
-    """Read what `save` or PyTorch wrote. Views of one storage share it again.
+    """Read an object that `save` or PyTorch wrote. Tensors that shared a storage share it again.
 
-    `map_location` is a device, a dict from the file's devices to ours, or a function of a storage and the file's device
-    that returns the storage or None; only "cpu" and "meta" are there. Raises CheckpointError for a file that is
-    damaged, of the old format, on a device that is not there, or that asks for anything but tensors and plain
-    containers. Nothing of the file is executed, whatever `weights_only` says.
+    `map_location` is a device, a dict from the file's devices to devices, or a function of (storage, device in the
+    file) that returns the storage or None. Only the devices "cpu" and "meta" are available. Raises CheckpointError if
+    the file is damaged, has an old format, needs an unavailable device, or contains anything but tensors and plain
+    containers. Nothing in the file is executed, whatever `weights_only` is. `pickle_module`, `mmap` and other keyword
+    arguments are ignored.
     """
-    # Opened here, so that it is also closed here; a stream stays the caller's, and is not closed.
+    # A file that is opened here is closed here; a stream of the caller stays open.
     if isinstance(f, str | pathlib.Path):
         with open_plain_file(f) as stream:
             return load(stream, map_location, reader=reader)
-    # Before the archive is read: a wrong `map_location` is the caller's error, whatever the file holds.
+    # Check `map_location` before reading the archive.
     place = device_rule(map_location)
     with closing(_open_archive(f)) as archive:
-        # Two passes: the description names storages in any order and views before all of their companions, so tensors
-        # get their cells when everything has been read.
+        # Tensors get their storages after the whole description was read, because the layout of a storage depends on
+        # all tensors that use it.
         answer, storages = _read_object(archive, lambda root: SavedStorages(archive, root, place), reader)
         storages.finish()
         return answer
 
 
 def load_lazily(f: BinaryIO, path: str) -> Any:
-    """The object in a stream, with a LazyArray for each tensor that reads from the stream when asked for.
+    """Return the object in a stream, with each tensor replaced by a LazyArray that reads from the stream on demand.
 
-    `path` is what errors call it. Raises CheckpointError like `load`.
+    The stream must stay open. `path` names the file in error messages. Raises CheckpointError as `load` does.
     """
-    # The archive stays open: the arrays read from it for as long as they live.
+    # The archive stays open, because the arrays read from it later.
     archive = _open_archive(f)
     return _read_object(archive, lambda root: LazyStorages(archive, root, path))[0]
 
@@ -112,13 +114,12 @@ def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
 def _read_object(
     archive: zipfile.ZipFile, open_storages: Callable[[str], S], reader: Callable[[Any], Reader] = Reader
 ) -> tuple[Any, S]:
-    """The object in an archive, and the storages that its tensors see."""
+    """Return the object in an archive, and the storages of its tensors."""
     try:
         root = description_root(archive)
         storages = open_storages(root)
         return reader(storages).run(archive.read(f"{root}/data.pkl")), storages
-    # Ours says what is wrong already. The foreign ones come of zip structures and byte counts that a damaged file gets
-    # wrong in ways that nobody can list.
+    # A CheckpointError is already specific. The others come from zipfile and NumPy for damaged files.
     except CheckpointError:
         raise
     except FILE_READER_ERRORS as e:

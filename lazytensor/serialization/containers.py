@@ -1,4 +1,4 @@
-"""Python's containers and values that a pickle builds by a call, each with a check of what the file passes."""
+"""Constructors of Python containers and values for the pickle interpreter, with checks of the arguments in the file."""
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from lazytensor.serialization.layout import check_hashable, file_error
 
 DEFAULT_FACTORIES = (list, dict, set, int, float, str, bool, tuple, OrderedDict, Counter, None)
-"""What the `default_factory` of a defaultdict may be: a file could name a function that does harm when it is called."""
+"""Allowed values of a defaultdict's `default_factory`; any other function in a file could do harm when it is called."""
 
 
 def _ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
@@ -42,7 +42,7 @@ def _frozenset(items: Any = ()) -> frozenset[Any]:
 
 
 def _sequence(items: Any) -> Any:
-    # A range of 10^15 numbers is a few bytes in a file.
+    # Other iterables, such as a range of 10^15 numbers, could be huge.
     if not isinstance(items, list | tuple):
         raise file_error(f"the file fills a container from a {type(items).__name__}")
     return items
@@ -59,12 +59,15 @@ def _bytearray(content: Any = b"", coding: str = "latin-1") -> bytearray:
 
 
 def _bytes(content: Any = b"", coding: str = "latin-1") -> bytes:
-    # A number would ask for that many bytes.
+    # `bytes(number)` would allocate that many bytes.
     return content if isinstance(content, bytes) else encode_text(content, coding)
 
 
 def encode_text(text: Any, coding: Any = "latin-1") -> bytes:
-    """Return the bytes of a text, as pickles of protocol 2 store bytes. Raises CheckpointError for another coding."""
+    """Return the bytes of a Latin-1 text, the form in which pickle protocol 2 stores bytes.
+
+    Raises CheckpointError for another encoding.
+    """
     if not isinstance(text, str) or coding not in ("latin-1", "latin1"):
         raise file_error("the file has bytes in an unknown coding")
     return text.encode("latin-1")
@@ -97,9 +100,9 @@ CONSTRUCTORS: dict[Any, Any] = {
     slice: _slice,
     range: _range,
 }
-"""The function that makes an object of each class, from the arguments in a file."""
+"""The function that creates an object of each class from the arguments in a file."""
 CLASSES: dict[str, Any] = {
     f"{kind.__module__} {kind.__name__}": kind
     for kind in (*CONSTRUCTORS, list, dict, tuple, str, int, float, bool, type(None), object)
 } | {"builtins Ellipsis": ..., "builtins NotImplemented": NotImplemented}
-"""Classes of Python that a file may name. Only those in `CONSTRUCTORS` may be called."""
+"""Python classes that a file may name, by "module name". Only those in `CONSTRUCTORS` may be called."""

@@ -1,4 +1,4 @@
-"""What a file in PyTorch's zip format may look like: checked before anything of it is believed."""
+"""Validation of files in PyTorch's zip format: archive layout, storage sizes, tensor views and hashable keys."""
 
 import math
 import sys
@@ -23,7 +23,7 @@ STORAGE_DTYPES = {
     "ByteStorage": dt.uint8,
     "BoolStorage": dt.bool_,
 }
-"""The tensor type of each storage class."""
+"""The element type of each of PyTorch's storage classes."""
 _UNSUPPORTED_NAMES = {
     "complex tensors": "ComplexFloatStorage ComplexDoubleStorage complex32 complex64 complex128",
     "quantized tensors": "QInt8Storage QInt32Storage QUInt8Storage QUInt4x2Storage QUInt2x4Storage qint8 quint8 qint32 "
@@ -42,32 +42,32 @@ UNSUPPORTED_GLOBALS = {
     "torch._utils _rebuild_device_tensor_from_cpu_tensor": "tensors of an XLA or HPU device",
     "torch.jit._pickle restore_type_tag": "a TorchScript model",
 }
-"""What PyTorch's files may hold and this package has no tensors for, by the name in the file."""
-# A description has some 100 bytes for each tensor, so this is millions of them. Without a limit a file of a few bytes
-# could claim gigabytes that are read before anything is checked.
+"""Names in PyTorch's files for objects that this package does not support, with a description."""
+# A description has about 100 bytes per tensor, so the limit allows millions of tensors. Without a limit, a small file
+# could claim gigabytes that would be read before any check.
 MAX_DESCRIPTION_BYTES = 1 << 28
-"""Bytes of data.pkl beyond which a file is not believed."""
+"""Maximum size of data.pkl in bytes; larger files are refused."""
 
 
 MAX_STORAGE_ELEMENTS = 1 << 42
-"""Elements of a tensor beyond which a file is not believed: more than any memory holds."""
+"""Maximum number of elements of a tensor, which exceeds any memory; larger ones are refused."""
 MAX_KEY_VALUES = 10_000
-"""Values in a key of a dict or a set, each of which is looked at whenever the key is."""
+"""Maximum number of values in a key of a dict or set, because hashing visits each of them."""
 
 
 def file_error(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
-    """The error for a file that no writer makes, or that is not to be read."""
+    """Return the error for an invalid file: what is wrong, the user's line, and a hint."""
     return CheckpointError(what, where=source.where(), hint=hint)
 
 
 _TRUSTED_HASH_MODULES = sys.stdlib_module_names | {"lazytensor", "cstorch_compat"}
-"""Packages whose classes may hash the keys of a file."""
+"""Packages whose classes may define `__hash__` for keys in a file."""
 
 
 def check_hashable(key: Any) -> Any:
-    """Return a key of a dict or a member of a set.
+    """Return `key`, a key of a dict or a member of a set, after checking it.
 
-    Raises CheckpointError if hashing it takes too long, or runs code of a class of the script.
+    Raises CheckpointError if hashing it would visit too many values, or would run code of a class of the script.
     """
     waiting = [check_walk(key, MAX_KEY_VALUES, "a key of the file")] if isinstance(key, tuple) else [key]
     while waiting:
@@ -81,9 +81,10 @@ def check_hashable(key: Any) -> Any:
 
 
 def check_walk(value: Any, most: int, what: str) -> Any:
-    """The value. Raises CheckpointError if whoever walks, hashes or prints it meets more than `most` values.
+    """Return `value`, a nested container, after checking that a traversal visits at most `most` values.
 
-    What is shared counts each time that it is met: sixty tuples, each of the one before twice, are 2^60 values.
+    Raises CheckpointError otherwise; `what` names the value. Shared parts count each time: 60 nested tuples, each with
+    the previous one twice, have 2^60 values.
     """
     left, waiting = most, [value]
     while waiting:
@@ -99,49 +100,54 @@ def check_walk(value: Any, most: int, what: str) -> Any:
 
 
 def storage_record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
-    """The record of a storage. Raises CheckpointError if its bytes are not those of `count` elements."""
+    """Return the zip record of a storage.
+
+    Raises CheckpointError if its size is not that of `count` elements of `dtype`.
+    """
     try:
         info = archive.getinfo(name)
     except KeyError:
         raise file_error(f"the file has no storage {name!r}") from None
-    # One size is stated twice, in the archive's directory and in the description. If they differ, one of them lies, and
-    # which one decides how much memory a reader takes or how far it reads.
+    # The size is stated twice, in the archive's directory and in the description. If they differ, the file is damaged
+    # or malicious.
     if isinstance(count, bool) or not isinstance(count, int) or info.file_size != count * dtype.itemsize:
         raise file_error(f"storage {name!r} has {info.file_size} bytes for {count} elements of {dtype}")
     return info
 
 
 def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...]) -> None:
-    """Raises CheckpointError unless a view of these numbers stays inside a storage of `count` elements."""
-    # True and False pass as integers in Python, and nowhere else.
+    """Raise CheckpointError unless a view with this offset, size and stride is inside a storage of `count` elements."""
+    # bool is a subclass of int in Python, but is not allowed here.
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
         raise file_error("a tensor of the file is described by something else than numbers")
-    # PyTorch has no negative strides, so the last element of a view is the one farthest in, and one check of it is
-    # enough.
+    # PyTorch has no negative strides, so the last element of a view has the largest index, and checking it is enough.
     if len(size) != len(stride) or min(numbers) < 0:
         raise file_error(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
-    # A stride of 0 lets a few bytes stand for any number of elements, which fails when somebody computes with them.
+    # With a stride of 0, a few bytes can represent any number of elements, which would exhaust the memory later.
     if math.prod(size) > MAX_STORAGE_ELEMENTS:
         raise file_error(f"a tensor of size {list(size)} is larger than any memory")
-    # A view without elements reaches nothing, wherever it starts.
+    # An empty view is always in bounds.
     last = last_element(offset, size, stride)
     if math.prod(size) and last >= count:
         raise file_error(f"a tensor reaches element {last} of a storage of {count}")
 
 
 def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> int:
-    """The index of the last element that a view sees in its storage."""
+    """Return the index in the storage of the last element of a non-empty view."""
     return offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
 
 
 def description_root(archive: zipfile.ZipFile) -> str:
-    """The folder of data.pkl in an archive. Raises CheckpointError unless there is one, and all else is as written."""
-    # PyTorch names the folder after the file, and other writers call it `archive`: any name will do, at one level.
+    """Return the folder of data.pkl in an archive.
+
+    Raises CheckpointError unless there is exactly one data.pkl, of at most `MAX_DESCRIPTION_BYTES`, and all records are
+    valid.
+    """
+    # PyTorch names the folder after the file, and other writers call it `archive`; accept any name at the top level.
     names = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl" and n.count("/") == 1]
     if len(names) != 1:
         raise file_error(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
-    # Before it is read, not after.
     if archive.getinfo(names[0]).file_size > MAX_DESCRIPTION_BYTES:
         raise file_error("the description of the file is larger than any real one")
     root = names[0].rpartition("/")[0]
@@ -150,20 +156,22 @@ def description_root(archive: zipfile.ZipFile) -> str:
 
 
 def _check_records(archive: zipfile.ZipFile, root: str) -> None:
-    """Refuse what no writer makes: compressed records, two of one name, big endian."""
+    """Raise CheckpointError for an archive that no writer creates: compressed, duplicate or overlapping records, big
+    endian.
+    """
     names = archive.namelist()
-    # Which of the two is read depends on the reader: a file could show one content to a scanner, another to us.
+    # Which of two equal names is read depends on the reader, so a file could deceive a security scanner.
     if len(set(names)) != len(names):
         raise file_error("the archive has two records of one name")
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise file_error(f"the record {info.filename!r} is compressed, and PyTorch's never are")
-    # Records that overlap: a small file that would fill the memory when each is read.
+    # Overlapping records: a small file could fill the memory when all of them are read.
     stream = archive.fp
     assert stream is not None
     if sum(info.file_size for info in archive.infolist()) > stream.seek(0, 2):
         raise file_error("the records of the archive claim more bytes than the file has")
-    # The size first, since the record is read to be compared.
+    # Check the size before reading the record.
     order = f"{root}/byteorder"
     if order in names and archive.getinfo(order).file_size < 16 and archive.read(order) != b"little":
         raise file_error("the file was written on a big-endian machine")

@@ -1,4 +1,4 @@
-"""Storages of a saved file whose tensors are read when asked for."""
+"""Storages of a file whose tensors are read on demand."""
 
 import math
 import zipfile
@@ -13,7 +13,7 @@ from lazytensor.core.element_bytes import FILE_DTYPES
 from lazytensor.core.file_array import LazyArray
 from lazytensor.serialization.layout import check_view, file_error, last_element, storage_record
 
-_READ_BLOCK_BYTES = 1 << 18  # how much is copied at a time, so that an array is never held twice
+_READ_BLOCK_BYTES = 1 << 18  # data are copied in blocks of this size, so that an array is not in memory twice
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,16 @@ class _LazyStorage:
 
 
 class LazyStorages:
-    """The records `data/<key>` of an archive, of which a tensor reads the part that it sees."""
+    """The storages `data/<key>` of an archive. Each tensor reads only its part of the storage, when it is accessed."""
 
     def __init__(self, archive: zipfile.ZipFile, root: str, path: str):
         self._archive, self._root, self._path = archive, root, path
 
-    # The location is not asked: an array on the host has no device to be restored to.
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> _LazyStorage:
-        """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
+        """Return the storage `key`. Raises CheckpointError if its size is not that of `count` elements.
+
+        `location`, the device in the file, is ignored.
+        """
         name = f"{self._root}/data/{key}"
         storage_record(self._archive, name, dtype, count)
         return _LazyStorage(name, dtype, count)
@@ -39,11 +41,14 @@ class LazyStorages:
     def tensor(
         self, storage: Any, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...], requires_grad: bool
     ) -> LazyArray:
-        """An array that sees a storage. Raises CheckpointError if it reaches outside."""
+        """Return an array that is a view of a storage. Raises CheckpointError if the view is out of bounds.
+
+        `requires_grad` is ignored.
+        """
         if not isinstance(storage, _LazyStorage):
             raise file_error("a tensor of the file is described by something else than numbers")
         check_view(storage.count, offset, size, stride)
-        # Checked now and read later: an error of the file should come while somebody loads it.
+        # Check now and read later, so that an invalid file raises its error while it is loaded.
         load = partial(self._read, storage, offset, size, stride)
         return LazyArray(
             storage.name,
@@ -53,32 +58,32 @@ class LazyStorages:
             is_tensor=True,
             where=self._path,
             load=load,
-            is_checked=True,  # by the archive, when all of a record has been read
+            is_checked=True,  # zipfile verifies the checksum when a whole record has been read
         )
 
     def parameter(self, data: LazyArray, requires_grad: bool) -> LazyArray:
-        """A parameter is its tensor."""
+        """Return `data`: a parameter is read as its tensor."""
         return data
 
     def _read(self, storage: _LazyStorage, offset: int, size: tuple[Any, ...], stride: tuple[Any, ...]) -> np.ndarray:
         kind = FILE_DTYPES[storage.dtype]
-        # Such a view may start behind the last element, where there is nothing to seek.
+        # An empty view may start after the end of the storage.
         if not math.prod(size):
             return np.empty(size, kind)
-        # From the first to the last element that the view sees, which of a slice of rows is little of the storage.
+        # Read only from the first to the last element of the view.
         span = np.empty(last_element(offset, size, stride) + 1 - offset, kind)
         with self._archive.open(storage.name) as stream:
             stream.seek(offset * kind.itemsize)
             read_into(stream, span)
-        # Elements in the file's terms, bytes in NumPy's.
+        # Strides are in elements in the file, but in bytes in NumPy.
         strides = tuple(s * kind.itemsize for s in stride)
-        # Copied if the span has gaps, which would otherwise be held as long as the array. ascontiguousarray makes a
-        # vector of a number, so the shape is set again.
+        # Copy the elements if the span has gaps, so that the gaps do not stay in memory. `ascontiguousarray` turns a
+        # 0-d array into a vector, so set the shape again.
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(span, size, strides)).reshape(size)
 
 
 def read_into(stream: Any, target: np.ndarray) -> None:
-    """Fill an array in C order with the next bytes of a stream. Raises EOFError when there are too few."""
+    """Fill an array in C order with the next bytes of a stream. Raises EOFError if there are too few."""
     room = target.reshape(-1).view(np.uint8)
     done = 0
     while done < room.size:

@@ -1,4 +1,7 @@
-"""Interprets the pickle that describes an object: no import, no call, nothing but what is on lists of this package."""
+"""Interpreter for the pickle that describes a saved object.
+
+It imports nothing and calls only functions of this package.
+"""
 
 import _compat_pickle
 import pickletools
@@ -18,15 +21,14 @@ from lazytensor.serialization.layout import STORAGE_DTYPES, UNSUPPORTED_GLOBALS,
 from lazytensor.serialization.lazy_storages import LazyStorages
 from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, SavedStorages
 
-# A global is written as "module name" with a space, as pickletools gives it. The wafer's own type is no name of
-# PyTorch's.
+# Names are written as "module name" with a space, as `pickletools` gives them. cbfloat16 is not a PyTorch type.
 _DTYPES = {f"torch {d.name}": d for d in dt.ALL if d is not dt.cbfloat16}
-# No value of a file can be this object, so a file cannot forge a mark.
+# A file cannot create this object, so it cannot forge a mark.
 _MARK = object()
 
 
 class NamedGlobal:
-    """A name of the table, until it is called or used."""
+    """A PyTorch name in the file that is used in a call or as an argument."""
 
     def __init__(self, path: str):
         self.path = path
@@ -34,7 +36,7 @@ class NamedGlobal:
 
 @dataclass(frozen=True)
 class _UntypedBytes:
-    """A storage without an element type, until a tensor that sees it has one."""
+    """A storage without an element type; the tensors that use it have the type."""
 
     key: str
     count: Any
@@ -42,18 +44,23 @@ class _UntypedBytes:
 
 
 def python3_path(path: str) -> str:
-    """Return the "module name" of Python 3 for one of Python 2, which protocols 0 to 2 write."""
+    """Return the "module name" in Python 3 of a Python 2 name, which pickle protocols 0 to 2 contain.
+
+    `torch.cuda` becomes `torch`, because CUDA tensors have the same types.
+    """
     module, _, name = path.partition(" ")
     renamed = _compat_pickle.NAME_MAPPING.get((module, name))
     module, name = renamed or (_compat_pickle.IMPORT_MAPPING.get(module, module), name)
-    # Storages and tensors of a graphics card have the same types; the device is a value of its own.
+    # CUDA storages and tensors have the same types; the device is stored separately.
     return f"{'torch' if module == 'torch.cuda' else module} {name}"
 
 
 class Reader:
-    """Interprets the opcodes of a description over a stack. Nothing is imported and nothing of the file's is called.
+    """A stack machine that interprets the pickle opcodes of a description, without imports and without calls into the
+    file.
 
-    `encoding` is that of texts that Python 2 wrote; with "bytes" they stay bytes.
+    `storages` creates storages and tensors. `encoding` is the encoding of strings that Python 2 wrote; with "bytes"
+    they stay bytes.
     """
 
     def __init__(self, storages: SavedStorages | LazyStorages, encoding: str = "latin-1"):
@@ -62,29 +69,28 @@ class Reader:
         self.memo: dict[int, Any] = {}
 
     def run(self, raw: Any) -> Any:
-        """Read the object in bytes, or at the position of a stream, which is left at the end of the object.
+        """Return the object in `raw`: bytes, or a stream, which is read up to the end of the object.
 
-        Raises CheckpointError for any opcode or name that is not on the list.
+        Raises CheckpointError for an opcode or name that is not in the tables, and for damaged data.
         """
         try:
-            # genops only splits the bytes: it imports nothing and calls nothing. What the opcodes mean is decided
-            # below, by lists of what is allowed; whatever is on no list is refused, not skipped.
+            # `genops` only splits the bytes into opcodes. `_OPCODES` has the allowed opcodes; others are refused.
             for opcode, argument, position in pickletools.genops(raw):
                 self.action(opcode, position)(self, argument)
-            # At the end a pickle leaves one value; more or fewer are an error of the file.
+            # A valid pickle leaves exactly one value.
             (answer,) = self.stack
         except CheckpointError:
             raise
-        # Any of these can come of opcodes in an order that no writer makes.
+        # These errors occur if opcodes are in an invalid order.
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise file_error(f"the description of the file is damaged: {e}") from e
-        # A name is no object: without a call it stands for nothing that could be given back.
+        # A name without a call is not an object that can be returned.
         if isinstance(answer, NamedGlobal):
             raise file_error(f"the file holds nothing but the name {answer.path!r}")
         return answer
 
     def action(self, opcode: Any, position: int | None) -> "Callable[[Any, Any], Any]":
-        """Return what an opcode does. Raises CheckpointError if it is not allowed."""
+        """Return the function for an opcode. Raises CheckpointError if the opcode is not allowed."""
         action = _OPCODES.get(opcode.name)
         if action is None:
             raise file_error(
@@ -94,9 +100,8 @@ class Reader:
         return action
 
     def pop_to_mark(self) -> list[Any]:
-        """What was pushed after the last mark, which goes too."""
-        # The innermost one: marks nest.
-        # By identity: what an array or a tensor is equal to is another tensor.
+        """Pop and return the values above the topmost mark, and pop the mark. Raises IndexError if there is no mark."""
+        # Search from the top, because marks can be nested. Compare by identity, because `==` of tensors is elementwise.
         mark = next((i for i in reversed(range(len(self.stack))) if self.stack[i] is _MARK), -1)
         if mark < 0:
             raise IndexError("an operation finds no mark")
@@ -105,8 +110,8 @@ class Reader:
         return items
 
     def take(self, n: int) -> list[Any]:
-        """The last n values."""
-        # A slice would be content with fewer.
+        """Pop and return the last n values. Raises IndexError if there are fewer."""
+        # Slicing would silently return fewer values.
         if len(self.stack) < n:
             raise IndexError("an operation finds too few values")
         items = self.stack[len(self.stack) - n :]
@@ -114,19 +119,22 @@ class Reader:
         return items
 
     def named(self, path: str) -> None:
-        """Push the value of a global. Raises CheckpointError if it is not one of ours."""
+        """Push the object for a name "module name". Raises CheckpointError if the name is not in the tables."""
         thing = self.listed(path)
         if thing is None:
             raise self.unlisted(path)
         self.stack.append(thing)
 
     def listed(self, path: str) -> Any:
-        """Return the value of a global, or None if it is on no list. Raises CheckpointError for unsupported tensors."""
+        """Return the object for a name "module name"; None if it is not in the tables.
+
+        Raises CheckpointError for names of unsupported tensors.
+        """
         if path in _DTYPES:
             return _DTYPES[path]
         if path in CLASSES:
             return CLASSES[path]
-        # Kept as a text: the class or function that it names in PyTorch is never looked up, here or elsewhere.
+        # Represented by its name: the class or function in PyTorch is never looked up.
         if path in _CALLS or path.removeprefix("torch ") in STORAGE_DTYPES or path in _TYPES:
             return NamedGlobal(path)
         if path in UNSUPPORTED_GLOBALS:
@@ -139,30 +147,33 @@ class Reader:
         return None
 
     def unlisted(self, path: str) -> CheckpointError:
-        """Return the error for a global that is on no list."""
+        """Return the error for a name that is not in the tables."""
         return file_error(
             f"the file asks for {path.replace(' ', '.')!r}, which is not on the list of what may be loaded",
             "Save a state_dict() of tensors and plain containers instead.",
         )
 
     def stack_named(self, _: Any) -> None:
-        """Push the value of a global whose module and name are on the stack."""
+        """Pop a module and a name, and push the object for the name."""
         module, name = self.take(2)
         if not isinstance(module, str) or not isinstance(name, str) or " " in module:
             raise file_error("the file has a name that is no text")
         self.named(python3_path(f"{module} {name}"))
 
     def reduce(self, _: Any) -> None:
-        """Call a name of the table, or a class with a constructor of ours."""
+        """Pop a function and its arguments, and push the result of the call (see `called`)."""
         function, args = self.take(2)
         self.stack.append(self.called(function, args))
 
     def new(self, _: Any) -> None:
-        """Make an object of a class with a constructor of ours."""
+        """Pop a class and its arguments, and push a new object (see `called`)."""
         self.reduce(_)
 
     def called(self, function: Any, args: Any) -> Any:
-        """Return what a function of the file's gives. Raises CheckpointError if it is not on the list."""
+        """Return the result of a call in the file, computed by this package's function for it.
+
+        Raises CheckpointError if the function is not in the tables.
+        """
         if not isinstance(args, tuple):
             raise file_error("the file calls something with arguments that are no tuple")
         if isinstance(function, NamedGlobal) and function.path in _CALLS:
@@ -172,14 +183,14 @@ class Reader:
         raise file_error("the file calls something that is not on the list")
 
     def persistent(self, _: Any) -> None:
-        """Push the storage that a tensor refers to."""
+        """Pop a persistent id and push the storage that it refers to."""
         (answer,) = self.take(1)
         self.stack.append(self.referred(answer))
 
     def referred(self, answer: Any) -> Any:
-        """Return the storage with a persistent id. Raises CheckpointError for an id of another form."""
-        # What PyTorch puts there: the word, the storage class, the record's key, the device it lay on, and the number
-        # of elements. Files from before the zip format add which part of another storage it is, mostly None.
+        """Return the storage with a persistent id. Raises CheckpointError if the id has another form than PyTorch's."""
+        # PyTorch's form: ("storage", storage class, key of the record, device, number of elements). Files from before
+        # the zip format add the part of another storage, which is mostly None.
         if not isinstance(answer, tuple) or len(answer) not in (5, 6) or answer[0] != "storage":
             raise file_error("the file refers to something that is no storage")
         _, kind, key, location, count, *part = answer
@@ -197,68 +208,71 @@ class Reader:
         return SavedStoragePart(storage, offset, length)
 
     def extend(self, _: Any) -> None:
-        """Add to a list."""
+        """Pop the values above the mark and add them to the list or deque below."""
         items = self.pop_to_mark()
         target = self._container(list | deque)
-        # Not the method of a subclass, which is code that a file could set off.
+        # Call the base class's method, so that a file cannot run code of a subclass.
         (list.extend if isinstance(target, list) else deque.extend)(target, items)
 
     def append(self, _: Any) -> None:
-        """Add one to a list."""
+        """Pop a value and append it to the list or deque below."""
         (item,) = self.take(1)
         target = self._container(list | deque)
         (list.append if isinstance(target, list) else deque.append)(target, item)
 
     def add_members(self, _: Any) -> None:
-        """Add to a set."""
+        """Pop the values above the mark and add them to the set below."""
         items = self.pop_to_mark()
         set.update(self._container(set), map(check_hashable, items))
 
     def set_items(self, _: Any) -> None:
-        """Add pairs to a dict."""
+        """Pop the keys and values above the mark and store them in the dict below."""
         items = self.pop_to_mark()
         self._fill(items[::2], items[1::2])
 
     def set_item(self, _: Any) -> None:
-        """Add one pair to a dict."""
+        """Pop a key and a value and store them in the dict below."""
         key, value = self.take(2)
         self._fill([key], [value])
 
     def _fill(self, keys: list[Any], values: list[Any]) -> None:
-        # Not the method of a subclass, which is code that a file could set off.
+        # Call the base class's method, so that a file cannot run code of a subclass.
         target = self._container(dict)
         store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
         for key, value in zip(keys, values, strict=True):
             store(target, check_hashable(key), value)
 
     def dictionary(self, _: Any) -> None:
-        """Push a dict of what follows the last mark."""
+        """Pop the keys and values above the mark and push a dict of them."""
         items = self.pop_to_mark()
         self.push({})
         self._fill(items[::2], items[1::2])
 
     def build(self, _: Any) -> None:
-        """Set the attributes of an OrderedDict, such as the versions in a state dict. Nothing else may have any."""
+        """Pop a dict and set it as attributes of the OrderedDict below, such as the `_metadata` of a state dict.
+
+        Names of the class are skipped. Raises CheckpointError for an object of another class.
+        """
         (state,) = self.take(1)
         target = self._container(OrderedDict)
-        # Not in the place of a method.
+        # Skip names of the class, so that a file cannot replace methods.
         vars(target).update(
             {_check_text(k): v for k, v in (state or {}).items() if not hasattr(OrderedDict, _check_text(k))}
         )
 
     def _container(self, kind: Any) -> Any:
-        # In Python's pickle these opcodes call methods of whatever is there; here only true containers are filled.
+        # Python's pickle calls the methods of any object here; this reader accepts only real containers.
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
             raise file_error(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
         return self.stack[-1]
 
     def push(self, value: Any) -> None:
-        """A constant."""
+        """Push a value."""
         self.stack.append(value)
 
     def push_old_text(self, value: Any) -> None:
-        """Push a text of Python 2, which has bytes for characters."""
+        """Push a string that Python 2 wrote, decoded with `encoding`. Raises CheckpointError if that fails."""
         raw = value.encode("latin-1") if isinstance(value, str) else value
         try:
             self.stack.append(raw if self.encoding == "bytes" else raw.decode(self.encoding))
@@ -269,7 +283,7 @@ class Reader:
             ) from e
 
     def put(self, number: int) -> None:
-        """Remember the last value."""
+        """Store the top of the stack in the memo under `number`."""
         self.memo[number] = self.stack[-1]
 
 
@@ -302,10 +316,10 @@ def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires
 
 def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
     tensor = r.called(function, args)
-    # Attributes that a script gave the tensor; slots come as a second dict.
+    # Attributes that a script set on the tensor; slots are in a second dict.
     for attributes in state if isinstance(state, tuple) else (state,):
         for name, value in (attributes or {}).items():
-            if not hasattr(type(tensor), _check_text(name)):  # not what the class itself keeps, and no method
+            if not hasattr(type(tensor), _check_text(name)):  # skip attributes and methods of the class
                 setattr(tensor, _check_text(name), value)
     return tensor
 
@@ -323,7 +337,7 @@ def _rebuild_parameter_with_state(r: Reader, data: Any, requires_grad: bool, hoo
 
 
 def _check_text(value: Any) -> str:
-    # Of a tuple, the text could be longer than any memory.
+    # The text of a nested tuple could be larger than the memory.
     if not isinstance(value, str | int):
         raise file_error(f"the file has a {type(value).__name__} where a name belongs")
     return str(value)
@@ -333,7 +347,7 @@ _UNTYPED_STORAGE = "torch.storage UntypedStorage"
 _TYPES = {_UNTYPED_STORAGE, "torch Tensor", "torch.nn.parameter Buffer"} | {
     f"torch {name.replace('Storage', 'Tensor')}" for name in STORAGE_DTYPES
 }
-"""Names that are arguments only."""
+"""Names that occur only as arguments."""
 _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils _rebuild_tensor": _rebuild_tensor,
     "torch._utils _rebuild_tensor_v2": _rebuild_tensor,
@@ -343,12 +357,12 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils _rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch.nn.parameter Parameter": _rebuild_parameter,
     "torch._tensor _rebuild_from_type_v2": _rebuild_from_type,
-    # What comes as an argument is made ours by int() and str(): no object of the file's choice gets through.
+    # Arguments are converted with int() and str(), so that no other objects pass.
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
     "torch device": lambda r, kind, index=None: Device(_check_text(kind), index if index is None else int(index)),
     "_codecs encode": lambda r, text, coding="latin-1": encode_text(text, coding),
 }
-# What other versions of PyTorch and Python write too, besides the opcodes of our own writer.
+# Includes opcodes that other versions of PyTorch and Python write.
 _CONSTANTS = """BININT BININT1 BININT2 LONG1 LONG4 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8
     UNICODE BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8"""
 _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
@@ -381,13 +395,13 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "DUP": lambda r, _: r.push(r.stack[-1]),
     "POP": lambda r, _: r.take(1),
     "POP_MARK": lambda r, _: r.pop_to_mark(),
-    # The names, which are compared with lists before anything is done with them. INST, OBJ and NEWOBJ_EX are missing on
-    # purpose: no writer of tensors needs them. EXT1 to EXT4 are numbers for names, which only a program can give.
+    # Names, which must be in the tables. INST, OBJ and NEWOBJ_EX are excluded because no writer of tensors needs them.
+    # EXT1 to EXT4 refer to names that only a program can register.
     "GLOBAL": lambda r, path: r.named(python3_path(path)),
     "STACK_GLOBAL": Reader.stack_named,
     "BINPERSID": Reader.persistent,
     "PERSID": lambda r, text: r.push(r.referred(text)),
-    # The memo, by which what occurs twice is one object again.
+    # The memo, through which an object can occur several times.
     "PUT": Reader.put,
     "BINPUT": Reader.put,
     "LONG_BINPUT": Reader.put,

@@ -1,4 +1,4 @@
-"""Storages of a saved file: bytes become cells, and tensors that shared one share it again."""
+"""Storages of a loaded file: each record becomes one storage, which is shared by the tensors that shared it when saved."""
 
 import math
 import zipfile
@@ -27,26 +27,28 @@ Dims = tuple[int, ...]
 
 @dataclass
 class SavedStorage:
-    """The elements of one record, and the tensors that see them."""
+    """The elements of one record, and the tensors that use them as (tensor, offset, size, stride)."""
 
     dtype: DType
     elements: np.ndarray
     device: Device = CPU
     users: list[tuple[Tensor, int, Dims, Dims]] = field(default_factory=list)
 
-    # What functions given as `map_location` usually call.
     def cpu(self) -> "SavedStorage":
-        """The storage, as a function that maps locations may ask for it."""
+        """Return the storage itself, for functions passed as `map_location`."""
         return self
 
     def cuda(self, *_: Any) -> "SavedStorage":
-        """Raises CheckpointError: there is none."""
+        """Raise CheckpointError: there is no CUDA device."""
         raise _no_device_error("cuda")
 
 
 @dataclass(frozen=True)
 class SavedStoragePart:
-    """`count` elements of a storage from `offset` on, as PyTorch before 0.4 saved storages that share memory."""
+    """`count` elements of a storage from `offset` on.
+
+    PyTorch before 0.4 saved storages that share memory in this form.
+    """
 
     storage: SavedStorage
     offset: int
@@ -57,7 +59,11 @@ DeviceRule = Callable[[SavedStorage, str], Device]
 
 
 def device_rule(map_location: Any) -> DeviceRule:
-    """The rule that gives each storage its device, from the device that the file says."""
+    """Return a function that chooses the device of a storage, given the storage and its device in the file.
+
+    `map_location` is as in `load`. Raises TypeError for a value of another type. The function raises CheckpointError
+    for a device that is not available.
+    """
     if map_location is None:
         return lambda storage, said: _device_of_location(said)
     if isinstance(map_location, Mapping):
@@ -66,13 +72,12 @@ def device_rule(map_location: Any) -> DeviceRule:
         return lambda storage, said: _device_of_location(str(map_location))
     if not callable(map_location):
         raise TypeError(f"map_location is a device, a dict or a function, not {type(map_location).__name__}")
-    # PyTorch's contract: the storage itself means that it stays where it was put, None that the file's device is to be
-    # tried.
+    # As in PyTorch, if the function returns the storage itself, it stays on the CPU; None means the device in the file.
     return lambda storage, said: CPU if map_location(storage, said) is storage else _device_of_location(said)
 
 
 def _device_of_location(location: str) -> Device:
-    # "cuda:1" names the second of a kind; the kind decides.
+    # Ignore the index of "cuda:1".
     kind = location.partition(":")[0]
     if kind in ("cpu", "meta"):
         return CPU if kind == "cpu" else Device(kind)
@@ -88,31 +93,38 @@ def _no_device_error(location: str) -> CheckpointError:
 
 
 class SavedStorages:
-    """The records `data/<key>` of an archive, each read once."""
+    """The storages `data/<key>` of an archive, each of which is read once."""
 
     def __init__(self, archive: zipfile.ZipFile, root: str, place: DeviceRule):
         self._archive, self._root, self._place = archive, root, place
-        # By key: the second tensor over a record finds the elements of the first, which is what makes them share.
+        # Storages by key, so that tensors with the same record share it.
         self._known: dict[str, SavedStorage] = {}
         self._parameters: list[tuple[Parameter, Tensor, bool]] = []
         self._requiring: list[Tensor] = []
 
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> SavedStorage:
-        """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
+        """Return the storage `key`, reading it at the first call.
+
+        Raises CheckpointError if its size is not that of `count` elements, or if it was used with another type or
+        count.
+        """
         storage = self._known.get(key)
         if storage is None:
             info = storage_record(self._archive, f"{self._root}/data/{key}", dtype, count)
-            # The bytes as they are: a big-endian file was refused when the archive was opened.
+            # The bytes are little endian: a big-endian file was refused when the archive was opened.
             raw = np.frombuffer(self._archive.read(info), FILE_DTYPES[dtype])
             storage = self._known[key] = SavedStorage(dtype, decode_elements(raw, dtype))
             storage.device = self._place(storage, location)
-        # torch.save refuses tensors that see one storage as different types, so no file of PyTorch's has this.
+        # No file of PyTorch has this, because `torch.save` refuses tensors that view one storage as different types.
         if storage.dtype is not dtype or len(storage.elements) != count:
             raise file_error(f"storage {key!r} is used as two different ones")
         return storage
 
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
-        """A tensor that sees a storage; it has a value after `finish`. Raises CheckpointError if it reaches outside."""
+        """Return a tensor that is a view of a storage. It has no value until `finish` is called.
+
+        Raises CheckpointError if the view is out of bounds.
+        """
         if isinstance(storage, SavedStoragePart):
             check_view(storage.count, offset, size, stride)
             check_view(len(storage.storage.elements), storage.offset, (storage.count,), (1,))
@@ -120,7 +132,7 @@ class SavedStorages:
         if not isinstance(storage, SavedStorage):
             raise file_error("a tensor of the file is described by something else than numbers")
         check_view(len(storage.elements), offset, size, stride)
-        # Without a cell yet: which shape it gets depends on all tensors that see the storage.
+        # Uninitialised: the shape of the storage depends on all tensors that use it.
         tensor = new_uninitialized(Tensor)
         storage.users.append((tensor, offset, size, stride))
         if requires_grad:
@@ -128,17 +140,17 @@ class SavedStorages:
         return tensor
 
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
-        """A parameter over a tensor of the file; it has a value after `finish`."""
-        # Without its constructor, which wants data that do not exist before `finish`.
+        """Return a parameter with the data of a tensor of the file. It has no value until `finish` is called."""
+        # Bypass the constructor, which needs data that do not exist before `finish`.
         parameter = new_uninitialized(Parameter)
         self._parameters.append((parameter, data, requires_grad))
         return parameter
 
     def finish(self) -> None:
-        """Give every tensor its cell."""
+        """Give every tensor and parameter its storage."""
         for storage in self._known.values():
             _build_tensors(storage)
-        # After the cells: what has no value yet cannot ask for a gradient.
+        # A tensor needs its storage before it can require a gradient.
         for t in self._requiring:
             t.requires_grad_()
         for parameter, data, requires_grad in self._parameters:
@@ -149,9 +161,13 @@ class SavedStorages:
 
 
 def _build_tensors(storage: SavedStorage) -> None:
-    """Build the tensors of a storage: one that is seen whole and in order keeps its shape, others get a view_ops."""
-    # A tensor without a view_ops is read fastest and is what almost every file holds: one tensor, or equal ones, over
-    # the whole storage. Strides of a tensor with fewer than two elements say nothing.
+    """Initialise the tensors of a storage.
+
+    If all tensors show the whole storage contiguously in one shape, the storage gets that shape. Otherwise the storage
+    is flat and the tensors are strided views.
+    """
+    # The usual case is one tensor, or several equal ones, over the whole storage; tensors without view operations are
+    # read fastest. Strides of a tensor with fewer than two elements are irrelevant.
     shapes = {size for _, offset, size, stride in storage.users}
     size = next(iter(shapes)) if len(shapes) == 1 else ()
     whole = all(o == 0 and (st == contiguous_strides(si) or math.prod(si) < 2) for _, o, si, st in storage.users)

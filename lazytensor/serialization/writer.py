@@ -1,4 +1,4 @@
-"""Writes the description of an object as a pickle, and names the storages that go with it."""
+"""Write the pickle that describes an object, and collect the storages that belong to it."""
 
 import math
 import struct
@@ -23,34 +23,41 @@ _STORAGE_NAMES = {d: name for name, d in STORAGE_DTYPES.items()}
 
 
 class Writer:
-    """Emits protocol 2; what occurs twice is written once. `is_legacy` is the format from before the zip archives."""
+    """Writes pickle protocol 2. An object that occurs several times is written once.
+
+    `is_legacy` selects the format before the zip archives. Results are `out`, the pickle without the final STOP opcode,
+    and `storages`, a function that returns the elements of each storage, by key.
+    """
 
     def __init__(self, is_legacy: bool = False) -> None:
         self.is_legacy = is_legacy
         self.out = bytearray(b"\x80\x02")
         self.memo: dict[Any, int] = {}
-        self.kept: list[Any] = []  # so that no id is given twice
+        self.kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
         self.storages: dict[str, Callable[[], np.ndarray]] = {}
         self.keys: dict[int, str] = {}
 
     def write(self, value: Any) -> None:
-        """One value. Raises CheckpointError for a type that the format has no place for."""
-        # By identity, as pickle does: a tensor that stands twice in the object is one tensor after loading. Numbers,
-        # texts and tuples of such are not entered, and are written each time.
+        """Write a value of any supported type. Raises CheckpointError for other types (see `other`)."""
+        # By identity, as in pickle: a tensor that occurs twice is one tensor after loading. Numbers, strings and tuples
+        # of them are not in the memo and are written each time.
         if id(value) in self.memo:
             return self._get(id(value))
-        # In the table's order: a truth value is an integer too, and a Parameter is a Tensor.
+        # The order of the table matters, because a bool is an int and a Parameter is a Tensor.
         for kind, method in _WRITERS:
             if isinstance(value, kind):
                 method(self, value)
-                # Tuples of tuples that share parts would be written 2^n times otherwise.
+                # Without the memo, nested tuples that share parts would be written up to 2^n times.
                 if type(value) is tuple and any(type(part) is tuple for part in value):
                     self._put(id(value), value)
                 return None
         return self.other(value)
 
     def other(self, value: Any) -> None:
-        """A value of another type: refused. What knows more types overrides it."""
+        """Raise CheckpointError for a value of an unsupported type.
+
+        A subclass can override it to support more types.
+        """
         raise file_error(
             f"a {type(value).__name__} cannot be saved: only tensors, numbers, text and plain containers can",
             "Save a module's or an optimizer's state_dict() instead of the object.",
@@ -60,22 +67,22 @@ class Writer:
         self.out += b"j" + struct.pack("<I", self.memo[key])
 
     def _put(self, key: Any, value: Any = None) -> None:
-        # LONG_BINPUT: the object on top of the stack gets the next number, by which `_get` (LONG_BINGET) finds it.
+        # LONG_BINPUT stores the top of the stack under the next number; `_get` (LONG_BINGET) reads it.
         self.memo[key] = len(self.memo)
         self.kept.append(value)
         self.out += b"r" + struct.pack("<I", self.memo[key])
 
     def name(self, path: str) -> None:
-        """A global such as "torch FloatStorage"."""
+        """Write a global name, such as "torch FloatStorage"."""
         if path in self.memo:
             return self._get(path)
-        # GLOBAL: the module and the name, each ended by a line feed.
+        # GLOBAL: module and name, each followed by a newline.
         self.out += b"c" + path.replace(" ", "\n").encode() + b"\n"
         return self._put(path)
 
     def number(self, value: Any) -> None:
-        """None, a truth value, an integer or a float."""
-        # NONE, NEWTRUE, NEWFALSE, then BINFLOAT, the only big-endian number of a pickle, and BININT.
+        """Write None, a bool, an integer or a float."""
+        # Opcodes NONE, NEWTRUE, NEWFALSE, BINFLOAT (big endian) and BININT.
         if value is None or isinstance(value, bool):
             self.out += b"N" if value is None else b"\x88" if value else b"\x89"
         elif isinstance(value, float):
@@ -89,15 +96,15 @@ class Writer:
             self.out += raw
 
     def text(self, value: str) -> None:
-        """A string."""
-        # Half a surrogate pair is text in Python and no UTF-8; pickle passes it through as well.
+        """Write a string."""
+        # Like pickle, encode lone surrogates, which are valid in Python strings but not in UTF-8.
         raw = value.encode("utf-8", "surrogatepass")
         self.out += b"X" + struct.pack("<I", len(raw)) + raw
 
     def some(self, value: Any) -> None:
-        """A tuple, or a shape."""
+        """Write a tuple or a Size."""
         if isinstance(value, Size):
-            # Calls the name with a tuple of one argument, REDUCE.
+            # REDUCE calls the name with a tuple of one argument.
             self.name("torch Size")
             self.some((tuple(value),))
             self.out += b"R"
@@ -107,17 +114,16 @@ class Writer:
         self.out += b"t"
 
     def listing(self, value: list[Any]) -> None:
-        """A list."""
+        """Write a list."""
         self.out += b"]"
-        # Known by number before its members are written: a list may hold itself.
+        # Store it in the memo before its members, because a list may contain itself.
         self._put(id(value), value)
         self.out += b"("
         self._inside(value)
         self.out += b"e"
 
     def mapping(self, value: Mapping[Any, Any]) -> None:
-        """A dict or an OrderedDict, in order."""
-        # State dicts are OrderedDicts, and come back as such.
+        """Write a dict or an OrderedDict, in order; of an OrderedDict, also its attributes."""
         if isinstance(value, OrderedDict):
             self.name("collections OrderedDict")
             self.out += b")R"
@@ -127,7 +133,7 @@ class Writer:
         self.out += b"("
         self._inside([part for item in value.items() for part in item])
         self.out += b"u"
-        # Attributes, such as the versions of modules in `_metadata` of a state dict.
+        # Attributes, such as `_metadata` of a state dict with the versions of modules.
         if isinstance(value, OrderedDict) and vars(value):
             self.write(vars(value))
             self.out += b"b"
@@ -137,18 +143,18 @@ class Writer:
             self.write(part)
 
     def dtype(self, value: DType) -> None:
-        """An element type."""
+        """Write an element type."""
         self.name(f"torch {value.name}")
 
     def device(self, value: Device) -> None:
-        """A device."""
+        """Write a device."""
         self.name("torch device")
         self.some((value.type,) if value.index is None else (value.type, value.index))
         self.out += b"R"
 
     def tensor(self, t: Tensor) -> None:
-        """A tensor or parameter: its storage once, and how it is seen."""
-        # A parameter is a tensor without a gradient inside, and the flag outside of it, as PyTorch writes it.
+        """Write a tensor or parameter as a view of its storage. On "meta", only its shape and type are written."""
+        # As in PyTorch, a parameter is a tensor without requires_grad, followed by the parameter's flag.
         if isinstance(t, Parameter):
             self.name("torch._utils _rebuild_parameter")
             self.out += b"("
@@ -162,10 +168,13 @@ class Writer:
         return self._put(id(t), t)
 
     def lazy(self, a: LazyArray) -> None:
-        """An array of another file: read when its storage is written."""
+        """Write an array of another file as a tensor. Its data are read when the storage is written.
+
+        Raises CheckpointError if no tensor type corresponds to its type.
+        """
         if a.dtype is None:
             raise file_error(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
-        # Each array its own storage: what other files share is not known of lazy arrays.
+        # Each array has a separate storage, because sharing in other files is unknown.
         key = str(len(self.storages))
         self.storages[key] = a.stored
         self._write_rebuild(a.dtype, key, math.prod(a.shape), 0, a.shape, contiguous_strides(a.shape), False)
@@ -173,7 +182,6 @@ class Writer:
 
     def _strided(self, t: Tensor, requires_grad: bool) -> None:
         if t.device.type == "meta":
-            # It has a shape and no values.
             self.name("torch._utils _rebuild_meta_tensor_no_storage")
             shape = tuple(t.spec.shape)
             self.some((t.dtype, shape, contiguous_strides(shape), requires_grad))
@@ -190,29 +198,29 @@ class Writer:
             return
         if dtype not in _STORAGE_NAMES:
             raise file_error(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
-        # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`, whose storage is a
-        # persistent id (`Q`): PyTorch's reader looks its bytes up in the archive.
+        # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`. The storage is a
+        # persistent id (opcode `Q`), from which PyTorch's reader finds the record in the archive.
         self.name("torch._utils _rebuild_tensor_v2")
         self.out += b"(("
         self.text("storage")
         self.name(f"torch {_STORAGE_NAMES[dtype]}")
         self.text(key)
-        # Whatever the device: there is one memory, and such a file loads everywhere.
+        # Always "cpu", so that the file can be loaded on every machine.
         self.text("cpu")
-        # The elements of the storage, not of the view.
+        # The number of elements of the storage, not of the view.
         self.number(size)
-        # Older files have the part of the storage here: all of it.
+        # The legacy format has the part of another storage here; None means that it is a whole storage.
         self.out += b"NtQ" if self.is_legacy else b"tQ"
         self.number(offset)
         self.some(shape)
         self.some(stride)
-        # Then the backward hooks, of which nothing is saved: an empty OrderedDict.
+        # The backward hooks are not saved: an empty OrderedDict.
         self.number(requires_grad)
         self.name("collections OrderedDict")
         self.out += b")RtR"
 
     def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
-        # Types without a storage class of their own: bytes, and the type as the last argument.
+        # For types without a storage class: an untyped storage, and the type as last argument.
         self.name("torch._utils _rebuild_tensor_v3")
         self.out += b"(("
         self.text("storage")
@@ -231,18 +239,18 @@ class Writer:
         self.out += b"tR"
 
     def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
-        """Key and number of elements of the storage, and offset and strides of the tensor in it."""
-        # Tensors of one cell share a storage in the file as here. What no strides describe is saved as a copy.
+        """Return (key of the storage, number of its elements, offset of the tensor, strides of the tensor)."""
+        # Tensors that share a storage share it in the file too. A view without strides is saved as a copy.
         layout = offset_and_strides(t)
         base = t.cell.type if layout is not None else t.spec
-        # The cell stands for the storage: views of it give the same owner and so the same key.
+        # Views of one storage have the same owner and therefore the same key.
         owner: Any = t.cell if layout is not None else t
         offset, stride = layout if layout is not None else (0, contiguous_strides(t.spec.shape))
         if id(owner) not in self.keys:
             self.keys[id(owner)] = key = str(len(self.storages))
             self.kept.append(owner)
             whole = tensor_from_storage(t.cell) if layout is not None else t
-            # Computed when its record is written, so that a large model is in memory once.
+            # Encoded when its record is written, so that a large model is in memory only once.
             self.storages[key] = partial(_encode_tensor, whole)
         return self.keys[id(owner)], base.size, offset, stride
 
@@ -252,7 +260,7 @@ def _encode_tensor(t: Tensor) -> np.ndarray:
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
-    # Only types that the reader has on its lists: what is saved here can be loaded here.
+    # Only types that the reader supports.
     (Tensor, Writer.tensor),
     (LazyArray, Writer.lazy),
     ((type(None), bool, int, float), Writer.number),
@@ -266,10 +274,13 @@ _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
 
 
 def offset_and_strides(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
-    """Offset and strides, in elements, of a tensor in its storage; None for a view that no strides describe."""
+    """Return the offset and strides of a tensor in its storage, in elements.
+
+    Return None for a view that has no strides, because NumPy copies it.
+    """
     if not t.view_ops:
         return 0, contiguous_strides(t.spec.shape)
-    # NumPy does the arithmetic: the views are replayed on an array of bytes, so that addresses count elements.
+    # Apply the view operations to an array of bytes; its addresses and strides are in elements.
     base = seen = np.empty(t.cell.type.shape, np.uint8)
     for name, attrs in t.view_ops:
         seen = OPS[name].eval(seen, **dict(attrs))

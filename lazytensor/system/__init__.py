@@ -1,1 +1,1 @@
-"""The operating system: files, processes, signals, threads, terminals and command lines."""
+"""Operating system support: files, processes, signals, threads, terminals and command lines."""

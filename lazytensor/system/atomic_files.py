@@ -1,7 +1,7 @@
-"""Files on their way: written beside their place, moved there whole, and cleared by others if their writer died.
+"""Atomic writes: a file is written under a temporary name in the same folder and then renamed.
 
-The name of such a file says which process of which machine writes it. A process that was killed leaves it behind; the
-next one that works in the folder removes what no living process owns.
+The temporary name contains the machine and the process that writes. If the process is killed, the file remains;
+`remove_leftovers` removes files of dead processes.
 """
 
 import contextlib
@@ -14,23 +14,23 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-# A name of a machine may hold anything; in a file name only these are safe everywhere.
+# Keep only characters of the machine's name that are safe in file names.
 _HOST = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40]
 _TEMPORARY_NAME_PATTERN = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<process>\d+)\.[^.]*\.tmp$")
 
 
 MAX_WRITE_PAUSE_SECONDS = 86400
-"""After this time without a write nobody on another machine can still be at it."""
+"""Age of the last write after which a temporary file of another machine counts as abandoned."""
 
 
 def create_temporary_file(path: pathlib.Path) -> tuple[int, str]:
-    """A new file in the folder of `path` that only its writer may read, open for writing, and its name."""
-    # Exclusive and without following links, whatever others put into the folder.
+    """Create a file in the folder of `path` that only this user can read; return its open descriptor and its name."""
+    # `mkstemp` creates the file exclusively and follows no links.
     return tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:60]}.{_owner_suffix()}.", suffix=".tmp")
 
 
 def temporary_name(path: str) -> str:
-    """A name beside `path` for who opens the file by itself, and has to do so exclusively."""
+    """Return a temporary name next to `path`. The caller must create the file exclusively (O_EXCL)."""
     return f"{path}.{_owner_suffix()}.{secrets.token_hex(4)}.tmp"
 
 
@@ -40,14 +40,17 @@ def _owner_suffix() -> str:
 
 @contextlib.contextmanager
 def atomic_write(path: pathlib.Path) -> Iterator[int]:
-    """A handle to write the file at `path` with: it takes its place at the end of the block, or goes if that fails."""
+    """Yield a descriptor of a temporary file, which replaces the file at `path` at the end of the block.
+
+    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+    """
     handle, temporary = create_temporary_file(path)
     try:
         try:
             yield handle
         finally:
             os.close(handle)
-        # In one move: a process that reads meanwhile sees the old file or the new one, never half of it.
+        # An atomic rename: another process sees either the old or the new file.
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -56,12 +59,12 @@ def atomic_write(path: pathlib.Path) -> Iterator[int]:
 
 
 def remove_leftovers(folder: pathlib.Path) -> int:
-    """Remove the unfinished files of processes that have died. Returns how many."""
+    """Remove temporary files of dead processes in a folder, and return how many were removed."""
     count = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if _is_leftover(entry):
-                # Another process may clear at the same time.
+                # Another process may remove it at the same time.
                 with contextlib.suppress(OSError):
                     os.unlink(entry.path)
                     count += 1
@@ -74,8 +77,7 @@ def _is_leftover(entry: "os.DirEntry[str]") -> bool:
         return False
     if match["host"] == _HOST:
         return not _is_alive(int(match["process"]))
-    # Processes of other machines, which share the folder, cannot be asked for from here; nor those of a container that
-    # is gone, whose name never comes back.
+    # Processes of other machines or of removed containers cannot be checked from here, so use the age of the file.
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > MAX_WRITE_PAUSE_SECONDS
 
 
@@ -85,5 +87,5 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # it belongs to another user, or cannot be asked for
+        return True  # it belongs to another user, or cannot be checked
     return True

@@ -1,6 +1,6 @@
-"""Command lines whose errors are one sentence: the option, its value, and what is allowed.
+"""Command line parsing with one-line error messages that name the option, its value and what is allowed.
 
-The functions give what `argparse` takes as the `type` of an argument.
+The functions return converters for the `type` argument of `argparse`'s `add_argument`.
 """
 
 import argparse
@@ -18,10 +18,10 @@ Converter = Callable[[str], Any]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that prints one line about a wrong command line, without the usage, and exits with status 2."""
+    """An argument parser that prints a one-line error without usage for a wrong command line, and exits with status 2."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the message and exit."""
+        """Print the message to standard error and exit with status 2."""
         told = re.sub(r"^argument (\S+): takes ", r"\1 takes ", message).removeprefix("argument ")
         print(escape_line(f"{self.prog}: {told}; see {self.prog} --help"), file=sys.stderr)
         raise SystemExit(2)
@@ -32,10 +32,10 @@ def _refusal_error(allowed: str, text: str) -> argparse.ArgumentTypeError:
 
 
 def whole_number(least: int, greatest: int) -> Converter:
-    """A whole number in decimal digits, from `least` to `greatest`."""
+    """Return a converter for decimal integers from `least` to `greatest`."""
 
     def convert(text: str) -> int:
-        # By its digits: int() takes those of all scripts, and refuses more than some thousands by another error.
+        # Check the digits: int() also accepts non-ASCII digits, and raises another error for thousands of digits.
         if not re.fullmatch(r"[0-9]{1,30}", text) or not least <= int(text) <= greatest:
             raise _refusal_error(f"a whole number from {least:,} to {greatest:,}", text)
         return int(text)
@@ -44,7 +44,7 @@ def whole_number(least: int, greatest: int) -> Converter:
 
 
 def finite_number(least: float) -> Converter:
-    """A finite number in decimal digits, `least` or larger."""
+    """Return a converter for finite decimal numbers that are at least `least`."""
 
     def convert(text: str) -> float:
         is_decimal = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
@@ -56,7 +56,7 @@ def finite_number(least: float) -> Converter:
 
 
 def one_of(names: Iterable[Any]) -> Converter:
-    """One of some names or numbers; the value is the one itself, and no text."""
+    """Return a converter that accepts the text of one of `names` and returns the name itself, which may be a number."""
     by_text = {str(name): name for name in names}
 
     def convert(text: str) -> Any:
@@ -68,7 +68,7 @@ def one_of(names: Iterable[Any]) -> Converter:
 
 
 def comma_separated(one: Converter) -> Converter:
-    """Values with commas between them, as a tuple."""
+    """Return a converter for a comma-separated list, each part of which `one` converts; the result is a tuple."""
 
     def convert(text: str) -> tuple[Any, ...]:
         try:
@@ -81,13 +81,13 @@ def comma_separated(one: Converter) -> Converter:
 
 
 def new_file(*endings: str) -> Converter:
-    """The path of a file that is to be written, with one of these endings, in a folder that exists."""
+    """Return a converter for the path of an output file with one of the given endings, in an existing folder."""
 
     def convert(text: str) -> pathlib.Path:
         path = pathlib.Path(text)
         if not path.name.endswith(endings) or path.name in endings:
             raise _refusal_error(f"the name of a file that ends in {' or '.join(endings)}", text)
-        # Told before a script runs: its run may take hours.
+        # Check now, because the run of the script may take hours.
         if not os.path.isdir(path.parent):
             raise _refusal_error("a file in a folder that exists", text)
         if os.path.isdir(path):
@@ -98,21 +98,21 @@ def new_file(*endings: str) -> Converter:
 
 
 def existing_file(text: str) -> pathlib.Path:
-    """The path of a file that exists."""
+    """Return the path of an existing file."""
     if not os.path.exists(text) or os.path.isdir(text):
         raise _refusal_error("a file that exists", text)
     return pathlib.Path(text)
 
 
 def new_folder(text: str) -> pathlib.Path:
-    """The path of a folder, which may not exist yet."""
+    """Return the path of a folder, which need not exist."""
     if not text:
         raise _refusal_error("the name of a folder", text)
     return pathlib.Path(text)
 
 
 def nonempty_text(text: str) -> str:
-    """A text that is not empty."""
+    """Return the text if it is not empty."""
     if not text:
         raise _refusal_error("a name", text)
     return text

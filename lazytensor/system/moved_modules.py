@@ -1,4 +1,4 @@
-"""Old import paths: each keeps working for one release, with a DeprecationWarning that names the new path."""
+"""Old import paths: each works for one more release, with a DeprecationWarning that names the new path."""
 
 import sys
 import warnings
@@ -10,13 +10,13 @@ from types import ModuleType
 from typing import Any
 
 REMOVAL_RELEASE = "0.3"
-"""The release that has the new paths only."""
+"""The release in which the old paths are removed."""
 OLD_PATHS: dict[str, str] = {}
-"""Old path -> new path of modules, and of names in modules."""
+"""The new path of each old path of a module, or of a name in a module."""
 
 
 class _MovedModuleFinder(MetaPathFinder, Loader):
-    """Imports the module at the new path when a script imports the old one."""
+    """An import hook that imports the module at the new path for an old path."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -24,19 +24,19 @@ class _MovedModuleFinder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if fullname in OLD_PATHS else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let the old path be another key of the same module; the import system reads the key again."""
-        # Warnings skip the frames of the import system: the second level is the script's `import`.
+        """Register the module at the new path under the old path in `sys.modules`."""
+        # `warnings` skips the frames of the import system, so the warning points to the script's `import`.
         sys.modules[module.__name__] = _resolve_moved(module.__name__, stacklevel=3)
 
 
 def deprecate_paths(new_paths: Mapping[str, str], removed_packages: Sequence[str] = ()) -> None:
-    """Let each old path of `new_paths` give what is at the new path, with a warning.
+    """Make each old path of `new_paths` refer to the object at its new path, with a warning when it is used.
 
-    `removed_packages` are packages of old paths that no longer exist. Each is an empty module from now on, which is no
-    attribute of the package above it: `wse_sim.plan` stays the function.
+    `removed_packages` are packages of old paths that no longer exist. Each becomes an empty module in `sys.modules`,
+    but not an attribute of its parent package: for example, `wse_sim.plan` stays the function.
     """
     if not any(isinstance(finder, _MovedModuleFinder) for finder in sys.meta_path):
-        # Before Python's own finder, which finds a file of the new layout below an old package.
+        # Before Python's finder, which could find a file of the new layout in an old package.
         sys.meta_path.insert(0, _MovedModuleFinder())
     OLD_PATHS.update(new_paths)
     for name in removed_packages:
@@ -46,15 +46,16 @@ def deprecate_paths(new_paths: Mapping[str, str], removed_packages: Sequence[str
 
 
 def moved_attribute(module: str, name: str) -> Any:
-    """Return what the old path `module.name` means, with a warning: the `__getattr__` of a module.
+    """Return the object at the new path of the old path `module.name`, with a warning; use it as a module's
+    `__getattr__`.
 
-    Raises AttributeError if this is no old path.
+    Raises AttributeError if the path is not an old path.
     """
     owner = sys.modules[module]
     if f"{module}.{name}" not in OLD_PATHS:
         raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=owner)
     value = _resolve_moved(f"{module}.{name}", stacklevel=4)
-    setattr(owner, name, value)  # `from module import name` reads the attribute twice, and is to warn once
+    setattr(owner, name, value)  # `from module import name` reads the attribute twice, but should warn once
     return value
 
 

@@ -1,4 +1,4 @@
-"""What commands write: files that appear whole, and JSON that every reader takes."""
+"""Output files of commands: atomic writes, and JSON that every reader accepts."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from lazytensor.system.terminal import replace_surrogates
 
 
 def write_file_atomically(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Write a file, text as UTF-8, that appears under its name when it is complete; an older one stays until then.
+    """Write a file atomically; text is encoded as UTF-8.
 
-    What has no UTF-8 in a text, as a part of a file's name, is written as an escape. A new file has the permissions
-    that `open` gives, an older one keeps its own. Raises OSError; no part of the file is left then. Where the folder
-    takes no new file, an older file is written in place.
+    Characters without a UTF-8 encoding (from file names) are written as escapes. A symbolic link is followed. A new
+    file gets default permissions; an existing file keeps its permissions. Raises OSError, without leaving a partial
+    file. If no file can be created in the folder, an existing file is overwritten in place, not atomically.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    # The file that a link leads to is replaced, and not the link.
+    # Replace the target of a symbolic link, not the link.
     target = os.path.realpath(path)
     temporary = atomic_files.temporary_name(target)
     try:
@@ -39,8 +39,8 @@ def write_file_atomically(path: str | os.PathLike[str], data: bytes | str) -> No
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """Return plain data as JSON in ASCII; `options` are those of `json.dumps`.
+    """Return plain data as ASCII JSON; `options` are those of `json.dumps`.
 
-    What has no UTF-8 in a text is shown as an escape: half of a surrogate pair is an error to many readers of JSON.
+    Lone surrogates in strings become escapes, because many JSON readers reject them.
     """
     return json.dumps(replace_surrogates(value), **options)

@@ -1,4 +1,4 @@
-"""Opens files of data: plain ones, and nothing that could block or never end."""
+"""Open data files, and refuse pipes and devices, which could block or never end."""
 
 import os
 import stat
@@ -8,8 +8,11 @@ from lazytensor.errors import CheckpointError
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> int:
-    """A descriptor to read the file at `path` with. Raises OSError, and CheckpointError for a pipe or a device."""
-    # Opening a pipe waits for a writer, which may never come.
+    """Return a descriptor for reading the file at `path`.
+
+    Raises OSError (IsADirectoryError for a directory), and CheckpointError for a pipe or a device.
+    """
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -23,5 +26,5 @@ def open_descriptor(path: str | os.PathLike[str]) -> int:
 
 
 def open_plain_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """As `open(path, "rb")`. Raises OSError, and CheckpointError for a pipe or a device."""
+    """Return `open(path, "rb")`. Raises OSError, and CheckpointError for a pipe or a device."""
     return open(open_descriptor(path), "rb")

@@ -1,8 +1,8 @@
-"""Files of compiled code that only this user can have written.
+"""The on-disk cache of compiled kernels, protected from other users.
 
-The folder belongs to the user, and no other user can open it. A file is opened without following links, belongs to the
-user and cannot be written by others. It begins with a digest of its name and contents: a damaged file, or one in the
-place of another, counts as missing. If the folder cannot be made, the run continues without it, with one warning.
+The folder belongs to the user and no other user can access it. A file is opened without following links, must belong to
+the user, and must not be writable by others. It starts with a digest of its name and contents; a file with a wrong
+digest counts as missing. If the folder cannot be created, the run continues without a cache, after one warning.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from lazytensor.system import atomic_files
 
 DIGEST_BYTES = 32
 MAX_CACHE_BYTES = 1 << 28
-"""What a process leaves of earlier ones' files when it writes its first."""
-# A link, or a pipe that would block for ever, is as good as no file.
+"""Size to which the cache is reduced when a process writes its first kernel."""
+# Do not follow a link, and do not block on a pipe; both count as errors.
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OTHERS_WRITE_BITS, _OTHERS_ANY_BITS = 0o022, 0o077
 
@@ -29,7 +29,10 @@ _trimmed_folders: set[pathlib.Path] = set()
 
 
 def read_kernel(name: str) -> bytes | None:
-    """What was written under this name, or None: not there, damaged, or not from this user."""
+    """Return the data stored under a name; None if it is missing, damaged, or could have been written by another user.
+
+    A damaged or unsafe file causes one warning per process.
+    """
     folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
         return None
@@ -47,13 +50,16 @@ def read_kernel(name: str) -> bytes | None:
 
 
 def write_kernel(name: str, data: bytes) -> None:
-    """Keep `data` under a name, in place of what was there."""
+    """Store `data` under a name, replacing previous data. The first write of a process also trims the cache.
+
+    If writing fails, a warning is shown and nothing is stored.
+    """
     folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
         return
     if folder not in _trimmed_folders:
         _trimmed_folders.add(folder)
-        # Not by who only reads: to look at the names of thousands of files takes as long as to load a program's.
+        # Only at a write: listing thousands of files takes as long as loading the kernels of a program.
         atomic_files.remove_leftovers(folder)
         trim_cache(MAX_CACHE_BYTES)
     try:
@@ -63,7 +69,7 @@ def write_kernel(name: str, data: bytes) -> None:
 
 
 def trim_cache(most_bytes: int = sys.maxsize) -> tuple[int, int]:
-    """How many files there are, and their bytes; of more than `most_bytes` those go that nobody read for longest."""
+    """Remove the least recently used kernels until at most `most_bytes` remain; return (number of files, their bytes)."""
     folder = _kernel_folder(config.current().cache_folder)
     rows = []
     for path in folder.glob("*.kernel") if folder else ():
@@ -81,20 +87,20 @@ def trim_cache(most_bytes: int = sys.maxsize) -> tuple[int, int]:
 
 def _write_atomically(path: pathlib.Path, data: bytes) -> None:
     with atomic_files.atomic_write(path) as handle:
-        # One write may take a part only, and on a full disk the rest fails by itself.
+        # A write may be partial; on a full disk the next one raises an error.
         while data:
             data = data[os.write(handle, data) :]
 
 
 def _digest(name: str, data: bytes) -> bytes:
-    # With the name: a kernel that was copied over another one is whole, and wrong.
+    # The digest includes the name, to detect a kernel that was copied over another one.
     check = hashlib.blake2b(name.encode() + b"\0", digest_size=DIGEST_BYTES)
     check.update(data)
     return check.digest()
 
 
 def _read_private_file(path: pathlib.Path) -> bytes:
-    """The bytes of a plain file that nobody else can have written. Raises OSError otherwise."""
+    """Return the bytes of a regular file that only this user can write. Raises OSError for any other file."""
     with open(os.open(path, _READ_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -114,7 +120,7 @@ def _has_mode_bits(status: os.stat_result, bits: int) -> bool:
 
 @functools.cache
 def _kernel_folder(cache: pathlib.Path) -> pathlib.Path | None:
-    """Return this user's folder in a cache folder that users may share; None if it cannot be made private."""
+    """Return this user's subfolder of a cache folder, creating it; None, with a warning, if it cannot be made private."""
     folder = cache / (f"compiled-{os.geteuid()}" if os.name == "posix" else "compiled")
     try:
         _make_private_folder(folder)
@@ -125,9 +131,12 @@ def _kernel_folder(cache: pathlib.Path) -> pathlib.Path | None:
 
 
 def _make_private_folder(folder: pathlib.Path) -> None:
-    """Create a folder for this user alone, or see that it is one. Raises OSError if it cannot be."""
+    """Create a folder that only this user can access, or check an existing one.
+
+    Raises OSError if that is not possible.
+    """
     for level in reversed((folder, *folder.parents)):
-        # Each level by itself: the parents would be open to everybody under a umask of 0.
+        # Create each level with this mode: `parents=True` would ignore it for the parents.
         if not level.exists():
             with contextlib.suppress(FileExistsError):
                 level.mkdir(mode=0o700)
@@ -140,7 +149,7 @@ def _make_private_folder(folder: pathlib.Path) -> None:
         raise OSError(f"it belongs to user {status.st_uid}")
     if _has_mode_bits(status, _OTHERS_ANY_BITS):
         folder.chmod(0o700)
-        # Some file systems take the call and keep the mode.
+        # Some file systems ignore the call.
         if _has_mode_bits(folder.lstat(), _OTHERS_WRITE_BITS):
             raise OSError("other users can write it")
 
@@ -154,7 +163,7 @@ def _warn_no_cache(reason: str) -> None:
 
 
 def _warn_once(kind: str, text: str) -> None:
-    """Warn the first time that something of a kind happens: a cache on a full disk would say it for each kernel."""
+    """Show a warning the first time for each `kind`, because a full disk would cause one for each kernel."""
     if kind not in _warned_kinds:
         _warned_kinds.add(kind)
         warnings.warn(text, UserWarning, stacklevel=2)

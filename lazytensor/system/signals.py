@@ -1,4 +1,4 @@
-"""Blocks that no signal interrupts: where an exception in the middle would be lost, or become another."""
+"""Defer signals in blocks where an exception from a signal handler would be lost."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ INTERRUPT_SIGNALS = tuple(getattr(signal, n) for n in ("SIGTERM", "SIGHUP", "SIG
 
 @contextlib.contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the signals that arrive in a block, in the main thread, to its end.
+    """Delay signals that arrive in the block to its end; it has an effect only in the main thread.
 
-    For libraries that call Python from C, where an exception is dropped or becomes another one, and for forks, whose
-    hooks release a lock only if the hook before the fork has taken it. A process that is forked in the block receives
-    signals at once.
+    Use it for libraries that call Python from C, where exceptions are dropped or replaced, and for forks, whose hooks
+    release a lock only if the hook before the fork acquired it. If several signals arrive, only the first is raised at
+    the end. A process that is forked in the block handles signals immediately.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

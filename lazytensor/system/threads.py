@@ -1,4 +1,4 @@
-"""Starts threads where the system has some left; without them the work is done by the thread that asks for it."""
+"""Start threads if the system allows it; otherwise the calling thread does the work."""
 
 import threading
 import warnings
@@ -11,7 +11,7 @@ _warned_reasons: set[str] = set()
 
 
 def try_start(thread: threading.Thread) -> bool:
-    """Start a thread. Returns False if the system starts no more threads, after a warning once in a process."""
+    """Start a thread and return whether it was started. If the system has no more threads, warn once per process."""
     try:
         thread.start()
     except (RuntimeError, MemoryError) as e:
@@ -21,7 +21,7 @@ def try_start(thread: threading.Thread) -> bool:
 
 
 def warn_of_no_thread(error: BaseException) -> None:
-    """Warn, once in a process, that the run goes on without a thread that the system did not start."""
+    """Warn, once per process, that the system did not start a thread and the run continues without it."""
     if not _warned_reasons:
         _warned_reasons.add(str(error))
         warnings.warn(
@@ -33,13 +33,13 @@ def warn_of_no_thread(error: BaseException) -> None:
 
 
 def run_all(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:
-    """Return what the jobs return, in their order; at most `threads` threads run them, one of which is the caller's.
+    """Call all `jobs` on at most `threads` threads, including the calling one, and return their results in order.
 
-    Raises the error of a job when all jobs are over.
+    If jobs raise errors, the first error is raised after all jobs have ended.
     """
     results: dict[int, T] = {}
     errors: list[BaseException] = []
-    # Calls of `next` are atomic: each number goes to one thread.
+    # `next` on the iterator is atomic, so each number goes to one thread.
     numbers = iter(range(len(jobs)))
 
     def work() -> None:
