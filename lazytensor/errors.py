@@ -19,7 +19,7 @@ class LazyError(Exception):
     """
 
     is_refusal: bool = False
-    """Whether it stands for something that the wafer refuses and PyTorch allows."""
+    """Whether the error is for something that the wafer refuses and PyTorch allows."""
 
     def __init__(self, what: str, *, where: object = None, hint: str = "", lead: str = ""):
         self.what: str = what

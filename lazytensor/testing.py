@@ -59,6 +59,7 @@ def _draw_pair(draw: st.DrawFn, pool: list[Node]) -> tuple[Node, Node]:
 
 
 def _draw_pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+    """Draw a pointwise operation of values in `pool`, with results in the range of the strategy."""
     a, b = _draw_pair(draw, pool)
     if smooth:
         name = draw(
@@ -92,6 +93,7 @@ def _draw_pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
 
 
 def _draw_reshape(draw: st.DrawFn, x: Node) -> Node:
+    """Draw a reshape of x: flatten, add a dimension of 1, split, or merge dimensions."""
     wide = [e for e in x.type.shape if e != 1]
     choice = draw(st.integers(0, 3))
     if choice == 0 or not wide:
@@ -105,6 +107,7 @@ def _draw_reshape(draw: st.DrawFn, x: Node) -> Node:
 
 
 def _draw_rearrangement(draw: st.DrawFn, x: Node) -> Node:
+    """Draw a reshape, transpose, slice or broadcast of x."""
     shape = x.type.shape
     name = draw(st.sampled_from(("reshape", "transpose", "slice", "broadcast")))
     if name == "reshape":
@@ -123,6 +126,7 @@ def _draw_rearrangement(draw: st.DrawFn, x: Node) -> Node:
 
 
 def _draw_reduction(draw: st.DrawFn, x: Node, smooth: bool) -> Node:
+    """Draw a reduction of x over some dimensions; x itself if it has none."""
     dims = tuple(sorted(draw(st.sets(st.integers(0, len(x.type.shape) - 1), min_size=1)))) if x.type.shape else ()
     if not dims:
         return x
@@ -132,6 +136,7 @@ def _draw_reduction(draw: st.DrawFn, x: Node, smooth: bool) -> Node:
 
 
 def _draw_concatenation(draw: st.DrawFn, pool: list[Node]) -> Node:
+    """Draw a concatenation or slice update of two values; one of them unchanged if the result would be too large."""
     a, b = _draw_pair(draw, pool)
     if not a.type.shape or 2 * a.type.size > MAX_ELEMENTS:
         return a
@@ -144,6 +149,7 @@ def _draw_concatenation(draw: st.DrawFn, pool: list[Node]) -> Node:
 
 
 def _draw_product(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+    """Draw a matrix product of two values with matching dimensions; a value unchanged if there is none."""
     a = draw(st.sampled_from(pool))
     if len(a.type.shape) != 2:
         return a
@@ -157,6 +163,7 @@ def _draw_product(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
 
 
 def _draw_node(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+    """Draw an operation of any kind, or a constant."""
     kind = draw(st.sampled_from(("pointwise",) * 5 + ("move",) * 3 + ("reduce", "matmul", "join", "constant")))
     if kind == "pointwise":
         return _draw_pointwise(draw, pool, smooth)

@@ -42,6 +42,10 @@ def _as_list(given: Any) -> list[Any]:
 
 
 def _seeds(outputs: list[Tensor], given: Any) -> list[Node]:
+    """Return the gradient that backward starts with at each output.
+
+    Raises AutogradError for a wrong number of gradients.
+    """
     seeds = _as_list(given) if given is not None else [None] * len(outputs)
     if len(seeds) != len(outputs):
         raise AutogradError(f"got {len(outputs)} tensors and {len(seeds)} gradients", where=source.where())
@@ -141,6 +145,7 @@ def _sum_gradients(parts: list[Node | None]) -> Node | None:
 
 
 def _wrap_gradient(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
+    """Return a gradient as a tensor after calling the hooks of the leaf `t`; None for None."""
     if g is None:
         return None
     g = run_leaf_hooks(t, g) if t.leaf_id else g
@@ -208,6 +213,9 @@ def _assign_grad(t: Tensor, value: Any) -> None:
 
 
 def _refuse_grad(t: Tensor, value: Any) -> None:
+    """Raise PyTorch's error for an invalid `.grad`; do nothing if only shape or type differ and a tensor is not on the
+    CPU.
+    """
     if value is t:
         raise AutogradError("can't assign Variable as its own grad", where=source.where())
     if not isinstance(value, Tensor):
@@ -364,6 +372,11 @@ def observe_gradient(n: Node, report: Callable[[Node], Node]) -> Node:
 def _attach_backward(
     cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
+    """Return the results of `forward` with the custom backward attached.
+
+    Results that are not floating-point tensors or are marked as not differentiable are unchanged. The new nodes are
+    added to `tracked`, by `id` of the result.
+    """
     fixed = {id(t) for t in ctx._fixed}
     # Keep types and devices only, so that the rule does not keep the tensors alive.
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
@@ -414,6 +427,7 @@ def _check_saved(ctx: Context) -> None:
 
 
 def _result_tensor(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
+    """Return a tensor with the node `n`: `r` itself, written in place, if it is marked as dirty, else a new tensor."""
     if is_dirty:
         with grad_mode(True):
             r.write(n)
@@ -441,6 +455,9 @@ def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ..
 
 
 def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
+    """Raise AutogradError if a returned gradient is not a tensor or None, or belongs to an argument that is not a
+    tensor.
+    """
     for k, (g, a) in enumerate(zip(answers, args, strict=False)):
         if g is None:
             continue
@@ -455,6 +472,10 @@ def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any])
 
 
 def _fit_gradient(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
+    """Return gradient `i` cast to the type of its argument `a` and summed to its shape; None for None.
+
+    Raises AutogradError if the shape of the gradient is not a broadcast shape of the argument.
+    """
     if g is None:
         return None
     n, shape = g.node, a.spec.shape

@@ -82,6 +82,8 @@ class set_grad_enabled(ContextDecorator):
 
 
 class _GradModeDecorator(ContextDecorator):
+    """Base class of `enable_grad` and `no_grad`: a context manager and decorator."""
+
     enabled = True
 
     def _recreate_cm(self) -> "_GradModeDecorator":

@@ -119,6 +119,7 @@ def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _seed_gradients(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
+    """Return the initial gradients of the outputs. Raises AutogradError if an output requires no gradient."""
     gradients: Gradients = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:

@@ -181,6 +181,7 @@ def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
 
 
 def _check_hook_result(hook: Hook, answer: Any, g: Node) -> Node:
+    """Return the node of a gradient that a hook returned in place of `g`. Raises an error for another type or shape."""
     if not isinstance(answer, Tensor):
         text = f"expected Variable, but hook returned '{type(answer).__name__}'"
         raise ArgumentInvalid(text, where=source.where(), hint="Return a tensor or None from the hook.")
@@ -279,11 +280,13 @@ def _accumulate_gradients(
 
 
 def _has_leaf_hooks(t: Tensor) -> bool:
+    """Return whether a leaf has hooks on its gradient or after its accumulation."""
     d = t.__dict__
     return bool(d) and ("_hooks" in d or "_after_hooks" in d)
 
 
 def _accumulate_gradient(t: Tensor, g: Node, create_graph: bool) -> None:
+    """Add a gradient to `.grad` of one tensor, calling the hooks of a leaf before and after."""
     if t.leaf_id:
         g = run_leaf_hooks(t, g)
     t.accumulate(g if create_graph else detach_node(g))

@@ -107,6 +107,7 @@ def inference_tensor_saved_error() -> AutogradError:
 
 def _is_inference(n: Node) -> bool:
     # Of a broadcast operand or a view, PyTorch saves the operand.
+    """Return whether the value of a node, or of the operand that it is a view of, is that of an inference tensor."""
     while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
         n = n.inputs[0]
     cell = n.storage.inference() if n.storage is not None else None
@@ -265,6 +266,7 @@ def _is_view_of_operand(n: Node) -> bool:
 
 
 def _reread_snapshot(n: Node) -> Node:
+    """Return a node with the current elements of the shared memory that `n` was copied from; `n` if there is none."""
     notes: StorageRecord | None = n.storage
     return n if notes is None or notes.snapshot is None else notes.snapshot.current_value(n)
 
@@ -325,6 +327,7 @@ def _kept_without_need(n: Node) -> set[Node]:
 
 
 def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradError:
+    """Return PyTorch's error for node `n`, which saved the value `at` that was overwritten."""
     cell = lost.cell()
     version = cell.version if cell is not None else lost.version + 1
     # As in PyTorch, a result is named by its operation, and an operand by the operation that wrote it last.

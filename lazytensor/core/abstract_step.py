@@ -108,6 +108,7 @@ class AbstractCapture(Capture):
         """Return None: `value_of` covers values of the client too."""
 
     def _refused(self, n: Node, what: str) -> np.ndarray:
+        """Return zeros in place of a value that does not exist, or raise TraceError."""
         return _zeros_without_memory(n.type) if self.shows_zeros else super().value_of(n, what)
 
 

@@ -158,6 +158,7 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def _promote_integers(a: DType, b: DType) -> DType:
+    """Return the common type of two different integer types."""
     if a.is_signed != b.is_signed:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if _INTEGER_RANK[signed] > _INTEGER_RANK[unsigned]:
@@ -210,6 +211,7 @@ def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _round_bfloat16(array: np.ndarray) -> np.ndarray:
+    """Round float32 numbers to bfloat16, ties to even, with integer arithmetic on their bits."""
     bits = array.view(np.uint32)
     # Adding to the bits of a NaN may overflow, for which NumPy warns if the array is a scalar.
     with np.errstate(over="ignore"):

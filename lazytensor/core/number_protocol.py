@@ -25,6 +25,10 @@ class NumberProtocol:
         return value
 
     def _scalar(self: Any, what: str) -> Any:
+        """Return the value of a tensor with one element as a Python number.
+
+        Raises ShapeError for another number of elements.
+        """
         if self.spec.size != 1:
             raise ShapeError(
                 f"a Tensor with {self.spec.size} elements cannot be converted to Scalar", where=source.where()

@@ -123,6 +123,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
 
 
 def _container_type(tree: Any) -> Any:
+    """Return the key of a container in `SUPPORTED_NODES`; None for a leaf."""
     if type(tree) in SUPPORTED_NODES:
         return type(tree)
     # All named tuples share one entry; their class is the context.

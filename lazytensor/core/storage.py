@@ -409,6 +409,7 @@ def write_in_step(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
 
 
 def _fetch(cell: Storage) -> None:
+    """Copy the value of a storage from its store."""
     assert cell.home is not None
     cell.node = cell.synced = leaf(cell.home.copy(cell.state), cell.type)
 

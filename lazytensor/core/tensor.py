@@ -116,7 +116,7 @@ class Tensor(NumberProtocol, Methods):
     """PyTorch's value: in `numpy_array + tensor`, the tensor's operator is tried before NumPy's."""
 
     constructed: "ClassVar[Callable[..., Tensor]]"
-    """The function behind `Tensor(2, 3)` and `Tensor(data)`; `functional.attach_members` sets it."""
+    """The function that `Tensor(2, 3)` and `Tensor(data)` call; `functional.attach_members` sets it."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
         # For scripts that call `torch.Tensor(2, 3)`; this package makes its tensors with `tensor_from_storage`.
@@ -287,6 +287,11 @@ class Tensor(NumberProtocol, Methods):
         return not (self.__dict__ and SILENT_WRITES_ATTRIBUTE in self.__dict__)
 
     def _before_write(self, n: Node) -> None:
+        """Check and record a write to a tensor with special attributes.
+
+        Raises ShapeError for a read-only copy, and AutogradError for one of several views of one call while gradients
+        are recorded. Counts the write through `.data`.
+        """
         if READ_ONLY_ATTRIBUTE in self.__dict__:
             text, hint = self.__dict__[READ_ONLY_ATTRIBUTE]
             raise ShapeError(text, where=source.where(), hint=hint)
@@ -307,6 +312,10 @@ class Tensor(NumberProtocol, Methods):
 
     def _put(self, base: Node, view_ops: ViewOps, value: Node) -> Node:
         # For a view of a view, put the value into the outer view first, then put that view's new value into the base.
+        """Return `base` with `value` at the elements that the chain `view_ops` shows.
+
+        Raises ShapeError for a view without `put`.
+        """
         (name, attrs), rest = view_ops[0], view_ops[1:]
         if rest:
             value = self._put(call(name, base, **dict(attrs)), rest, value)

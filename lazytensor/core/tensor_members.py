@@ -75,6 +75,7 @@ def tensor_property(*, names: str = "") -> Callable[[F], F]:
 
 def _add_mark(function: F, mark: MemberMark) -> F:
     # Stored on the function, because a registry would depend on which modules have been imported.
+    """Add a mark to a function and return the function."""
     function.__dict__["members"] = (*member_marks(function), mark)
     return function
 

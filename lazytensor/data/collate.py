@@ -51,6 +51,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def _collate_sequences(batch: Sequence[Any]) -> Any:
+    """Collate samples that are sequences, member by member. Raises DataError if their lengths differ."""
     first = batch[0]
     lengths = {len(sample) for sample in batch}
     if len(lengths) > 1:
@@ -88,6 +89,7 @@ def tensor_from_values(array: np.ndarray, dtype: DType) -> Tensor:
 
 
 def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
+    """Raise DataError if shapes differ."""
     for i, shape in enumerate(extents):
         if shape != extents[0]:
             raise DataError(
@@ -119,6 +121,7 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
     # Strings, dates and objects have no tensor type.
+    """Stack NumPy arrays or scalars to a tensor. Raises SampleTypeError for types that are not numeric."""
     if batch[0].dtype.kind not in "biuf":
         raise _uncollatable_error(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]

@@ -113,6 +113,7 @@ class DataLoader(Generic[T]):
         return stream_batches(recipe) if recipe.is_stream else map(partial(fetch_batch, recipe), self._order())
 
     def _iterate_with_workers(self, recipe: FetchOptions, seed: int) -> WorkerBatches:
+        """Start the workers and return an iterator over their batches."""
         posts = [
             LoaderWorkerSetup(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)
         ]
@@ -144,6 +145,7 @@ def _option_error(what: str, hint: str) -> DataOptionError:
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, is_persistent: bool) -> None:
+    """Raise DataOptionError for an invalid option of worker processes."""
     if num_workers < 0:
         raise _option_error(f"num_workers option should be non-negative, and is {num_workers}", "Use num_workers=0.")
     if timeout < 0:
@@ -184,6 +186,7 @@ def _resolve_context(num_workers: int, wanted: Any) -> Any:
 def _check_order(
     is_stream: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
+    """Raise DataOptionError for options of order and batching that exclude each other."""
     options = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in options.items():
         if is_stream and value is not None and value is not False:

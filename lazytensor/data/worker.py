@@ -135,6 +135,7 @@ class _SampleFetcher:
         self._stream: Iterator[Any] = iter(())
 
     def answer(self, turn: int, index: Any) -> WorkerAnswer:
+        """Return the batch for `index`; for an iterable-style dataset, the next batch of the iteration `turn`."""
         if not self._recipe.is_stream:
             return WorkerAnswer(turn, fetch_batch(self._recipe, index))
         # A new turn means a new iteration with a persistent worker: restart the dataset.
@@ -190,6 +191,7 @@ def _initialize_process(stack: int | None) -> None:
 
 
 def _send_answers(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
+    """Send pickled answers from the queue to the pipe until None comes or the parent has closed the pipe."""
     while (letter := outbox.get()) is not None:
         try:
             pipe.send_bytes(letter)
@@ -223,6 +225,7 @@ def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
 
 
 def _describe_failure(error: Exception) -> WorkerFailure:
+    """Return a picklable description of an exception."""
     try:
         # Pickle only the type: exceptions with special arguments and tracebacks cannot be pickled.
         kind = pickle.dumps(type(error))

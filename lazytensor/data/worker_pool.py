@@ -84,6 +84,7 @@ class WorkerPool:
 
     def _start(self, post: WorkerSetup, context: Any, is_daemon: bool) -> None:
         # A duplex pipe per worker. Shared queues have locks, and a worker that dies with a lock blocks all others.
+        """Start a worker process with a pipe to it."""
         mine, theirs = context.Pipe()
         open_parent_pipes.add(mine)
         self.pipes.append(mine)
@@ -141,6 +142,7 @@ class WorkerPool:
             self._look(POLL_SECONDS if end is None else min(POLL_SECONDS, max(0.0, end - time.monotonic())))
 
     def _late(self, worker: int, timeout: float) -> NoReturn:
+        """Close the pool and raise WorkerError for a worker that exceeded its timeout."""
         pid, place = self.pid(worker), self._told(worker)[1]
         self.close()
         # PyTorch's message, which programs search for.
@@ -176,6 +178,7 @@ class WorkerPool:
         )
 
     def _unpickle_answer(self, letter: bytes) -> WorkerAnswer:
+        """Return a received answer. If unpickling fails, close the pool and raise the error."""
         try:
             answer: WorkerAnswer = pickle.loads(letter)
         except BaseException:
@@ -206,6 +209,7 @@ class WorkerPool:
                     self._raise_worker_lost(worker)
 
     def _raise_worker_lost(self, worker: int) -> NoReturn:
+        """Close the pool and raise WorkerError for a worker that has died."""
         process = self._processes[worker]
         # The exit code is available slightly after the end of the pipe.
         process.join(GRACE_SECONDS)
@@ -252,6 +256,7 @@ def _close_pipes(pipes: Iterable[Connection]) -> None:
 
 
 def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+    """Close the pipes and wait until all processes have ended, terminating or killing them after `GRACE_SECONDS` each."""
     _close_pipes(pipes)
     # Wait for the workers to end by themselves, then terminate them, then kill them.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
@@ -298,6 +303,7 @@ class WorkerBatches(Iterator[Any]):
         return self._crew.is_open
 
     def _ask(self) -> None:
+        """Send the next index to the next worker whose dataset has not ended."""
         count = len(self._crew.pipes)
         if len(self._ended) == count:
             return

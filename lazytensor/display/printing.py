@@ -68,6 +68,7 @@ def tensor_html(x: Tensor) -> str:
 
 
 def _gradient_name(n: Node) -> str:
+    """Return PyTorch's name for the operation of a node in `grad_fn=<...Backward0>`."""
     if n.op == "written_past":
         return _gradient_name(n.inputs[1])
     # `reduce` corresponds to several operations of PyTorch, which have different names.
@@ -77,6 +78,7 @@ def _gradient_name(n: Node) -> str:
 
 
 def _element_format(values: np.ndarray, dtype: dt.DType) -> ElementFormat:
+    """Return the format of the elements of a tensor, chosen as PyTorch does from the elements that are printed."""
     if dtype.kind != "f":
         spell = (lambda v: str(bool(v))) if dtype.kind == "b" else str
         return ElementFormat(spell, max(len(spell(v)) for v in values.ravel().tolist()))

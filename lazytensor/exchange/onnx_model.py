@@ -54,6 +54,7 @@ def onnx_model(
 
 
 def _leaf_name(n: Node) -> str:
+    """Return the name of an input or state node; "" for any other node."""
     return str(n.attrs["id" if n.op == "state" else "name"]) if n.op in ("batch", "state") else ""
 
 

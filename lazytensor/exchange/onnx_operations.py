@@ -118,6 +118,7 @@ def _bias_add(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str:
 
 
 def _window(n: Node) -> dict[str, Any]:
+    """Return the window attributes of a convolution or pooling in ONNX's form."""
     below, above = zip(*n.attrs["padding"], strict=True)
     return {"strides": n.attrs["stride"], "pads": (*below, *above), "dilations": n.attrs["dilation"]}
 
@@ -135,6 +136,7 @@ def _window_argmax(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
 
 
 def _pools(n: Node) -> bool:
+    """Return whether ONNX's MaxPool supports a window operation: one batch and one channel dimension, floating point."""
     (operand,) = n.inputs
     return len(operand.type.shape) == 2 + len(n.attrs["kernel"]) and operand.type.dtype.kind == "f"
 

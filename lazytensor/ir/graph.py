@@ -1,7 +1,7 @@
 """Nodes and graphs. Nodes are interned: nodes with equal structure are one object, so equality is identity.
 
 A node is immutable. Mutable tensors have a storage that refers to one node after another (`lazytensor.core.storage`).
-`Node.value` caches the array that a node stands for; it never changes once set.
+`Node.value` caches the array that a node represents; it never changes once set.
 """
 
 import itertools
@@ -41,7 +41,7 @@ class Node(Algebra):
     - `attrs`: the attributes of the operation.
     - `items`: the attributes as in the intern key.
     - `type`: the type of the result; a tuple of types for several results.
-    - `value`: the array that the node stands for, if computed.
+    - `value`: the array that the node represents, if computed.
     - `where`: the user's line that created it.
     - `tracks`: whether gradients flow through it.
     - `memo`: a dict of cached facts, such as gradients; None if empty.
@@ -109,6 +109,7 @@ NO_ATTRS: Attrs = {}
 
 
 def _drop_entry(entry: _Entry) -> None:
+    """Remove the table entry of a freed node, unless the key has a new node."""
     known = _intern_table.pop(entry.key, None)
     # An equal node may have been interned before the old one was freed.
     if known is not entry and known is not None:

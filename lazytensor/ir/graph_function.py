@@ -65,14 +65,17 @@ class GraphFunction:
 
     @cached_property
     def _is_marked(self) -> bool:
+        """Whether the function contains a `variable` node, so that a call needs the number of the parameter."""
         return any(model[0] == VARIABLE_OP for model, _ in self.nodes)
 
     @cached_property
     def _tracks(self) -> bool:
+        """Whether gradients may flow through a result."""
         return any(model is not None and model[5] for model in self._models)
 
     @cached_property
     def _call(self) -> NodeTemplate:
+        """The template of a call node."""
         where = self.nodes[-1][0][4] if self.nodes else None
         return CALL_OP, {"function": self}, (("function", self, GraphFunction),), (), where, False
 
@@ -88,6 +91,7 @@ class GraphFunction:
 
 
 def _set_parameter_id(model: NodeTemplate, mark: int) -> NodeTemplate:
+    """Return a template with the parameter number `mark` as its attribute `uid`."""
     op, attrs, items, type, where, tracks = model
     others = tuple(item for item in items if item[0] != "uid")
     return op, {**attrs, "uid": mark}, (*others, ("uid", mark, int)), type, where, tracks

@@ -22,6 +22,7 @@ def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.nd
 
 
 def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
+    """Return the value of an affine function at each iteration."""
     total = np.full(extents, access.offset, np.int64)
     for axis, (stride, extent) in enumerate(zip(access.strides, extents, strict=True)):
         total += stride * np.arange(extent).reshape([-1 if a == axis else 1 for a in range(len(extents))])
@@ -31,6 +32,7 @@ def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
 def _scalar(
     scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: ScalarFunctionLookup
 ) -> Any:
+    """Return the value of one scalar of the body at each iteration: an array over the domain, or a number."""
     extents = tuple(loop.extent for loop in nest.loops)
     if scalar.op == "load":
         # Copy, because an output may be the same memory and all loads precede the stores.
@@ -48,6 +50,7 @@ def _scalar(
 
 
 def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
+    """Write one result, reduced over the reduction loops if the store has a reduction."""
     extents = tuple(loop.extent for loop in nest.loops)
     kind, access = nest.outputs[store.output].dtype, nest.writes[store.output]
     wide = np.broadcast_to(value, extents)

@@ -77,6 +77,7 @@ class GradientQuery:
         self._known = self._look()
 
     def _look(self) -> AnsweredQuery:
+        """Return the cached query of the same form; if there is none, add a new one to the cache."""
         global _answered_queries
         form = self._form
         for known in _answered_queries:

@@ -120,7 +120,7 @@ class Op:
     - `put(base, value, **attrs)`: for a view operation, returns `base` with the elements of the view replaced by
       `value`.
     - `work(out_type, *types, **attrs)`: counts flops and bytes.
-    - `is_leaf`: it stands for an existing value, not a computation.
+    - `is_leaf`: it represents an existing value, not a computation.
     - `renames`: its result has the elements of its operand in another shape or type.
     - `autocast`: the cast of operands while automatic casts are active: "float32" casts half operands, "half" casts
       float32 operands, "widest" casts half operands next to a float32 scalar, "" casts none.

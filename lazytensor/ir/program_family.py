@@ -134,6 +134,7 @@ class BatchInterpolation:
         return self._nests[id(a), id(b)]
 
     def _record(self, a: Any, b: Any) -> Any:
+        """Interpolate a dataclass field by field."""
         kind = type(a)
         places = INDEX_MEMBERS.get(kind, ())
         members = {}
@@ -150,6 +151,7 @@ class BatchInterpolation:
         return a if is_same else kind(**members)
 
     def _whole(self, a: int, b: int) -> int:
+        """Interpolate an integer. Raises NotAffine if the result is not an integer."""
         if a == b:
             return a
         rise, rest = divmod((b - a) * (self.at - self.first), self.second - self.first)
@@ -158,6 +160,10 @@ class BatchInterpolation:
         return a + rise
 
     def _number(self, a: float, b: float) -> float:
+        """Interpolate a float constant by the first of `BATCH_SCALING_LAWS` that fits.
+
+        Raises NotAffine if none does.
+        """
         for samples, constant in BATCH_SCALING_LAWS:
             if a and (samples is not _bessel_correction or a > 1):
                 more = constant(samples(a) / self.first * self.second)
@@ -274,6 +280,7 @@ class StepFamily:
 
 
 def _interpolate_program(line: BatchInterpolation, a: Program, b: Program) -> Program:
+    """Interpolate a program. Raises CompileError if that is not possible."""
     try:
         return cast(Program, line.interpolate(a, b))
     except NotAffine as e:

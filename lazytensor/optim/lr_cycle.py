@@ -12,11 +12,13 @@ from lazytensor.optim.traced.optimizer import Optimizer
 
 
 def _momentum_name(group: dict[str, Any]) -> str | None:
+    """Return the setting that has the momentum of a group; None if there is none."""
     return "betas" if "betas" in group else "momentum" if "momentum" in group else None
 
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
     # For Adam, beta1 is the momentum; other betas are unchanged.
+    """Set the momentum of a group: beta1 if the group has betas."""
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:
@@ -75,6 +77,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _start_momentum(self, optimizer: Optimizer, low: Any, high: Any) -> None:
+        """Set the initial momentum of all groups. Raises ValueError if the optimizer has no momentum."""
         if _momentum_name(optimizer.defaults) is None:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.use_beta1 = "betas" in optimizer.defaults
@@ -175,6 +178,7 @@ class CyclicLR(LRScheduler):
             vars(self._scale_fn_custom).update(saved)
 
     def _scale(self, x: float) -> float:
+        """Return the factor for the height at cycle or batch `x`."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         # x is the number of the cycle, from 1, or of the batch, from 0.

@@ -152,6 +152,10 @@ class MultiplicativeLR(LambdaLR):
 
 
 def _one_each(setting: Any, optimizer: Optimizer, what: str) -> list[Any]:
+    """Return a list with one value of `setting` for each parameter group.
+
+    Raises ValueError for a list of another length.
+    """
     n = len(optimizer.param_groups)
     if not isinstance(setting, list | tuple):
         return [setting] * n
@@ -354,6 +358,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
     def _jump(self, epoch: float) -> None:
+        """Set the position and length of the wave at a time. Raises ValueError for a negative time."""
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         # Waves of equal length are skipped at once; there are only few growing waves.

@@ -96,6 +96,10 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
 
 
 def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
+    """Open a zip archive that starts at the current position of a stream.
+
+    Raises CheckpointError if it is damaged or does not start there.
+    """
     start = f.tell()
     try:
         archive = zipfile.ZipFile(f)

@@ -18,6 +18,8 @@ _READ_BLOCK_BYTES = 1 << 18  # data are copied in blocks of this size, so that a
 
 @dataclass(frozen=True)
 class _LazyStorage:
+    """The record of a storage: its name in the archive, element type and number of elements."""
+
     name: str
     dtype: DType
     count: int
@@ -66,6 +68,7 @@ class LazyStorages:
         return data
 
     def _read(self, storage: _LazyStorage, offset: int, size: tuple[Any, ...], stride: tuple[Any, ...]) -> np.ndarray:
+        """Read the elements of a view, as a new contiguous array."""
         kind = FILE_DTYPES[storage.dtype]
         # An empty view may start after the end of the storage.
         if not math.prod(size):

@@ -237,6 +237,10 @@ class Reader:
 
     def _fill(self, keys: list[Any], values: list[Any]) -> None:
         # Call the base class's method, so that a file cannot run code of a subclass.
+        """Store keys and values in the dict at the top of the stack.
+
+        Raises CheckpointError for an unhashable or unsafe key.
+        """
         target = self._container(dict)
         store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
         for key, value in zip(keys, values, strict=True):
@@ -262,6 +266,7 @@ class Reader:
 
     def _container(self, kind: Any) -> Any:
         # Python's pickle calls the methods of any object here; this reader accepts only real containers.
+        """Return the top of the stack. Raises CheckpointError if it is not an instance of `kind`."""
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
             raise file_error(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
@@ -296,12 +301,14 @@ def _rebuild_tensor(
     requires_grad: bool = False,
     *_: Any,
 ) -> Tensor | LazyArray:
+    """Return a view of a storage, for `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`."""
     return r.storages.tensor(storage, offset, tuple(size), tuple(stride), requires_grad is True)
 
 
 def _rebuild_typed_tensor(
     r: Reader, storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *_: Any
 ) -> Tensor | LazyArray:
+    """Return a view of an untyped storage, for `torch._utils._rebuild_tensor_v3`."""
     if not isinstance(storage, _UntypedBytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
         raise file_error("a tensor of the file is described by something else than numbers")
     typed = r.storages.storage(storage.key, dtype, storage.count // dtype.itemsize, storage.location)
@@ -315,6 +322,7 @@ def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires
 
 
 def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
+    """Return a tensor of a subclass as a plain tensor with its attributes, for `torch._tensor._rebuild_from_type_v2`."""
     tensor = r.called(function, args)
     # Attributes that a script set on the tensor; slots are in a second dict.
     for attributes in state if isinstance(state, tuple) else (state,):
@@ -338,6 +346,7 @@ def _rebuild_parameter_with_state(r: Reader, data: Any, requires_grad: bool, hoo
 
 def _check_text(value: Any) -> str:
     # The text of a nested tuple could be larger than the memory.
+    """Return a name as a string. Raises CheckpointError for anything but a string or an integer."""
     if not isinstance(value, str | int):
         raise file_error(f"the file has a {type(value).__name__} where a name belongs")
     return str(value)

@@ -64,10 +64,12 @@ class Writer:
         )
 
     def _get(self, key: Any) -> None:
+        """Write an opcode that pushes the object in the memo under `key`."""
         self.out += b"j" + struct.pack("<I", self.memo[key])
 
     def _put(self, key: Any, value: Any = None) -> None:
         # LONG_BINPUT stores the top of the stack under the next number; `_get` (LONG_BINGET) reads it.
+        """Write an opcode that stores the top of the stack in the memo, and remember its number under `key`."""
         self.memo[key] = len(self.memo)
         self.kept.append(value)
         self.out += b"r" + struct.pack("<I", self.memo[key])
@@ -181,6 +183,7 @@ class Writer:
         self._put(id(a), a)
 
     def _strided(self, t: Tensor, requires_grad: bool) -> None:
+        """Write a tensor as a view of its storage, or as a tensor without values on "meta"."""
         if t.device.type == "meta":
             self.name("torch._utils _rebuild_meta_tensor_no_storage")
             shape = tuple(t.spec.shape)
@@ -193,6 +196,7 @@ class Writer:
     def _write_rebuild(
         self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims, requires_grad: bool
     ) -> None:
+        """Write a call that creates a view of the storage `key`, which has `size` elements."""
         if dtype is uint16 and not self.is_legacy:
             self._write_untyped_rebuild(dtype, key, size, offset, shape, stride)
             return
@@ -221,6 +225,7 @@ class Writer:
 
     def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
         # For types without a storage class: an untyped storage, and the type as last argument.
+        """Write a call that creates a view of an untyped storage, for types without a storage class."""
         self.name("torch._utils _rebuild_tensor_v3")
         self.out += b"(("
         self.text("storage")

@@ -72,6 +72,7 @@ def remove_leftovers(folder: pathlib.Path) -> int:
 
 
 def _is_leftover(entry: "os.DirEntry[str]") -> bool:
+    """Return whether a file is a temporary file whose writer has died."""
     match = _TEMPORARY_NAME_PATTERN.search(entry.name)
     if match is None:
         return False
@@ -82,6 +83,7 @@ def _is_leftover(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_alive(process: int) -> bool:
+    """Return whether a process of this machine exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -60,6 +60,7 @@ def moved_attribute(module: str, name: str) -> Any:
 
 
 def _resolve_moved(old_path: str, stacklevel: int) -> Any:
+    """Return the object at the new path of an old path, with a DeprecationWarning."""
     new_path = OLD_PATHS[old_path]
     text = f"{old_path} is {new_path} now, and the old path goes with release {REMOVAL_RELEASE}"
     warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)

@@ -50,6 +50,8 @@ def _way_out(kind: type) -> str:
 # Settings such as `foreach` and `fused` choose between PyTorch's implementations of a rule. They have no effect here,
 # but are kept for state dicts, in PyTorch's order.
 class _Family(ABCMeta):
+    """Metaclass that makes the optimizers of `lazytensor.optim` instances of `Optimizer`."""
+
     def __instancecheck__(cls, instance: object) -> bool:
         # The vendor's optimizers are subclasses of PyTorch's Optimizer too.
         return super().__instancecheck__(instance) or (cls is Optimizer and isinstance(instance, optimizer.Optimizer))
@@ -71,6 +73,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         """Do nothing: PyTorch's optimizers create their state in the first step."""
 
     def _take_group(self, group: dict[str, Any]) -> None:
+        """Add a parameter group, which may have (name, parameter) pairs.
+
+        Raises ValueError if some groups have names and others do not.
+        """
         params = group["params"]
         if not isinstance(params, Tensor | set):
             params = list(params)
@@ -219,6 +225,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
     def _name_state(self) -> None:
         # Loaded state keeps its name, because the optimizer that was saved may share the tensor.
+        """Register a name for state that has none."""
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
@@ -321,6 +328,7 @@ def _set_all(states: list[State], name: str, number: Node) -> None:
 
 def _set(state: dict[str, Tensor], name: str, array: np.ndarray, type: Type) -> None:
     # The state stays the same tensor, so that an earlier state dict sees later changes, as in PyTorch.
+    """Write an array to the state `name` of a parameter, creating the state tensor if necessary."""
     if name in state:
         state[name].write(leaf(array, type))
     else:

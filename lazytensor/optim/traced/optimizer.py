@@ -91,6 +91,7 @@ class Optimizer(step_hooks.Hooked):
         self._name_state()
 
     def _take_group(self, group: dict[str, Any]) -> None:
+        """Check and add a parameter group; see `add_param_group` for the errors."""
         params = group["params"]
         if isinstance(params, set):
             raise TypeError(
@@ -147,6 +148,7 @@ class Optimizer(step_hooks.Hooked):
         return f"optimizer_{self._number}" if self._number else "optimizer"
 
     def _name_state(self) -> None:
+        """Register the name of all state tensors."""
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
@@ -308,6 +310,7 @@ class Optimizer(step_hooks.Hooked):
         ]
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
+        """Copy a value to the state `name` of a parameter, creating the state if necessary."""
         mine = self.state[p].get(name)
         # This optimizer has not created the state yet, for example because its rule does so in the first step.
         if mine is None:

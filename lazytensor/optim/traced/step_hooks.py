@@ -84,6 +84,7 @@ class Hooked:
 
     # Created on demand, because an unpickled optimizer does not have it.
     def _hooks_of(self, moment: str) -> dict[int, Hook]:
+        """Return the hooks registered for `moment`, such as "step_pre", by id."""
         tables: dict[str, dict[int, Hook]] = self.__dict__.setdefault("_hooks", {})
         return tables.setdefault(moment, {})
 
