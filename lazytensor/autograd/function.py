@@ -62,8 +62,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each tensor of
-    `inputs`.
+    """Return the gradients of `outputs`, weighted by `grad_outputs` and summed, with respect to each of `inputs`.
 
     `.grad` attributes do not change. The arguments are those of `torch.autograd.grad`:
 
@@ -125,8 +124,9 @@ def grad(
 
 
 def _nodes_of_tensors(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
-    """Return the nodes of each tensor of `wanted` in the graph of `roots`: several for a leaf that was modified in
-    between.
+    """Return, for each tensor of `wanted`, its nodes in the graph of `roots`.
+
+    A leaf that was modified between two uses has several nodes.
     """
     # A leaf that was modified between two uses has two `variable` nodes with the same number.
     by_uid: dict[int, list[Node]] = {}
@@ -213,8 +213,9 @@ def _assign_grad(t: Tensor, value: Any) -> None:
 
 
 def _refuse_grad(t: Tensor, value: Any) -> None:
-    """Raise PyTorch's error for an invalid `.grad`; do nothing if only shape or type differ and a tensor is not on the
-    CPU.
+    """Raise PyTorch's error for an invalid `.grad`.
+
+    Do nothing if only shape or type differ and one of the tensors is not on the CPU.
     """
     if value is t:
         raise AutogradError("can't assign Variable as its own grad", where=source.where())
@@ -290,8 +291,9 @@ class Context:
 
 
 def _unpack_saved_tensor(n: Node, kept: Tensor) -> Tensor:
-    """Return the saved tensor `kept` itself if it still has the value `n`, so that they share memory, else a new
-    tensor.
+    """Return a saved tensor:
+
+    `kept` itself if it still has the value `n`, so that they share memory, else a new tensor.
     """
     if storage.thread_state.current is None:
         if kept.node is n:
@@ -307,8 +309,9 @@ def _unpack_saved_tensor(n: Node, kept: Tensor) -> Tensor:
 
 
 class Function:
-    """Base class of custom autograd functions: subclasses define static methods `forward(ctx, ...)` and `backward(ctx,
-    ...)`.
+    """Base class of custom autograd functions, which define static methods `forward` and `backward`.
+
+    The first argument of both is `ctx`, a `Context`.
 
     As in PyTorch, `forward` may omit `ctx` if there is a method `setup_context(ctx, inputs, output)`. If there are
     several differentiable outputs, `backward` is called once for each, with zeros as the gradients of the others. The
@@ -455,8 +458,9 @@ def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ..
 
 
 def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
-    """Raise AutogradError if a returned gradient is not a tensor or None, or belongs to an argument that is not a
-    tensor.
+    """Raise AutogradError if a returned gradient is not a tensor or None.
+
+    A gradient that is not None for an argument that is not a tensor is an error too.
     """
     for k, (g, a) in enumerate(zip(answers, args, strict=False)):
         if g is None:

@@ -17,8 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _decorate_generator(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
-    """Return a generator function whose body runs in a mode; code of the consumer between two values runs outside of
-    it.
+    """Return a generator function whose body runs in a mode.
+
+    Code that consumes the generator runs outside of the mode.
     """
 
     @functools.wraps(function)

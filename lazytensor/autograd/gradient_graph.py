@@ -159,8 +159,9 @@ def _pull_back_with_hooks(
 
 
 def leaf_variables(outputs: Sequence[Node]) -> list[Node]:
-    """Return the `variable` nodes that `outputs` depend on, in topological order; the result is cached on the first
-    output.
+    """Return the `variable` nodes that `outputs` depend on, in topological order.
+
+    The result is cached on the first output.
     """
     memo = outputs[0].memo
     if memo is None:

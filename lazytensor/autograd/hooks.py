@@ -298,10 +298,10 @@ def _accumulate_gradient(t: Tensor, g: Node, create_graph: bool) -> None:
 
 @method
 def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call `hook(gradient)` in backward when the gradient of this tensor is complete; a returned tensor replaces the
-    gradient.
+    """Call `hook(gradient)` in backward when the gradient of this tensor is complete.
 
-    Return a handle that removes the hook. Raises AutogradError for a tensor that requires no gradient.
+    A tensor that the hook returns replaces the gradient. Return a handle that removes the hook. Raises AutogradError
+    for a tensor that requires no gradient.
     """
     if not t.requires_grad:
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())

@@ -163,10 +163,9 @@ def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> No
 def mark_kept_values(
     roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Storage | None]
 ) -> None:
-    """Mark overwritten values that nodes of `gradients` use as kept, after a backward pass from `roots` made the
-    gradients.
+    """Mark overwritten values that the nodes of `gradients` use as kept.
 
-    That backward pass was allowed, so the values were kept by in-place operations.
+    A backward pass from `roots` made the gradients. It was allowed, so in-place operations had kept these values.
     """
     walked = set(gradient_graph.tracked_nodes(roots))
     for n in topological(gradients, lambda n: not n.tracks or n in walked):
@@ -272,8 +271,9 @@ def _reread_snapshot(n: Node) -> Node:
 
 
 def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Storage | None]) -> dict[Node, Node]:
-    """Return {saved value: current value} for all values that backward from `roots` may use and that were changed by
-    writes which are not counted.
+    """Return {saved value: current value} for values that were changed by writes which are not counted.
+
+    Only values that backward from `roots` may use are included.
     """
     if not storage_versions.has_uncounted_writes:
         return {}
@@ -284,11 +284,10 @@ def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Stora
 def substitute_current_values(
     roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
 ) -> Sequence[Node | None]:
-    """Return gradients in which saved values are replaced by current ones; `fresh` is the result of
-    `find_uncounted_changes`.
+    """Return gradients in which saved values are replaced by current ones.
 
-    A backward pass from `roots` made the gradients. PyTorch reads saved tensors in backward, so that a write through
-    `.data` or a NumPy array changes the gradient.
+    A backward pass from `roots` made the gradients; `fresh` is the result of `find_uncounted_changes`. PyTorch reads
+    saved tensors in backward, so a write through `.data` or a NumPy array changes the gradient.
     """
     walked = {i for n in gradient_graph.tracked_nodes(roots) for i in (n, *n.inputs)}
     # A current value may have been computed from the saved one.

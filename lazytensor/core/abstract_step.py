@@ -120,8 +120,7 @@ def program_of(graph: Graph) -> Program:
 def record(
     step: Callable[..., Any], batch: Mapping[str, Tensor] | Sequence[Tensor], half: DType | None = None
 ) -> StepFamily:
-    """Return the family of programs of `step(*batch)`, or `step(**batch)` for a mapping, as a function of the batch
-    size.
+    """Return the programs of `step(*batch)`, or `step(**batch)` for a mapping, for every batch size.
 
     Only the shapes and types of the tensors in `batch` are used. The batch size is the first dimension of the first
     tensor that has one; for another size, the first dimension of each input that equals it is replaced. `half` is the

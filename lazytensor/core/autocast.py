@@ -71,10 +71,9 @@ def convert_operand(x: Node, dtype: DType) -> Node:
 
 
 def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
-    """Return the operands of a matrix product with float32 ones cast to the active half type; unchanged if there is
-    none.
+    """Return the operands of a matrix product, with float32 ones cast to the active half type.
 
-    If the half type is cbfloat16, float16 operands are cast to it too.
+    If no half type is active, they are unchanged. If the half type is cbfloat16, float16 operands are cast to it too.
     """
     # Without automatic casts operands stay unchanged, because PyTorch on the CPU does not convert mixed types either.
     half = _autocast_state.half
@@ -86,10 +85,10 @@ def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
 
 
 def cast_layer_operands(*nodes: Node) -> tuple[Node, ...]:
-    """Return the operands of a layer's product: cast as by `cast_to_half`, or as by `torch.autocast("cpu")` if it is
-    active.
+    """Return the operands of a layer's product, cast to the active half type.
 
-    In the latter case float32 and half types are cast to the type of that block; float64 is unchanged.
+    Inside `torch.autocast("cpu")`, float32 and half types are cast to the type of that block; float64 is unchanged.
+    Otherwise the casts are those of `cast_to_half`.
     """
     host = _autocast_state.host
     if host is None:

@@ -166,8 +166,9 @@ class Capture:
         self.cells.feed(cell, index, name)
 
     def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
-        """Return a new storage that is one more input of the step: it has the value `array` now and another in the next
-        step.
+        """Return a new storage that is one more input of the step.
+
+        It has the value `array` in this step and another value in the next one.
         """
         return self.cells.new_input_storage(array, type)
 

@@ -27,8 +27,12 @@ _named_storages: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Storage
 
 
 class InputStorage(NamedTuple):
-    """An input of a step: the storage, its value before the step, its `batch` node in the step, and the array to
-    execute on.
+    """An input of a step.
+
+    - `cell`: the storage.
+    - `before`: its value before the step.
+    - `leaf`: its `batch` node in the step.
+    - `array`: the array to execute the step on.
     """
 
     cell: Storage
@@ -117,8 +121,9 @@ class CapturedStorages:
             self._pinned.append((cell, memory, cell.node))
 
     def _restore_pins(self) -> None:
-        """Make storages share memory with NumPy again, as before the step, and copy the values that the step wrote to
-        it.
+        """Make storages share memory with NumPy again, as before the step.
+
+        Values that the step wrote are copied to the shared memory.
         """
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, SharedMemory):
@@ -167,8 +172,9 @@ class CapturedStorages:
         owners[cell.state] = weakref.ref(cell)
 
     def live_storages(self) -> list[Storage]:
-        """Return the storages that were created or written in this step and are still referenced, in order of first
-        use.
+        """Return the storages that were created or written in this step and are still referenced.
+
+        They are in the order of their first creation or write.
         """
         # Remove duplicates of storages that were written twice, and keep the order, which is that of the outputs.
         return list({id(c): c for r in self.born if (c := r()) is not None}.values())
@@ -178,8 +184,9 @@ class CapturedStorages:
         return {c.state: state for c, _, state in self.touched}
 
     def used_state(self, outputs: Sequence[Node], updates: Mapping[str, Node]) -> dict[str, Node]:
-        """Return `state()` without unnamed tensors that are neither updated nor needed to compute `outputs` and
-        `updates`.
+        """Return `state()` without unused unnamed tensors.
+
+        An unnamed tensor is unused if it is neither updated nor needed to compute `outputs` and `updates`.
         """
         state = self.state()
         if not any(name.startswith(UNNAMED_PREFIX) for name in state):
@@ -288,8 +295,9 @@ class CapturedStorages:
                 cell.node = cell.synced = None
 
     def restore(self) -> None:
-        """Give every storage its value from before the step; if the step was executed, state has the values in the
-        store.
+        """Give every storage its value from before the step.
+
+        If the step was executed, state has its values in the store.
         """
         self._release()
         for cell, before, _ in self.touched:

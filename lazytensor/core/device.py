@@ -88,8 +88,9 @@ _default_devices = _DefaultDevices()
 
 
 def default_device() -> Device:
-    """Return the device of new tensors: that of the innermost `with device:` block, else the thread's default (the
-    CPU).
+    """Return the device of new tensors.
+
+    It is that of the innermost `with device:` block, else the thread's default, which is the CPU if it was not set.
     """
     return _default_devices.stack[-1]
 

@@ -169,8 +169,9 @@ def _promote_integers(a: DType, b: DType) -> DType:
 
 
 def wrap_integer(value: int, dtype: DType) -> int:
-    """Return an integer converted to the integer type `dtype` as in C: modulo 2 ** bits, and negative if the type is
-    signed.
+    """Return an integer converted to the integer type `dtype` as in C.
+
+    The value is taken modulo 2 ** bits, and is negative for a signed type if the highest bit is set.
     """
     bits = 8 * dtype.itemsize
     low = value & ((1 << bits) - 1)

@@ -69,10 +69,10 @@ class LazyArray:
             return self.load()
 
     def read(self) -> np.ndarray:
-        """Return a new array of the values: in the host type of `dtype` for a tensor, in its saved type for a NumPy
-        array.
+        """Return a new array of the values.
 
-        bfloat16 values are always returned in their host type, float32. Raises CheckpointError if the data is damaged.
+        A tensor is returned in the host type of `dtype`, a NumPy array in its saved type. bfloat16 values are always
+        returned in their host type, float32. Raises CheckpointError if the data is damaged.
         """
         array = self.stored()
         # bfloat16 elements are stored as bits and always decoded; other NumPy arrays keep their saved type.

@@ -37,8 +37,9 @@ class Part:
 
 
 class Whole:
-    """A flat array with the values of several storages: either an array, or a node that is computed at the first
-    access.
+    """A flat array with the values of several storages.
+
+    It is given as an array, or as a node that is computed at the first access.
     """
 
     def __init__(self, value: np.ndarray | Node):

@@ -51,8 +51,9 @@ def arrange_in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
 
 
 def has_repeats(t: Tensor) -> bool:
-    """Return whether the view operations of a tensor may show one storage element several times (expanded or
-    overlapping).
+    """Return whether the view operations of a tensor may show one storage element several times.
+
+    Expanded tensors and overlapping windows do.
     """
     for name, attrs in t.view_ops:
         if name == "broadcast_in_dim":

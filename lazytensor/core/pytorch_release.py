@@ -64,8 +64,9 @@ def exponential(words: WordSource, n: int, dtype: DType) -> np.ndarray:
 
 
 def half_normal(words: WordSource, n: int, dtype: DType, mean: float, deviation: float) -> np.ndarray:
-    """Return n >= 16 normal numbers with the given mean and standard deviation, computed in a half type as in release
-    2.4.
+    """Return n >= 16 normal numbers of a half type with the given mean and standard deviation, as in release 2.4.
+
+    The uniform numbers that they are computed from have as many bits as the type's mantissa.
     """
     whole = n // 16 * 16
     drawn = np.empty(n, np.float32)

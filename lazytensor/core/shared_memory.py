@@ -105,9 +105,7 @@ class SharedMemory:
 
 
 def numpy_type(dtype: DType) -> np.dtype:
-    """Return the NumPy type for elements of `dtype`: float16 for float16, otherwise the host type (float32 for half
-    types).
-    """
+    """Return the NumPy type for elements of `dtype`: float16 for float16, otherwise the host type."""
     return np.dtype(np.float16) if dtype.name == "float16" else np.dtype(dtype.host)
 
 

@@ -79,8 +79,7 @@ def gather_shared_elements(t: Tensor, op: str, *places: Node, **attrs: Any) -> N
 
 
 def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
-    """Write the value of `n` to the elements of shared memory that a view of a pinned storage shows; return whether it
-    did.
+    """Write the value of `n` to shared memory through a view of a pinned storage; return whether it was written.
 
     Return False, and write nothing, if the whole storage has to be written: `n` has a gradient history, the tensor is
     no view or repeats elements, or the memory is read-only. The version is incremented if `is_counted`.

@@ -30,8 +30,12 @@ _SKIPPED_PREFIXES = (*_PACKAGE_FOLDERS, NUMPY_FOLDER, _MULTIPROCESSING_FOLDER, s
 
 
 class _ThreadLocation(threading.local):
-    """Location state of each thread: a fixed location, whether call frames are recorded, the cached location, and the
-    scopes.
+    """Location state of a thread.
+
+    - `fixed`: the location set by `fixed_location`.
+    - `keeps_frames`: whether call frames are recorded.
+    - `line`: the cached location of the running library call; None in user code.
+    - `scopes`: the paths of the active scopes, innermost last.
     """
 
     fixed: Where | None = None

@@ -117,8 +117,9 @@ class ActiveCapture(Protocol):
     has_calls: bool
 
     def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
-        """Return a new storage that is one more input of the step: it has the value `array` now and another in the next
-        step.
+        """Return a new storage that is one more input of the step.
+
+        It has the value `array` in this step and another value in the next one.
         """
 
     def record_written(self, cell: Storage) -> None:
@@ -225,8 +226,9 @@ def _note_inference(cell: Storage) -> None:
 
 
 def _make_distinct_node(n: Node) -> Node:
-    """Return a new node equal to `n`, for a storage whose value is also that of another storage or a constant of a
-    formula.
+    """Return a new node equal to `n`, for a storage whose value would otherwise be a shared node.
+
+    The shared node belongs to another storage or is a constant of a formula.
     """
     if n.op == "full":
         twin = new_uninterned_node(node_template(n), ())

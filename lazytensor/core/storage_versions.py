@@ -45,8 +45,9 @@ class Overwrite(NamedTuple):
 
     @property
     def is_counted(self) -> bool:
-        """Whether backward must refuse the old value: the overwriting write, or a later one to the storage, was
-        counted.
+        """Whether backward must refuse the old value, because the storage had a counted write.
+
+        A later counted write to the same storage counts too.
         """
         return self.holder is None or self.holder.version != self.version
 

@@ -245,9 +245,7 @@ class Tensor(NumberProtocol, Methods):
         return n.tracks or not self.history.is_empty
 
     def _write_separate_history(self, n: Node) -> None:
-        """Write the values of `n` to the storage, and add its gradient history to that of this tensor and its views
-        only.
-        """
+        """Write the values of `n` to the storage, but its gradient history only to that of this tensor and its views."""
         assert self.history is not None
         if self.__dict__:
             self._before_write(n)
@@ -262,15 +260,17 @@ class Tensor(NumberProtocol, Methods):
         self._seen = self._node = None
 
     def _write_empty(self, n: Node, is_past: bool) -> None:
-        """Add the gradient history of `n`, which has no elements, to the storage; outside of steps, while gradients are
-        recorded.
+        """Add the gradient history of `n`, which has no elements, to the storage.
+
+        Do nothing inside steps, and if the write does not change the history (`is_past`).
         """
         if n.tracks and not is_past and thread_state.current is None:
             write(self.cell, merge_empty_write(read(self.cell), n), self._is_counted)
 
     def storage_node(self) -> Node | None:
-        """Return the value of the whole storage with the gradient history of this tensor; None if the storage has no
-        node now.
+        """Return the value of the whole storage with the gradient history of this tensor.
+
+        Return None if the storage has no node now.
         """
         return self.cell.node if self.history is None or self.history.is_empty else self.history.node
 
@@ -329,8 +329,8 @@ class Tensor(NumberProtocol, Methods):
         return put(base, value, **dict(attrs))
 
     def make_view(self, name: str, **attrs: Any) -> "Tensor":
-        """Return a view of this tensor: a tensor with the same storage and one more view operation, `name(...,
-        **attrs)`.
+        """Return a view of this tensor: the same storage with one more view operation `name`, which has the attributes
+        `attrs`.
 
         Raises ShapeError, at the user's line, if the operation does not fit the shape.
         """
@@ -538,11 +538,10 @@ class Tensor(NumberProtocol, Methods):
             known.write(cast(known.node + g, known.dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """Return the values as a NumPy array that shares memory with the tensor if possible (see
-        `shared_memory_views`).
+        """Return the values as a NumPy array, which shares memory with the tensor if possible.
 
-        Raises AutogradError if the tensor requires a gradient and `force` is False, and TypeError for a half type other
-        than float16.
+        See `shared_memory_views` for when it does. Raises AutogradError if the tensor requires a gradient and `force`
+        is False, and TypeError for a half type other than float16.
         """
         if self.requires_grad and not force:
             raise AutogradError(

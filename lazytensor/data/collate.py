@@ -130,8 +130,7 @@ def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
 
 
 def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
-    """Return what `default_collate` would make of the samples at `indices`, with a single indexing operation per
-    tensor.
+    """Return what `default_collate` would make of the samples at `indices`, with one indexing operation per tensor.
 
     This works for a TensorDataset, and for a Subset of one, whose tensors are on the CPU and require no gradient.
     Return None for any other dataset, including subclasses, which may return other samples.

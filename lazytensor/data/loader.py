@@ -132,8 +132,9 @@ class DataLoader(Generic[T]):
 
 
 def _default_sampler(dataset: Any, is_shuffled: bool, generator: Generator | None) -> Any:
-    """Return the sampler for a dataset: random if `is_shuffled`, else sequential; for an iterable-style dataset, a
-    repeated None.
+    """Return the sampler for a dataset: random if `is_shuffled`, else sequential.
+
+    For an iterable-style dataset, return an endless iterator of None.
     """
     if isinstance(dataset, IterableDataset):
         return itertools.repeat(None)

@@ -52,8 +52,11 @@ class WorkerInfo:
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """An exception in a worker: its pickled type (None if it cannot be pickled), the name of the type, and the
-    traceback.
+    """An exception in a worker.
+
+    - `kind`: its pickled type; None if it cannot be pickled.
+    - `name`: the name of its type.
+    - `text`: the traceback.
     """
 
     kind: bytes | None
@@ -110,8 +113,9 @@ class LoaderWorkerSetup:
     init: Callable[[int], Any] | None
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Seed the random generators, set the worker info, call the user's `init`, and return the function that makes
-        batches.
+        """Initialise the worker process, and return the function that makes batches.
+
+        This seeds the random generators, sets the worker info, and calls the user's `init`.
         """
         global _worker_info
         # Each worker has a different seed and is independent of the others.

@@ -17,9 +17,7 @@ class OptionTypeError(DataError, TypeError):
 
 
 class WorkerError(DataError):
-    """A worker of a loader died, exceeded its timeout, or raised an exception that cannot be raised again in the
-    parent.
-    """
+    """A worker of a loader died, exceeded its timeout, or raised an exception that the parent cannot raise again."""
 
 
 class SlowWorkerWarning(UserWarning):

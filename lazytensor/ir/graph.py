@@ -222,11 +222,11 @@ def distinct_uses() -> Iterator[None]:
 
 
 def set_merging(is_merged: bool) -> bool:
-    """Set whether equal calls in this thread share a node even if a tensor has that node, and return the previous
-    setting.
+    """Set whether equal calls in this thread share a node even if a tensor has that node.
 
-    It is on in captured steps, whose nodes the next trace reuses, and in gradients. Elsewhere each call of a tensor has
-    a separate node, so that hooks and gradients distinguish the results of equal calls.
+    Return the previous setting. It is on in captured steps, whose nodes the next trace reuses, and in gradients.
+    Elsewhere each call of a tensor has a separate node, so that hooks and gradients distinguish the results of equal
+    calls.
     """
     before, _recording_mode.is_merged = _recording_mode.is_merged, is_merged
     return before
@@ -379,8 +379,9 @@ class Graph:
         return self._nodes
 
     def _repr_html_(self) -> str:
-        """Return a drawing of the nodes without constants; for more than `MAX_DRAWN_NODES`, a table of counts per
-        operation.
+        """Return a drawing of the nodes without constants, in HTML.
+
+        For more than `MAX_DRAWN_NODES` nodes, return a table of the number of nodes per operation.
         """
         shown = [n for n in self.nodes() if n.op not in ("full", "const")]
         if len(shown) > MAX_DRAWN_NODES:

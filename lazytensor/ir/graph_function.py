@@ -98,8 +98,9 @@ def _set_parameter_id(model: NodeTemplate, mark: int) -> NodeTemplate:
 
 
 def inline_calls(graph: Graph) -> Graph:
-    """Return the graph with each function call replaced by the nodes of the function; the graph itself if it has no
-    calls.
+    """Return the graph with each function call replaced by the nodes of the function.
+
+    A graph without calls is returned unchanged.
     """
     whole: dict[Node, Node] = {}
     results: dict[Node, list[Node]] = {}

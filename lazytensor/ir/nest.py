@@ -60,8 +60,9 @@ class Scalar:
 
 @dataclass(frozen=True)
 class NestStore:
-    """One result: output operand `output` gets scalar number `value`, accumulated with the reduction `reduce` unless it
-    is "".
+    """One result: output operand `output` gets scalar number `value`.
+
+    If `reduce` names a reduction, values are accumulated with it over the reduction loops.
     """
 
     output: int
@@ -105,8 +106,9 @@ class Nest:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """A hashable key that is equal for equal nests; the nest itself is not hashable if attributes of scalars are
-        dicts.
+        """A hashable key that is equal for equal nests.
+
+        The nest itself may not be hashable: attributes of scalars may be dicts.
         """
         body = tuple((scalar.op, scalar.dtype, scalar.args, repr(scalar.attr)) for scalar in self.body)
         operands = self.inputs, self.outputs, self.reads, self.writes
@@ -233,8 +235,9 @@ def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
 
 
 def elementwise_nest(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
-    """Return a nest with one loop that maps an array to an array of the same type; the last scalar of `body` is the
-    result.
+    """Return a nest with one loop that maps an array to an array of the same type.
+
+    The last scalar of `body` is the result.
     """
     in_order = (Access((1,)),)
     return Nest(

@@ -78,15 +78,17 @@ def legal_by_decomposition(formula: Formula, hint: str = DEFAULT_HINT) -> Legali
 
 
 def illegal_with_hint(hint: str) -> Legality:
-    """Return the legality of an operation that CIRH lacks; `hint` is what the user can write instead, in PyTorch's
-    terms.
+    """Return the legality of an operation that CIRH lacks.
+
+    `hint` is what the user can write instead, in PyTorch's terms.
     """
     return Legality(hint=hint)
 
 
 def elementwise_work(flops: int) -> Callable[..., Work]:
-    """Return a work function for operations with `flops` per output element that read all inputs and write the output
-    once.
+    """Return a work function for operations that read all inputs and write the output once.
+
+    `flops` is the number of operations per output element.
     """
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:

@@ -313,8 +313,9 @@ def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -
 
 
 def _has_two_batch_extents(x: Instr, y: Instr, a: Program, b: Program) -> bool:
-    """Return whether two dimensions of one operand depend on the batch size: its size is then not an affine function of
-    it.
+    """Return whether two dimensions of one operand depend on the batch size.
+
+    The size of such an operand is not an affine function of the batch size.
     """
     pairs: list[tuple[Type, Type]] = [
         (a.buffers[i].type, b.buffers[j].type)

@@ -305,8 +305,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the current rate with its distance to `eta_min` scaled by the ratio of the waves at this and the last
-        epoch.
+        """Return the current rate, with its distance to `eta_min` scaled to the cosine wave at this epoch.
 
         After the minimum, the distance is computed from the initial rate instead, because it was zero.
         """

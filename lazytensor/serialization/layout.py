@@ -156,8 +156,9 @@ def description_root(archive: zipfile.ZipFile) -> str:
 
 
 def _check_records(archive: zipfile.ZipFile, root: str) -> None:
-    """Raise CheckpointError for an archive that no writer creates: compressed, duplicate or overlapping records, big
-    endian.
+    """Raise CheckpointError for an archive that no writer creates.
+
+    Its records are compressed, duplicate or overlapping, or the file is big endian.
     """
     names = archive.namelist()
     # Which of two equal names is read depends on the reader, so a file could deceive a security scanner.

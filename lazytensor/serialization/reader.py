@@ -56,11 +56,10 @@ def python3_path(path: str) -> str:
 
 
 class Reader:
-    """A stack machine that interprets the pickle opcodes of a description, without imports and without calls into the
-    file.
+    """A stack machine that interprets the pickle opcodes of a description.
 
-    `storages` creates storages and tensors. `encoding` is the encoding of strings that Python 2 wrote; with "bytes"
-    they stay bytes.
+    It imports nothing and calls no function of the file. `storages` creates storages and tensors. `encoding` is the
+    encoding of strings that Python 2 wrote; with "bytes" they stay bytes.
     """
 
     def __init__(self, storages: SavedStorages | LazyStorages, encoding: str = "latin-1"):

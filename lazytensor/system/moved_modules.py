@@ -46,8 +46,9 @@ def deprecate_paths(new_paths: Mapping[str, str], removed_packages: Sequence[str
 
 
 def moved_attribute(module: str, name: str) -> Any:
-    """Return the object at the new path of the old path `module.name`, with a warning; use it as a module's
-    `__getattr__`.
+    """Return the object at the new path of the old path `module.name`, with a warning.
+
+    Use it as a module's `__getattr__`.
 
     Raises AttributeError if the path is not an old path.
     """

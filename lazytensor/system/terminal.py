@@ -43,8 +43,9 @@ def replace_surrogates(value: Any) -> Any:
 
 
 def print_escaped(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
-    """Print text to a stream (default stdout), with escapes for control characters and characters that it cannot
-    encode.
+    """Print text to a stream (default stdout), with escapes for characters that it cannot display.
+
+    These are control characters, and characters that its encoding lacks.
     """
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"

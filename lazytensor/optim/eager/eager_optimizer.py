@@ -160,8 +160,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def _write_state(
         self, batch: list[Tensor], states: list[State], new: State, wholes: dict[str, Whole | None]
     ) -> None:
-        """Store `new` as the state of a group of parameters; `wholes` are the arrays that already hold state of the
-        whole group.
+        """Store `new` as the state of a group of parameters.
+
+        `wholes` are the arrays that already hold the state of the whole group.
         """
         dtype = batch[0].dtype
         # Rules without state, such as SGD without momentum, create no entry for a parameter.
@@ -250,8 +251,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
 
 def _number(setting: Any) -> Any:
-    """Return a setting with tensors and NumPy numbers converted to Python numbers, because NumPy types would widen the
-    update.
+    """Return a setting with tensors and NumPy numbers converted to Python numbers.
+
+    A NumPy number would change the type of the update.
     """
     if isinstance(setting, tuple):
         return tuple(_number(v) for v in setting)

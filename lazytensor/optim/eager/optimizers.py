@@ -257,9 +257,7 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: the gradient is divided by past gradients and multiplied by past steps, so that units match (Zeiler
-    2012).
-    """
+    """Adadelta: the gradient is scaled by the ratio of past steps to past gradients, so that units match (Zeiler 2012)."""
 
     rule = staticmethod(rules.adadelta)
     slots = (STEP, Slot("square_avg"), Slot("acc_delta"))

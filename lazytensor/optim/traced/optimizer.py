@@ -129,8 +129,9 @@ class Optimizer(step_hooks.Hooked):
                 self.new_state(p, slot.name, value)
 
     def new_state(self, p: Tensor, name: str, value: Tensor | float | None = None) -> None:
-        """Create a piece of state of a parameter unless it exists: a tensor, a number, or by default zeros of its
-        shape.
+        """Create the state `name` of a parameter unless it exists.
+
+        `value` is a tensor or a number; None means zeros in the shape of the parameter.
         """
         own = self.state[p]
         if name in own:

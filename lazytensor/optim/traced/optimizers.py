@@ -238,8 +238,9 @@ class Lamb(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Averaged SGD with a decreasing rate (Polyak and Juditsky); the state `ax` is the average of the parameter after
-    `t0`.
+    """Averaged SGD with a decreasing rate (Polyak and Juditsky 1992).
+
+    The state `ax` is the average of the parameter over the steps after `t0`.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -366,8 +367,9 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Rprop: each element's step size grows while its gradient keeps the sign, else shrinks (Riedmiller and Braun
-    1993).
+    """Resilient backpropagation (Riedmiller and Braun 1993).
+
+    Each element has a step size, which grows while its gradient keeps the sign and shrinks when the sign changes.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
