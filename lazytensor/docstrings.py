@@ -5,7 +5,10 @@ from typing import Any
 
 
 def with_example(text: str, example: str) -> str:
-    """Return `text` followed by `example`, a doctest that uses the package as `lt`; only `text` if `example` is empty."""
+    """Return `text` followed by `example`, a doctest that uses the package as `lt`.
+
+    Return only `text` if `example` is empty.
+    """
     return f"{text}\n\n>>> import lazytensor as lt\n{example}" if example else text
 
 

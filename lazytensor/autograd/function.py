@@ -320,7 +320,10 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs; the subclass defines it, with `ctx` as first argument unless it defines `setup_context`."""
+        """Compute the outputs. The subclass defines this method.
+
+        Its first argument is `ctx`, unless the subclass defines `setup_context`.
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod

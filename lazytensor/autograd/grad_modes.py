@@ -91,7 +91,10 @@ class _GradModeDecorator(ContextDecorator):
         return _GradModeBlock(self.enabled)
 
     def __call__(self, function: F) -> F:
-        """Return `function` running in this mode; for a generator function, the mode applies only while its body runs."""
+        """Return `function` running in this mode.
+
+        For a generator function, the mode applies only while its body runs.
+        """
         if inspect.isgeneratorfunction(function):
             return cast(F, _decorate_generator(function, self._recreate_cm))
         decorated: F = super().__call__(function)

@@ -217,7 +217,10 @@ def update_retained_tensors() -> None:
 def run_backward(
     roots: Sequence[Node], seeds: Sequence[Node], create_graph: bool, inputs: Tensor | Sequence[Tensor] | None
 ) -> None:
-    """Compute the gradients of sum(seed * root) and add them to `.grad` of every leaf, or of the tensors in `inputs`."""
+    """Compute the gradients of sum(seed * root) and add them to `.grad`.
+
+    All leaves get a gradient, or only the tensors in `inputs` if that is not None.
+    """
     update_retained_tensors()
     is_recurring = storage.thread_state.current is None and not storage.is_abstract
     # Skip leaves whose tensors were freed.

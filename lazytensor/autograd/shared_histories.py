@@ -60,7 +60,10 @@ class History:
         return self._node
 
     def follow(self, whole: Node, stored: Node) -> None:
-        """Continue the history with `whole`, which was written; `stored` is the value of the storage after the write."""
+        """Continue the history with `whole`, which was written.
+
+        `stored` is the value of the storage after the write.
+        """
         self._written = weakref.ref(whole)
         self._node, self._stored = call("written_past", detach_node(stored), whole), stored
 

@@ -293,7 +293,10 @@ class Capture:
         self.cells.hand_out(waiting, values)
 
     def reveal(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
-        """Leave the executed step temporarily: its results and its state can be read outside, until `hide` is called."""
+        """Leave the executed step temporarily, until `hide` is called.
+
+        `values[i]` becomes the value of `waiting[i]`. Results and state can be read outside.
+        """
         self._move("reveal")
         storage.set_active_capture(self._outer)
         # Save the nodes before values replace them: the next step needs them again.

@@ -203,7 +203,10 @@ class CapturedStorages:
         return {c.state: c.node for c, _, state in self.touched if c.node is not state and c.node is not None}
 
     def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
-        """Return the arrays that the step starts with, by `batch` or `state` node; state nodes in `known` are left out."""
+        """Return the arrays that the step starts with, by `batch` or `state` node.
+
+        State nodes in `known` are left out. Arrays of state are copies.
+        """
         batch = {fed.leaf: fed.array for fed in self.inputs}
         asked = [(c, state) for c, _, state in self.touched if state not in batch and state not in known]
         # Copy: the step overwrites the store at its end, and the reader may keep the array.

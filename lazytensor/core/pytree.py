@@ -1,4 +1,4 @@
-"""Pytrees: flatten nested containers into a list of leaves and a tree structure, with the API of `torch.utils._pytree`."""
+"""Flatten nested containers into a list of leaves and a tree structure, with the API of `torch.utils._pytree`."""
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable

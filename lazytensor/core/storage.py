@@ -91,7 +91,10 @@ class Storage:
 
 
 class ValueStore(Protocol):
-    """The place of a storage's value while the storage has no node: a backend's state store, a file, or NumPy memory."""
+    """The place of a storage's value while the storage has no node.
+
+    It is a backend's state store, a file, a part of a flat buffer, or memory that NumPy shares.
+    """
 
     def copy(self, state: str) -> np.ndarray:
         """Return a new array with the value of the storage that has the name `state`.
@@ -528,7 +531,7 @@ def is_computable(n: Node) -> bool:
 
 
 def is_unknown_in_plan(n: Node) -> bool:
-    """Return whether an abstract run is active, outside of its step, and has no value for a node: a read gives zeros."""
+    """Return whether an abstract run has no value for the node `n` outside of its step. A read of it gives zeros."""
     return is_abstract and thread_state.current is None and not is_computable(n)
 
 

@@ -231,7 +231,10 @@ class Tensor(NumberProtocol, Methods):
             )
 
     def _whole(self, base: Node, n: Node) -> Node:
-        """Return the value of the whole storage, which was `base`, after a write of `n` to the elements of this view."""
+        """Return the value of the whole storage, which was `base`, after a write of `n` to the elements of this view.
+
+        Raises ShapeError if the view cannot be written.
+        """
         by_places = overlapping_views.write_overlapping_view(self, base, n)
         value = self._put(base, self.view_ops, n) if by_places is None else by_places
         # If the view covers all elements, the old value has a gradient of zero.
@@ -245,7 +248,10 @@ class Tensor(NumberProtocol, Methods):
         return n.tracks or not self.history.is_empty
 
     def _write_separate_history(self, n: Node) -> None:
-        """Write the values of `n` to the storage, but its gradient history only to that of this tensor and its views."""
+        """Write the values of `n` to the storage, without its gradient history.
+
+        The history goes to that of this tensor and its views only.
+        """
         assert self.history is not None
         if self.__dict__:
             self._before_write(n)
@@ -283,7 +289,10 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def _is_counted(self) -> bool:
-        """Whether a write through this tensor increments the version of the storage; False for `.data` and its views."""
+        """Whether a write through this tensor increments the version of the storage.
+
+        It is False for `.data` and its views.
+        """
         return not (self.__dict__ and SILENT_WRITES_ATTRIBUTE in self.__dict__)
 
     def _before_write(self, n: Node) -> None:

@@ -84,7 +84,10 @@ def _uncollatable_error(kind: object) -> SampleTypeError:
 
 
 def tensor_from_values(array: np.ndarray, dtype: DType) -> Tensor:
-    """Return a tensor of type `dtype` with the values of `array`, which has the host type; without a copy if possible."""
+    """Return a tensor of type `dtype` over the values of `array`, which has the host type.
+
+    The tensor shares the array's memory unless the type is a half type.
+    """
     return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.tensor_over_array(array)
 
 

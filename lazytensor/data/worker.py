@@ -42,7 +42,12 @@ A forked worker closes its copies, so that each pipe ends when the parent closes
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Information for a dataset on the worker that reads it: number, number of workers, seed, and the worker's dataset."""
+    """Information for a dataset on the worker process that reads it.
+
+    - `id`, `num_workers`: the number of the worker, and the number of workers.
+    - `seed`: the worker's seed.
+    - `dataset`: the worker's copy of the dataset.
+    """
 
     id: int
     num_workers: int
@@ -93,7 +98,10 @@ class WorkerSetup(Protocol):
         """The number of the worker in its pool, from 0."""
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Initialise the worker in its process, and return the function `answer(turn, request)` that answers requests."""
+        """Initialise the worker in its process.
+
+        Return the function `answer(turn, request)` that answers requests.
+        """
 
 
 @dataclass(frozen=True)

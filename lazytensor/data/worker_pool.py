@@ -256,7 +256,10 @@ def _close_pipes(pipes: Iterable[Connection]) -> None:
 
 
 def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
-    """Close the pipes and wait until all processes have ended, terminating or killing them after `GRACE_SECONDS` each."""
+    """Close the pipes and wait until all processes have ended.
+
+    Terminate them after `GRACE_SECONDS`, and kill them after another `GRACE_SECONDS`.
+    """
     _close_pipes(pipes)
     # Wait for the workers to end by themselves, then terminate them, then kill them.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):

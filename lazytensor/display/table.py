@@ -20,7 +20,13 @@ def rate_text(per_second: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, the function that formats a value, whether it is left-aligned text, and its minimum width."""
+    """A column of a table.
+
+    - `head`: the title.
+    - `show`: the function that formats a value.
+    - `is_words`: whether it is left-aligned text; otherwise it is right-aligned.
+    - `width`: the minimum width in text.
+    """
 
     head: str
     show: Callable[[Any], str] = str

@@ -136,7 +136,10 @@ def _window_argmax(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
 
 
 def _pools(n: Node) -> bool:
-    """Return whether ONNX's MaxPool supports a window operation: one batch and one channel dimension, floating point."""
+    """Return whether ONNX's MaxPool supports a window operation.
+
+    It needs one batch dimension, one channel dimension, and a floating-point type.
+    """
     (operand,) = n.inputs
     return len(operand.type.shape) == 2 + len(n.attrs["kernel"]) and operand.type.dtype.kind == "f"
 

@@ -7,7 +7,10 @@ from typing import Self
 
 
 class Algebra:
-    """Base class with arithmetic and comparison operators, each of which calls `combine` with the name of an operation."""
+    """Base class with arithmetic and comparison operators.
+
+    Each operator calls `combine` with the name of an operation.
+    """
 
     __slots__ = ()
     # Makes a NumPy scalar on the left use our reflected operators.

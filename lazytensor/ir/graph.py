@@ -181,7 +181,7 @@ def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
 
 
 def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
-    """Return a new node like the one of the template `model`, with operands `inputs`, that is never shared with others."""
+    """Return a new node like the one of the template `model`, with operands `inputs`, that is never shared."""
     op, attrs, items, type, where, tracks = model
     new = Node(op, inputs, attrs, type)
     new.items, new.where, new.tracks = items, where, tracks
@@ -274,7 +274,10 @@ def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
 
 
 def detach_at_location(n: Node, place: Where) -> Node:
-    """Return a node with the value of `n` and no gradient history, at the location `place`; `n` itself if it has none."""
+    """Return a node with the value of `n` and no gradient history, at the location `place`.
+
+    If `n` has no history, return `n` itself.
+    """
     return node_from_template(("detach", NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
 
 

@@ -227,7 +227,10 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Multiply the rate by a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiply the rate by a factor that changes linearly with the epoch.
+
+    It changes from `start_factor` to `end_factor` in `total_iters` epochs.
+    """
 
     def __init__(
         self,
@@ -326,7 +329,10 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Lower the rate along a half cosine wave, then restart at the initial rate; each wave is `T_mult` times as long."""
+    """Lower the rate along a half cosine wave, then restart at the initial rate.
+
+    The first wave takes `T_0` epochs; each following one is `T_mult` times as long as the previous one.
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1

@@ -321,7 +321,10 @@ def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires
 
 
 def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
-    """Return a tensor of a subclass as a plain tensor with its attributes, for `torch._tensor._rebuild_from_type_v2`."""
+    """Return a tensor of a subclass as a plain tensor with its attributes.
+
+    PyTorch's name of the function is `torch._tensor._rebuild_from_type_v2`.
+    """
     tensor = r.called(function, args)
     # Attributes that a script set on the tensor; slots are in a second dict.
     for attributes in state if isinstance(state, tuple) else (state,):

@@ -1,4 +1,4 @@
-"""Storages of a loaded file: each record becomes one storage, which is shared by the tensors that shared it when saved."""
+"""Storages of a loaded file. Each record becomes one storage, shared by the tensors that shared it when saved."""
 
 import math
 import zipfile

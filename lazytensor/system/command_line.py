@@ -18,7 +18,7 @@ Converter = Callable[[str], Any]
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that prints a one-line error without usage for a wrong command line, and exits with status 2."""
+    """An argument parser that exits with status 2 and a one-line error, without usage, for a wrong command line."""
 
     def error(self, message: str) -> NoReturn:
         """Print the message to standard error and exit with status 2."""

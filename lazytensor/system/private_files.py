@@ -69,7 +69,10 @@ def write_kernel(name: str, data: bytes) -> None:
 
 
 def trim_cache(most_bytes: int = sys.maxsize) -> tuple[int, int]:
-    """Remove the least recently used kernels until at most `most_bytes` remain; return (number of files, their bytes)."""
+    """Remove the least recently used kernels until at most `most_bytes` remain.
+
+    Return the number of remaining files and their total bytes.
+    """
     folder = _kernel_folder(config.current().cache_folder)
     rows = []
     for path in folder.glob("*.kernel") if folder else ():
@@ -121,7 +124,10 @@ def _has_mode_bits(status: os.stat_result, bits: int) -> bool:
 
 @functools.cache
 def _kernel_folder(cache: pathlib.Path) -> pathlib.Path | None:
-    """Return this user's subfolder of a cache folder, creating it; None, with a warning, if it cannot be made private."""
+    """Return this user's subfolder of a cache folder, creating it if necessary.
+
+    Return None, with a warning, if it cannot be made private. The result is cached.
+    """
     folder = cache / (f"compiled-{os.geteuid()}" if os.name == "posix" else "compiled")
     try:
         _make_private_folder(folder)

@@ -257,7 +257,10 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: the gradient is scaled by the ratio of past steps to past gradients, so that units match (Zeiler 2012)."""
+    """Adadelta (Zeiler 2012).
+
+    The gradient is multiplied by the ratio of past steps to past gradients, so that units match.
+    """
 
     rule = staticmethod(rules.adadelta)
     slots = (STEP, Slot("square_avg"), Slot("acc_delta"))

@@ -462,7 +462,7 @@ class Adafactor(Optimizer):
         super().__init__(params, _checked(arguments, "weight_decay" if lr is None else "lr weight_decay"))
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Create the second moment, which is factored for parameters with at least two dimensions, and the step count."""
+        """Create the second moment and the step count. The moment is factored for two and more dimensions."""
         if len(p.shape) >= 2:
             # m + n numbers instead of m * n.
             self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))

@@ -97,7 +97,10 @@ class Hooked:
         self._call(self._hooks_of(moment), *args)
 
     def _through_hooks(self, moment: str, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Call the hooks registered for `moment` with a state dict, and return the state dict, which hooks may replace."""
+        """Call the hooks registered for `moment` with a state dict, and return the state dict.
+
+        A dict that a hook returns replaces the state dict.
+        """
         for hook in list(self._hooks_of(moment).values()):
             answer = hook(self, state_dict)
             state_dict = state_dict if answer is None else answer
