@@ -29,7 +29,7 @@ SAVES_TENSORS_KEY = "saves"
 _ENCLOSING_WRITE_KEY = "within"
 """Key in `Node.memo`: a weak reference to the result of the in-place operation that the node is a part of."""
 SAVES_TENSORS_KEY = "saves"
-"""Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
+"""As above."""
 _CONVERSION_OPS = frozenset({"cast", "convert", "detach"})
 _OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
 """Operations that adapt an operand's shape, type or history for another operation; PyTorch saves the operand itself."""

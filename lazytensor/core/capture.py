@@ -175,8 +175,8 @@ class Capture:
     def record_written(self, cell: Storage) -> None:
         """Record that a storage was created or written in this step.
 
-        Raises TraceError, or only reports a finding in a check run, if the operation is outside of the traced
-        functions.
+        Raises TraceError if the step is paused, that is, between traced functions. A check run reports a finding
+        instead.
         """
         # On the wafer, operations of the loop around the traced functions would never be computed. The message is the
         # vendor's, because users search for it.

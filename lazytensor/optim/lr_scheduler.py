@@ -145,7 +145,7 @@ class MultiplicativeLR(LambdaLR):
     """Multiply the current rate by `lr_lambda(epoch)` in each epoch."""
 
     def get_lr(self) -> list[float]:
-        """Return current rate * lambda(epoch)."""
+        """Return current rate * lambda(epoch). In the constructor, return the current rate."""
         if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
@@ -248,7 +248,11 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return current rate * (factor of this epoch / factor of the previous epoch)."""
+        """Return current rate * (factor of this epoch / factor of the previous epoch).
+
+        At epoch 0, return current rate * `start_factor`. After `total_iters`, and in the constructor when training is
+        resumed, return the current rate.
+        """
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._rates()]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -272,7 +276,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return current rate * gamma."""
+        """Return current rate * gamma. In the constructor, return the current rate."""
         return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
@@ -287,7 +291,10 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return current rate * (remaining epochs now / remaining epochs before) ** power."""
+        """Return current rate * (remaining epochs now / remaining epochs before) ** power.
+
+        In the constructor and after `total_iters`, return the current rate.
+        """
         e, n = self.last_epoch, self.total_iters
         if self._is_initial or e > n:
             return self._rates()
@@ -310,7 +317,8 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return the current rate, with its distance to `eta_min` scaled to the cosine wave at this epoch.
 
-        After the minimum, the distance is computed from the initial rate instead, because it was zero.
+        After the minimum, the distance is computed from the initial rate instead, because it was zero. In the
+        constructor, return the current rate.
         """
         # Only the distance to `eta_min` is scaled, to keep the effect of chained schedules.
         e, n, low = self.last_epoch, self.T_max, self.eta_min

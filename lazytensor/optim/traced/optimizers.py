@@ -273,7 +273,7 @@ class ASGD(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g squared) + eps)  (Duchi, Hazan and Singer 2011).
+    """Adagrad: p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g squared) + eps) (Duchi, Hazan and Singer 2011).
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
@@ -305,7 +305,9 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """p -= lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g  (Zeiler 2012).
+    """Adadelta (Zeiler 2012).
+
+    The update is p -= lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g.
 
     >>> import lazytensor as lt
     >>> weight = lt.nn.Parameter(lt.ones(2))
