@@ -1,4 +1,7 @@
-"""The commands of `lazywafer`, from `run` to `info`, and `python -m cstorch_compat SCRIPT`."""
+"""The command-line interface: `lazywafer COMMAND`.
+
+`python -m cstorch_compat SCRIPT` is short for `lazywafer run SCRIPT`.
+"""
 
 import argparse
 import atexit
@@ -39,11 +42,11 @@ from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
 
 MAX_CLOSURE_LAG = 1_000_000
-"""Steps. Each step that closures lag behind holds its results in memory."""
+"""Largest accepted value of `--closure-lag`, in steps. Each step of lag keeps the results of one step in memory."""
 
 
 def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
-    """The command line, and the names of its commands."""
+    """Return the argument parser and the names of its commands."""
     parser: argparse.ArgumentParser = command_line.Parser(
         prog="lazywafer",
         description="Run cstorch scripts without the system.",
@@ -101,38 +104,44 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
 
 def _write_digits(folder: pathlib.Path) -> str:
-    # Imported here: other commands would start 80 ms later.
+    # Imported here because the import takes 80 ms, which only the `examples` command needs.
+    """Write the digit images of the `examples` command into `folder`. Return the message to print."""
     told: str = importlib.import_module("cstorch_compat.torchvision.datasets.mnist").write_digits(folder)
     return told
 
 
 def _describe_commands(parser: argparse.ArgumentParser) -> None:
-    """Let the help of each command begin with what the list of commands says of it."""
+    """Set the description of each subcommand that has none to its line in the list of commands, recursively."""
     for actions in parser._actions:
         if isinstance(actions, argparse._SubParsersAction):
             for row in actions._choices_actions:
                 command = actions.choices[row.dest]
-                # What a command says of itself is longer, and stays.
+                # Keep a description that the command has set itself; it is longer.
                 command.description = command.description or f"{str(row.help)[:1].upper()}{str(row.help)[1:]}."
                 _describe_commands(command)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
+    """Run the command line `argv` (default: `sys.argv[1:]`) and return the exit status.
+
+    A broken pipe on standard output ends the command silently with status 141. A signal prints its name and gives 128
+    plus its number. Raises SystemExit for `--help`, `--version` and invalid arguments, as argparse does. Planning
+    commands disable the garbage collector of the process if `argv` is None.
+    """
     _open_standard_streams()
     try:
-        # Around the reports behind a script too, and around commands that write files of their own.
+        # The contexts also cover the reports after a script and all other commands that write files.
         with signals.raise_on_signals(), _printable_warnings():
             options = _make_parser()[0].parse_args(argv)
-            # A plan and its recorded step live to the end of the process: searching them for reference cycles, also at
-            # the exit, would take a third of the time of a plan. A caller that passes `argv` keeps its collector.
+            # A plan and its recorded step live until the process ends. Searching them for reference cycles, also at
+            # exit, takes a third of a plan's time. The collector stays on if the caller passed `argv`.
             if argv is None and "all_lives" in options:
                 gc.disable()
                 atexit.register(gc.freeze)
             status: int = options.execute(options)
             sys.stdout.flush()
     except SystemExit:
-        # Help and wrong command lines.
+        # argparse exits after printing help or an error.
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.flush()
             raise
@@ -150,7 +159,10 @@ def main(argv: list[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _printable_warnings() -> Iterator[None]:
-    """Replace control characters in the file names of warnings by escapes, so that a terminal does not act on them."""
+    """Replace control characters in the file names of printed warnings by escapes while the context is active.
+
+    The escapes prevent a terminal from interpreting the control characters.
+    """
     shown = warnings.formatwarning
 
     def show(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:
@@ -166,36 +178,47 @@ def _printable_warnings() -> Iterator[None]:
 
 
 def _open_standard_streams() -> None:
-    """Put nothing where a standard stream is closed: a checkpoint would get its number, and what is printed to it."""
+    """Open /dev/null for each standard stream that is closed.
+
+    Otherwise the next opened file, such as a checkpoint, would get the stream's file descriptor and receive its output.
+    """
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is `number`
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _has_lost_reader() -> bool:
-    """Whether what is printed goes to a pipe that nobody reads any more."""
+    """Return whether standard output is a pipe whose reader has closed it.
+
+    Return False if stdout has no file descriptor.
+    """
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
     except OSError:
-        # Printed into memory, by a test or a notebook.
+        # stdout is an in-memory stream, as in tests and notebooks.
         return False
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _handle_lost_reader() -> int:
-    """Whoever read the output has stopped, as `head` does: say nothing more. Returns the status of that signal."""
-    # Python flushes once more when it ends, and would complain of the same.
+    """Redirect standard output to /dev/null after a broken pipe. Return 141, the exit status of SIGPIPE."""
+    # Otherwise Python's flush at exit would report the broken pipe again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 
 
 def run_script(options: argparse.Namespace) -> int:
-    """Run a script with the shim installed; then print and write the reports of its wafer runs."""
+    """Run the `lazywafer run` command: execute a script with the shim installed, then print and write its reports.
+
+    Returns the exit status: the script's own if it is not 0, 2 if the script does not exist, 1 if an output file cannot
+    be written or no step was found to report on. Sets the options of `process.RUN` from the command line. With
+    `--profile`, prints the host's time per instruction. With `--trace`, the trace is written even if the script failed.
+    """
     script.parse_trailing_options(
         options, lambda: [f.path.read_text(encoding="utf-8") for f in read_script_files(options.script)]
     )
@@ -205,7 +228,7 @@ def run_script(options: argparse.Namespace) -> int:
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
     chosen.closure_lag, chosen.strict = options.closure_lag, options.strict
     chosen.keeps_compilations = options.html is not None
-    # Before the script is read: its imports have to find our torch.
+    # Install the shim before the script is read: the script's imports must resolve to this package.
     shim.install(options.api, options.numbers)
     record = spans.start_recording() if options.trace is not None else None
     with instruction_timing.follow() if options.profile else contextlib.nullcontext() as timings:
@@ -215,33 +238,38 @@ def run_script(options: argparse.Namespace) -> int:
     if status == 0:
         return _report_run(options, record)
     if record is not None:
-        # Of a run that failed too: up to where it stopped.
+        # Write the trace of a failed run too, up to the error.
         _write_output("--trace", options.trace, lambda path: write_trace(path, record))
     return status
 
 
 def _execute(path: str, args: list[str]) -> int:
-    """Run a script. Returns its exit status; its own errors are printed with their traceback."""
+    """Run a script or module as `__main__` and return its exit status.
+
+    An exception of the script is printed with its traceback and gives 1. A signal gives 128 plus its number. If the
+    error is a refusal of this package, a hint to run `lazywafer check` is printed too. Raises BrokenPipeError only if
+    standard output has lost its reader.
+    """
     try:
         script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
     except BrokenPipeError as e:
-        # Of the script's output it is no error; of a pipe or a socket of the script's own it is.
+        # A lost reader of standard output is no error. A broken pipe or socket of the script is.
         if _has_lost_reader():
             raise
         _print_error(e)
         return 1
     except BaseException as e:
-        # As a shell says of what a signal ended: 128 and its number.
+        # As in a shell: 128 plus the number of the signal.
         status = signals.find_signal_status(e)
         if status is not None:
-            # What the script raised on its way out is still its error.
+            # An exception raised while the signal was handled is still the script's error.
             if not isinstance(e, KeyboardInterrupt | signals.RunStopped):
                 _print_error(e)
             signals.print_signal(status)
             return status
-        # Also what is no Exception: a script's error is its own, and never ours to show frames of.
+        # Also catch exceptions that do not derive from Exception, so that no internal frames are shown.
         _print_error(e)
         if user_traceback.is_refusal(e) and pathlib.Path(path).is_file():
             print_escaped(
@@ -252,7 +280,8 @@ def _execute(path: str, args: list[str]) -> int:
 
 
 def _exit_status(e: SystemExit) -> int:
-    # sys.exit takes a text too, which Python prints before it ends with 1.
+    # sys.exit accepts a text, which Python prints before it exits with 1.
+    """Return the exit status of a SystemExit as Python computes it. A text is printed to stderr and gives 1."""
     if e.code is None or isinstance(e.code, int):
         return e.code or 0
     print(e.code, file=sys.stderr)
@@ -260,27 +289,31 @@ def _exit_status(e: SystemExit) -> int:
 
 
 def _print_error(e: BaseException) -> None:
-    """The traceback from the script's own first frame on, with the reason where a hint is hidden."""
+    """Print the traceback of `e` to stderr, starting at the script's first frame.
+
+    Adds a note to two kinds of errors. UnboundLocalError gets a hint on `global` and `nonlocal`. ImportError of a name
+    from an emulated module gets the reason why the name is missing.
+    """
     if isinstance(e, UnboundLocalError):
         e.add_note(_scope_hint(e))
     module = sys.modules.get(e.name or "") if isinstance(e, ImportError) else None
     if isinstance(module, Mirror):
-        # `from torch import x` hides why x is missing; asking for the attribute brings the reason out.
+        # The error of `from torch import x` does not say why x is missing. Reading the attribute raises the reason.
         try:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
-            # It names this line in place of that of the import.
+            # The reason names the line of this getattr; replace it with the line of the import.
             place, _, words = str(reason).partition(": ")
             e.add_note(f"{user_traceback.find_user_line(e) or place}: {words}")
     try:
         told = user_traceback.format_traceback(e)
-    except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first
+    except Exception:  # the working folder may be deleted, or the error's `__str__` may fail
         told = "".join(traceback.format_exception(e))
     print_escaped(told, sys.stderr, end="")
 
 
 def _scope_hint(e: UnboundLocalError) -> str:
-    """The way out where a closure counts in a variable of the script."""
+    """Return the hint for a function that assigns a variable of the enclosing scope without declaring it."""
     last = traceback.extract_tb(e.__traceback__)[-1]
     name = getattr(e, "name", None) or next(iter(str(e).split("'")[1:2]), "a name")
     return (
@@ -290,9 +323,11 @@ def _scope_hint(e: UnboundLocalError) -> str:
 
 
 def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> int:
-    """Write the files and print the reports of a run's steps on the wafer. Returns the exit status.
+    """Print and write the reports of a run. Return the exit status: 0, or 1 if a report or file is missing.
 
-    A file that cannot be written does not keep the others from being written.
+    The reports are those of the steps compiled for CSX. If the run compiled none and a report, page or trace is
+    requested, the script runs once more to record its step. A file that cannot be written does not prevent the others.
+    Reports are printed after all files are written, followed by the timing of each loop.
     """
     # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
@@ -302,7 +337,7 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
     if backend is not None and is_csx:
         steps = [make_page_step(c, Machine.by_name(options.machine)) for c in backend.compilations]
     elif options.report or options.html or record is not None:
-        # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
+        # Nothing was compiled for the wafer. Run the script again to record its step.
         try:
             steps = [planning.plan_step(options)]
         except LazyError as e:
@@ -317,22 +352,25 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
     if options.report and has_step:
         status |= _write_output("--report", options.report, lambda path: _write_reports(path, reports))
     if record is not None:
-        # What ran on the wafer stands in the record.
+        # The record already contains runs on the wafer.
         plans = [] if record.wafer else [step.plan for step in steps]
         status |= _write_output("--trace", options.trace, lambda path: write_trace(path, record, plans))
-    # Printed last: the reader of a pipe may have enough after some lines.
+    # Print after all files are written, because the reader of a pipe may close it after a few lines.
     for report in reports:
         print_escaped(f"\n{report.text() if options.verbose else report.summary()}")
     if reports and not options.verbose:
         print_escaped("`lazywafer run --verbose` prints bounds, layers and routes; `--html FILE` writes a page.")
-    # What a loop took goes last, where it is seen: reports of large models have many rows.
+    # Print the loops' timings last, where they are visible: reports of large models are long.
     for loop in backend.loops if backend is not None and is_csx else ():
         print_escaped(loop.text())
     return status
 
 
 def _write_output(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> int:
-    """Write a file. Returns 0, or 1 after a message if it cannot be written."""
+    """Call `write(path)` for the command-line option `option`.
+
+    Return 0, or 1 if it raised; the error is printed to stderr.
+    """
     try:
         write(path)
     except OSError as e:
@@ -345,6 +383,7 @@ def _write_output(option: str, path: pathlib.Path, write: Callable[[pathlib.Path
 
 
 def _write_reports(path: pathlib.Path, reports: Sequence[Report]) -> None:
+    """Write the reports to `path`: as JSON if the suffix is ".json", as text otherwise."""
     if path.suffix == ".json":
         write_file_atomically(path, json_text([r.as_dict() for r in reports], indent=1) + "\n")
     else:
@@ -352,7 +391,7 @@ def _write_reports(path: pathlib.Path, reports: Sequence[Report]) -> None:
 
 
 def print_cache(clear: bool = False) -> int:
-    """Print how much is kept of compiled kernels, after removing it if asked to. Returns the exit status."""
+    """Print the folder, number and size of the cached kernels. If `clear`, remove them first. Return 0."""
     count, size = private_files.trim_cache(0 if clear else sys.maxsize)
     most = f"at most {private_files.MAX_CACHE_BYTES / 1e6:.0f}"
     print_escaped(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
@@ -360,7 +399,7 @@ def print_cache(clear: bool = False) -> int:
 
 
 def print_info(as_json: bool = False) -> int:
-    """Print what a bug report needs."""
+    """Print versions, BLAS, threads and the cache folder, as text or as JSON. Return 0."""
     if as_json:
         print(json_text(installation.collect_information(), indent=1))
         return 0

@@ -1,4 +1,7 @@
-"""Which calls of a step are risky on the cluster, or wrong in a way that only the call shows."""
+"""Rules on single function calls of a step: calls that fail on the cluster or compute something else there.
+
+Each `_find_...` function returns a detail for the finding ("" for no detail), or None if its rule does not apply.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +14,7 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.nn import Embedding
 
 MIN_BIG_VOCABULARY_CLASSES = 16_384
-"""Classes from which a loss counts as one over a vocabulary; the reports are of language models."""
+"""Smallest number of classes for which a loss counts as one over a vocabulary. The reports concern language models."""
 NUMBER_ARGUMENTS = {
     "add": ("alpha",),
     "sub": ("alpha",),
@@ -19,18 +22,20 @@ NUMBER_ARGUMENTS = {
     "addcdiv": ("value",),
     "addmm": ("alpha", "beta"),
 }
-"""Arguments that are Python numbers in PyTorch, by function."""
+"""Keyword arguments that must be Python numbers in PyTorch, by function."""
 
 CallRule = Callable[[FunctionCall], str | None]
 
 
 def _find_fused_attention(call: FunctionCall) -> str | None:
+    """Match scaled dot product attention and the layers that use it."""
     names = ("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder")
     layers = (*names, "TransformerEncoderLayer", "TransformerDecoderLayer")
     return "" if call.short in ("scaled_dot_product_attention", *layers) else None
 
 
 def _find_big_vocabulary(call: FunctionCall) -> str | None:
+    """Match a cross entropy or NLL loss over at least MIN_BIG_VOCABULARY_CLASSES classes."""
     logits = call.argument(0, "input")
     if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
         return None
@@ -40,6 +45,7 @@ def _find_big_vocabulary(call: FunctionCall) -> str | None:
 
 
 def _find_norm_of_weights(call: FunctionCall) -> str | None:
+    """Match a normalization whose input depends only on weights."""
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
@@ -50,10 +56,14 @@ SLICING_FUNCTIONS = frozenset(
     """split chunk narrow select unbind split_with_sizes tensor_split hsplit vsplit dsplit unsafe_split
     unsafe_chunk""".split()
 )
+"""Functions that take a part of a tensor."""
 
 
 def _find_sliced_tensor(call: FunctionCall) -> Tensor | None:
-    """The tensor of which a call takes a part by numbers."""
+    """Return the tensor of which a call takes a part by integers or slices.
+
+    Return None for other calls and whole slices.
+    """
     x = call.argument(0, "input")
     if not isinstance(x, Tensor):
         return None
@@ -61,7 +71,7 @@ def _find_sliced_tensor(call: FunctionCall) -> Tensor | None:
         return x
     if call.short != "__getitem__":
         return None
-    # x[:] and x[None] take the whole of it, and are no slices on the wafer either.
+    # x[:] and x[None] select all elements and are no slices on the wafer.
     return x if any(_is_partial_index(p) for p in _as_index_tuple(call.args[1])) else None
 
 
@@ -70,31 +80,35 @@ def _as_index_tuple(index: Any) -> tuple[Any, ...]:
 
 
 def _is_partial_index(part: Any) -> bool:
+    """Return whether an index entry is an integer or a slice other than `:`."""
     if isinstance(part, slice):
         return part != slice(None)
     return isinstance(part, int) and not isinstance(part, bool)
 
 
 def _find_weight_slice(call: FunctionCall) -> str | None:
+    """Match a slice of a weight."""
     x = _find_sliced_tensor(call)
     state = origins.find_state_name(x) if x is not None else None
     return f"of {state}" if state is not None else None
 
 
 def _find_slice(call: FunctionCall) -> str | None:
+    """Match a slice of a tensor that the step computes. Slices of weights and of constants do not count."""
     x = _find_sliced_tensor(call)
-    # A slice of a weight has a rule of its own, and one of a constant is computed by the compiler.
+    # Slices of weights have their own rule. The compiler computes slices of constants.
     if x is None or origins.find_state_name(x) is not None or not origins.is_traced(x):
         return None
     return ""
 
 
 def _find_transposed_weight(call: FunctionCall) -> str | None:
+    """Match a matrix product with a transposed weight."""
     if call.short not in ("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", "addmm"):
         return None
     for t in call.tensors():
         n = t.node
-        # Casts and the marks of gradients stand between the call and the transpose that it means.
+        # Skip casts and autograd markers between the product and the transpose.
         while n.op in ("cast", "convert", "detach", "variable"):
             n = n.inputs[0]
         state = origins.find_state_name(t)
@@ -104,13 +118,13 @@ def _find_transposed_weight(call: FunctionCall) -> str | None:
 
 
 def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
-    """The tensor that a call gathers from, and the tensors that say where."""
+    """Return the tensor that a call gathers from, and its index tensors. Return (None, []) if it gathers nothing."""
     x = call.argument(0, "input")
     if call.short == "__getitem__":
-        # An index by a bool mask gathers nothing: its shape depends on data, which has its own rule.
+        # A bool mask is no gather. Its shape depends on data, which is another rule.
         picks = [p for p in _as_index_tuple(call.args[1]) if isinstance(p, Tensor) and p.dtype is not dt.bool_]
         return (x, picks) if isinstance(x, Tensor) else (None, [])
-    # Where each of the functions that gather has its index.
+    # The position of the index among each function's arguments.
     place = {"index_select": 2, "gather": 2, "take": 1, "take_along_dim": 1}.get(call.short)
     if place is None:
         return None, []
@@ -119,14 +133,16 @@ def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tenso
 
 
 def _find_indexed_weight(call: FunctionCall) -> str | None:
+    """Match a gather from a weight."""
     x, picks = _find_gather_operands(call)
     state = origins.find_state_name(x) if x is not None and picks else None
     return f"of {state}" if state is not None else None
 
 
 def _find_constant_index(call: FunctionCall) -> str | None:
+    """Match a gather or an embedding whose index is the same in every step."""
     _, picks = _find_gather_operands(call)
-    # An embedding gathers by its first argument, from a table that is a weight by intention.
+    # An embedding's index is its first argument, and its table is a weight by design.
     if call.short == "embedding" or isinstance(call.layer, Embedding):
         index = call.argument(0, "input")
         picks = [index] if isinstance(index, Tensor) else []
@@ -134,22 +150,26 @@ def _find_constant_index(call: FunctionCall) -> str | None:
 
 
 def _find_bool_cat(call: FunctionCall) -> str | None:
+    """Match a concatenation or stack of bool tensors."""
     if call.short not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
 def _find_counting(call: FunctionCall) -> str | None:
+    """Match `one_hot` and `bincount`."""
     return "" if call.short in ("one_hot", "bincount") else None
 
 
 def _find_bool_triangle(call: FunctionCall) -> str | None:
+    """Match `triu` of a bool tensor."""
     if call.short not in ("triu", "triu_"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
 def _find_tensor_as_number(call: FunctionCall) -> str | None:
+    """Match a tensor that is passed where PyTorch expects a Python number, such as `alpha=`."""
     for name in NUMBER_ARGUMENTS.get(call.short.removesuffix("_"), ()):
         if isinstance(call.kwargs.get(name), Tensor):
             return f"{name}= is a {call.kwargs[name].spec}"
@@ -170,11 +190,12 @@ CALL_RULES: dict[str, CallRule] = {
     "arange as index": _find_constant_index,
     "decay": _find_tensor_as_number,
 }
+"""The matching function of each rule, by rule key."""
 
 
 def apply_call_rules(call: FunctionCall, findings: Findings) -> bool:
-    """Note what the rules say of a call. Returns whether it is refused, so that what it does inside needs no word."""
-    # What is refused is told by comparing counts, since a rule may only add to a finding that is there.
+    """Add the findings of all rules that apply to `call`. Return whether the call is refused by one of them."""
+    # Compare counts, because a rule may only increase the count of an existing finding.
     before = findings.count("refused")
     for rule, applies in CALL_RULES.items():
         detail = applies(call)

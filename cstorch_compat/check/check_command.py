@@ -1,4 +1,4 @@
-"""The command: runs a script as far as its first steps, and prints what was findings."""
+"""The `lazywafer check` command: run a script up to its first steps and print the findings."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ no step is computed. Files that it writes until then are removed or restored aft
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
+    """Add the `check` command and its arguments to the subparsers `commands`."""
     checker = commands.add_parser(
         "check", help="trace the first step and list what the system would refuse", description=HELP
     )
@@ -43,7 +43,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def check_script(options: argparse.Namespace) -> int:
-    """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
+    """Check a script and print the report, as JSON if `options.json`.
+
+    Returns 1 if something is refused, 2 if the script crashed or does not exist, and 0 otherwise.
+    """
     if not script.check_file(options.script):
         return STATUS_CRASHED
     findings, outcome = run_check(options.script, options.args, options.output, options.api)
@@ -55,7 +58,11 @@ def check_script(options: argparse.Namespace) -> int:
 
 
 def print_report_as_json() -> None:
-    """Check what the last argument of the process says, and print the report as text and as data, in one line."""
+    """Run a check in a child process of `cstorch_compat.check`.
+
+    The last command-line argument is JSON with the keys "path", "args" and "api". Prints one line of JSON: a list of
+    the report as text and the report as a dict.
+    """
     asked = json.loads(sys.argv[-1])
     findings, outcome = run_check(asked["path"], asked["args"], api=asked["api"])
     print(json_text([escape_lines(report.format_report(findings, outcome)), report.to_json_dict(findings, outcome)]))
@@ -64,7 +71,12 @@ def print_report_as_json() -> None:
 def run_check(
     path: str, args: list[str], shows_output: bool = False, api: str | None = None
 ) -> tuple[Findings, CheckOutcome]:
-    """Run a script with everything watched, as far as there is something new to see; undo what it writes meanwhile."""
+    """Run the script at `path` with the arguments `args` under observation and return its findings and the outcome.
+
+    The loop over the data is left after the first steps; no step is computed. Output of the script is discarded, or
+    printed to stderr if `shows_output`. Files that the script writes are removed or restored afterwards. `api` is the
+    release of the Cerebras API, None for the current one. Installs the shim and changes the options of `process.RUN`.
+    """
     findings, outcome = Findings(), CheckOutcome(path)
     shim.install(api)
     outcome.missing = find_missing_names(path)
@@ -73,13 +85,13 @@ def run_check(
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatcher(findings)
     plain = PlainScriptWatcher(recorder, loaders, outcome.summary)
-    # After the step nothing was trained, so the script must not save what it believes to be a model.
+    # The model is not trained, so the script must not save it after the step.
     guard = WriteGuard(lambda: recorder.is_after_step or outcome.summary.is_closed)
-    # What the script prints must not stand in the middle of the report, which may be JSON.
+    # Keep the script's output out of the report, which may be JSON.
     shown = io.StringIO()
     stream = sys.stderr if shows_output else shown
     with contextlib.ExitStack() as watched:
-        # The journal outermost, and the recorder next: the stand-ins of missing names are told to it.
+        # Enter the journal first and the recorder second, because MissingModules reports to the recorder.
         for one in (
             outcome.journal,
             recorder,
@@ -92,24 +104,27 @@ def run_check(
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(stream))
-        # A check has its own report; what the run would warn of stands there with its line.
+        # The report contains the warnings of a run as findings with their lines.
         warnings.simplefilter("ignore")
         _run_script(path, args, findings, outcome, shown)
         try:
             plain.finish()
         except LazyError as e:
             outcome.stopped = outcome.stopped or f"what comes after {_find_user_line(e, path)} ({_first_line(e)})"
-    # Whether or not the script came to its end.
     check_closure_sources(findings, path)
     return findings, outcome
 
 
 def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOutcome, shown: io.StringIO) -> None:
+    """Run the script as `__main__` and record in `outcome` why it ended.
+
+    An exit with a nonzero status counts as a crash if no loop was traced before.
+    """
     try:
         script.run_as_main(path, args)
     except CheckComplete as e:
         outcome.stopped = f"what comes after {e}"
-    # Scripts end by sys.exit(main()); without a loop before it, a status is how they say that they failed.
+    # Scripts may end with sys.exit(main()). A nonzero status before any loop means that the script failed.
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
             outcome.crash = script.format_exit(e, shown.getvalue())
@@ -118,9 +133,13 @@ def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOu
 
 
 def _record_stop(e: BaseException, path: str, findings: Findings, outcome: CheckOutcome) -> None:
-    """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
+    """Classify the exception `e` that ended the script and record it in `outcome` or `findings`.
+
+    If a step was traced before, the error counts as a consequence of the missing values. A missing name or option and
+    an error raised by the Cerebras API become findings. Any other error is a crash of the script.
+    """
     place = _find_user_line(e, path)
-    # Behind the first step the script works with results that were never computed: what fails then is our doing.
+    # After the first step the script works with results that were not computed, so an error is not its fault.
     if outcome.summary.operations:
         outcome.stopped = (
             f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first_line(e)})"
@@ -136,15 +155,15 @@ def _record_stop(e: BaseException, path: str, findings: Findings, outcome: Check
 
 
 def _is_api_error(e: BaseException) -> bool:
-    """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
-    # The frame that raised it: the same error type may come from the user's own code.
+    """Return whether `e` was raised by the emulated Cerebras API, which raises the same error on the system."""
+    # Test the frame that raised it: user code may raise the same error type.
     innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
     name = innermost.f_globals.get("__name__", "")
     return name.startswith("cstorch_compat.") and not name.startswith(("cstorch_compat.names", "cstorch_compat.check"))
 
 
 def _find_user_line(e: BaseException, path: str) -> Where:
-    """The innermost line of the user's code in a traceback."""
+    """Return the innermost line of user code in the traceback of `e`, or line 1 of `path` if there is none."""
     return user_traceback.find_user_line(e) or Where(path, 1)
 
 

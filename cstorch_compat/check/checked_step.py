@@ -1,4 +1,4 @@
-"""The capture of a step that is checked: reads are answered, refusals are noted, and the step goes on."""
+"""The capture of a step under check: reads get values, refusals become findings, and the step continues."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
 
 MAX_READABLE_FLOPS = 2_000_000_000
-"""Work that is spent on answering one read with its true value; beyond it the answer is zeros."""
+"""Maximum work, in FLOPs, to compute the true value of one read. More expensive values are read as zeros."""
 
 RULE_OF_READ = {
     "print()": "print",
@@ -36,15 +36,16 @@ RULE_OF_READ = {
     "unique_consecutive()": "shape from data",
     "repeat_interleave()": "shape from data",
 }
-"""The rule for what was asked for, by the words of `Tensor.array`; everything else is a plain read."""
+"""The rule for a read, by the name of the reading operation in `Tensor.array`. Other reads break the rule "read"."""
 NAME_RULES = ("missing here", "unknown name", "not in this release")
-"""Refusals of a name, which are answered with a stand-in."""
+"""Rules on missing names, which are answered with a StandIn."""
 READ_SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
+"""How a finding names a reading operation, where it differs from the operation's own name."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A public call that a step has made: its name, its text, the shapes of its tensors, its columns in the line."""
+    """A public call that a step made: function name, text, tensor shapes, and columns in the line."""
 
     short: str
     text: str
@@ -58,13 +59,17 @@ def _function_name(short: str) -> str:
 
 
 class CheckCapture(Capture):
-    """A capture whose values can be read: as on the CPU while that is cheap, else as zeros."""
+    """A capture whose values can be read: the true values if they are cheap to compute, otherwise zeros."""
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
-        """The value of a node of this step, or zeros if it would take too long."""
+        """Return the value of node `n`, or zeros if it takes more than MAX_READABLE_FLOPS.
+
+        `what` names the reading operation. A value that depends on neither batch nor weights is readable without a
+        finding.
+        """
         if n not in self._memo and self._flops(n) > MAX_READABLE_FLOPS:
             self._memo[n] = np.zeros(n.type.shape, n.type.dtype.host)
-        # What neither the batch nor a weight has a part in lives on the client, and can be read there.
+        # A value that depends on neither batch nor weights exists on the client and may be read there.
         before = self.readable
         self.readable = before or not find_origins([n]) & {"batch", "weight"}
         try:
@@ -73,23 +78,34 @@ class CheckCapture(Capture):
             self.readable = before
 
     def _flops(self, n: Node) -> int:
+        """Return the work, in FLOPs, to compute `n` from what is already evaluated."""
         total = 0
         for m in topological([n], self._memo.__contains__):
             if m not in self._memo and not isinstance(m.type, tuple):
-                # What is evaluated already costs nothing any more.
+                # Values that are already evaluated cost nothing.
                 total += OPS[m.op].work(m.type, *(i.type for i in m.inputs), **m.attrs).flops
         return total
 
 
 class FindingRecorder:
-    """Takes the refusals and the calls of the steps that are traced, and turns them into findings."""
+    """A context manager that turns refusals and calls in traced steps into findings, so that the script continues.
+
+    findings: where findings are added
+    watch: the CallWatcher that reports public calls
+    is_listening: whether calls and refusals are recorded; False in the second step
+    is_plain: whether a plain PyTorch script is checked
+    is_after_step: whether a plain script has passed its optimizer's step
+    updates: lines with the step of a torch.optim optimizer
+    on_update: called at each such step
+    has_read: whether the step read a value
+    """
 
     def __init__(self, findings: Findings):
         self.findings = findings
         self.watch = CallWatcher(self._on_call)
         self.is_listening = True
         self.is_plain = False
-        self.is_after_step = False  # whether a plain script is behind its optimizer's step
+        self.is_after_step = False  # whether a plain script has passed its optimizer's step
         self.updates: list[Where] = []
         self.on_update: Callable[[], None] = lambda: None
         self.has_read = False
@@ -97,7 +113,7 @@ class FindingRecorder:
         self._is_refused = False
 
     def __enter__(self) -> "FindingRecorder":
-        # From here on what the system refuses is told instead of raised, and the script goes on as under PyTorch.
+        # From here on refusals are reported instead of raised, and the script continues as under PyTorch.
         errors.report_to(self._refused)
         self.watch.__enter__()
         return self
@@ -107,6 +123,7 @@ class FindingRecorder:
         self.watch.__exit__()
 
     def _on_call(self, call: FunctionCall) -> None:
+        """Apply the rules on calls to `call` and remember it for refusals that the lowering reports later."""
         self._is_refused = False
         if self.is_listening and not self.is_after_step:
             seen = RecordedCall(_function_name(call.short), str(call), call.shapes, find_current_columns(call.where))
@@ -116,11 +133,15 @@ class FindingRecorder:
                 self.findings.add("to cpu", call.where, str(call))
 
     def _refused(self, rule: str, error: LazyError, about: str) -> Any:
-        """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
+        """Handle a refusal with the rule key `rule` that would have been `error`. `about` names its subject.
+
+        Returns a StandIn for a missing name, otherwise None, and the operation continues as in PyTorch. A refusal
+        inside a call that was refused already is ignored.
+        """
         if rule in NAME_RULES:
             return self._named(rule, error, about)
         self.has_read = self.has_read or rule.startswith("read ")
-        # A call that a rule has refused already needs no second finding from its inside.
+        # A call that is refused already needs no second finding from inside it.
         if not self.is_listening or (self.watch.current is not None and self._is_refused):
             return None
         if rule == "eager optimizer":
@@ -132,7 +153,7 @@ class FindingRecorder:
         return None
 
     def _add_refusal(self, rule: str, error: LazyError, about: str) -> None:
-        """Note a refusal with the call that it is about, or at the place that the lowering names."""
+        """Add a finding for a refused operation: at the current call, or at the line that the lowering names."""
         call = self.watch.current
         if call is not None:
             self.findings.add(rule, call.where, str(call), error.what, error.hint, call.shapes)
@@ -145,17 +166,23 @@ class FindingRecorder:
             self.findings.add(rule, place, seen.text, error.what, error.hint, seen.shapes, seen.columns)
 
     def _seen(self, place: Where, name: str) -> RecordedCall | None:
-        """Return the call of a line that a refused operation comes from, if it is known."""
+        """Return the recorded call at a line that a refused operation comes from.
+
+        This is the call of `name`, or the only call at the line. Return None if there is neither.
+        """
         calls = self._calls.get((place.file, place.line), [])
         named = [c for c in calls if c.short == name]
         return named[0] if named else calls[0] if len(calls) == 1 else None
 
     def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
-        """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
-        # A script that asks for a feature before it uses it is well written.
+        """Add a finding for a missing name and return a StandIn for it.
+
+        Raises `error` if the script only tests the name.
+        """
+        # Testing for a feature before using it is correct.
         if is_existence_test():
             raise error
-        # The original's own answer is a better finding than that this package lacks the name.
+        # The error recorded from the original package is more helpful than "missing here".
         recorded = [row for row in REFUSALS.get(name.rpartition(".")[2], ()) if row.when is None]
         if recorded:
             self.findings.add(RULES_BY_STAGE[recorded[0].stage], operation=name, detail=recorded[0].message)
@@ -164,7 +191,10 @@ class FindingRecorder:
         return StandIn(name)
 
     def _on_optimizer_step(self, name: str) -> None:
-        """Note the step of an optimizer of torch.optim. In a plain script it is the end of the training step."""
+        """Record the step of a torch.optim optimizer.
+
+        In a plain script it ends the training step; otherwise it is a finding.
+        """
         self.updates.append(source.where())
         self.on_update()
         if self.is_plain:
@@ -174,7 +204,11 @@ class FindingRecorder:
             self.findings.add("vanilla optimizer", operation=name)
 
     def _read(self, what: str, kind: str) -> None:
-        """Note that `what` was asked for of a value. Behind the step of a plain script that belongs into a closure."""
+        """Add a finding for a read. `what` is the reading operation, `kind` the dtype and shape of the tensor.
+
+        After the step of a plain script the finding is a note to use a step closure. Reads that collate the next batch
+        are ignored, and so is `.numpy()` on a line where `.cpu()` was reported.
+        """
         call = self.watch.current
         if what == "collating a batch":  # the next batch of a loop whose step is still open
             return

@@ -1,4 +1,4 @@
-"""Findings: what was findings, by which rule, at which line; each line and rule once, with a count."""
+"""Findings of a check: which rule applies at which line. The same call at the same line is one finding with a count."""
 
 import itertools
 import linecache
@@ -10,15 +10,21 @@ from lazytensor.core import source
 from lazytensor.ir.types import Where
 
 SEVERITIES = ("refused", "risk", "note")
+"""The severities in the order of the report."""
 
 
 @dataclass
 class Finding:
     """One rule that applies at one line of the user's code.
 
-    `operation` is what was called, with shapes and dtypes; `detail` says what is particular to this place; `columns`
-    are where it begins and ends in the line, in bytes from 0, if it was seen while the line ran; `shapes` are those of
-    the tensors that were given.
+    rule, file, line: the rule and the place; `file` is "" if the finding concerns the whole run
+    operation: the call, with shapes and dtypes
+    detail: what is particular to this place
+    scope: the module whose forward runs there
+    way_out: replaces the way out of the rule if not empty
+    columns: begin and end of the expression in the line, in bytes from 0; None unless seen while the line ran
+    shapes: the shapes of the tensor arguments
+    count: how often it occurred
     """
 
     rule: CheckRule
@@ -34,19 +40,19 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """The line of the script, without its indentation."""
+        """The line of the script without indentation; "" without a file."""
         return linecache.getline(self.file, self.line).strip() if self.file else ""
 
     @property
     def suggestion(self) -> str:
-        """The line of code to write instead, where one expression can take the place of another."""
+        """The line with an equivalent expression that breaks no rule; "" if there is none."""
         if not self.file:
             return ""
         line, script = linecache.getline(self.file, self.line), "".join(linecache.getlines(self.file))
         return suggest_line(RewriteContext(self.rule.key, line, self.columns, self.shapes, script))
 
     def as_dict(self) -> dict[str, object]:
-        """The finding as --json prints it."""
+        """Return the finding as `--json` prints it."""
         return {
             "id": self.rule.id,
             "severity": self.rule.severity,
@@ -67,7 +73,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """All that was found in a script."""
+    """The list of all findings in a script."""
 
     items: list[Finding] = field(default_factory=list)
 
@@ -81,9 +87,11 @@ class Findings:
         shapes: tuple[Shape, ...] = (),
         columns: tuple[int, int] | None = None,
     ) -> Finding:
-        """Note that a rule applies at a place; without one at the line that is being executed.
+        """Add a finding of the rule with key `rule` and return it.
 
-        `columns` are asked of that line, unless they were seen when it ran before.
+        `place` defaults to the user's line that is being executed. If the same rule, line and `operation` exist
+        already, only the count of that finding is increased. `columns` default to those of the running expression, if
+        it is at `place`.
         """
         at = place or source.where()
         row = RULES[rule]
@@ -107,25 +115,28 @@ class Findings:
         return finding
 
     def at(self, place: Where) -> list[Finding]:
-        """What was found at a line already."""
+        """Return the findings at the file and line of `place`."""
         return [f for f in self.items if (f.file, f.line) == (place.file, place.line)]
 
     def sort_by_severity(self) -> list[Finding]:
-        """By severity, then file and line."""
+        """Return the findings sorted by severity, file, line and rule."""
         return sorted(self.items, key=lambda f: (SEVERITIES.index(f.rule.severity), f.file, f.line, f.rule.id))
 
     def count(self, severity: str) -> int:
-        """How many findings have a severity."""
+        """Return the number of findings with a severity."""
         return sum(f.rule.severity == severity for f in self.items)
 
 
 def find_current_columns(place: Where) -> tuple[int, int] | None:
-    """The part of a line that is being executed, if that line is the one."""
+    """Return begin and end column, in bytes, of the user's expression that is being executed.
+
+    Returns None if the running line is not `place`, or if the expression extends over several lines.
+    """
     frame = source.user_frame()
     if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):
         return None
-    # Python keeps four numbers for each instruction, of two bytes: where its expression begins and ends.
+    # co_positions() has one entry per instruction, and an instruction has two bytes.
     positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     first, last, begin, end = positions
-    # An expression over several lines cannot be shown in one.
+    # An expression of several lines has no columns in one line.
     return (begin, end) if first == last and begin is not None and end is not None else None

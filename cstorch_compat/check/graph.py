@@ -1,4 +1,4 @@
-"""Examine the captured graph of a step: its lowering, the dtypes of its batch, and what changes in the second step."""
+"""Check the captured graph of a step: its lowering, the dtypes of its batch, and changes in the second step."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,24 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
 
 CONSTANT_OPS = ("full", "const", "arange")
+"""Operations whose result is a constant."""
 
 
 def examine_batch(findings: Findings, place: Where, batch: list[tuple[str, Tensor]]) -> None:
-    """Note what the wafer cannot take in."""
+    """Add a finding for each tensor of the batch whose dtype the system does not support.
+
+    `batch` has paths and tensors.
+    """
     for path, t in batch:
         if t.dtype.name not in SUPPORTED_DTYPES:
             findings.add("batch dtype", place, f"input{path} is {t.spec}")
 
 
 def examine_graph(findings: Findings, graph: Graph) -> None:
-    """Lower a step to CIRH as `run` does. The check's reporter notes each refusal; an error that ends it is added."""
+    """Lower a step to CIRH like `lazywafer run`.
+
+    Refusals are recorded as findings, and so is an error that ends the lowering.
+    """
     try:
         Compilation(graph, CSX)["print_cirh"]
     except LazyError as e:
@@ -29,12 +36,13 @@ def examine_graph(findings: Findings, graph: Graph) -> None:
 
 
 def compare_steps(findings: Findings, first: Sequence[Node], second: Graph) -> None:
-    """Note where the second step leaves the first one: once, at the operation that is not computed any more.
+    """Add findings where the graph `second` differs from the nodes of the first step.
 
-    Where all lines of the first are still there, at the operations that are new although their inputs are not.
+    If a source line of the first step has no operation in the second, only the first such operation is reported.
+    Otherwise each line is reported that has a new operation on old inputs or on a new constant.
     """
     lines = {_source_line(n) for n in second.nodes()}
-    # What follows from a lost operation is new too, in every update; only the loss itself has a cause in the script.
+    # Everything that depends on a lost operation changes too. Only the lost operation has a cause in the script.
     lost = next((n for n in first if n.where is not None and n.inputs and _source_line(n) not in lines), None)
     if lost is not None:
         findings.add("step changes", lost.where, f"aten::{lost.op}", "the second step does not compute this any more")
@@ -49,15 +57,17 @@ def compare_steps(findings: Findings, first: Sequence[Node], second: Graph) -> N
 
 
 def _source_line(n: Node) -> tuple[str, int] | None:
+    """Return file and line of a node, or None if it has none."""
     return None if n.where is None else (n.where.file, n.where.line)
 
 
 def _is_divergence(n: Node, first: set[Node]) -> bool:
-    """Whether the steps part at a node: it is new and its inputs are old, or a new constant is among them."""
+    """Return whether node `n` is not in `first` while all its inputs, other than constants, are."""
     if n in first or n.where is None or not n.inputs:
         return False
     return all(i in first for i in n.inputs if i.op not in CONSTANT_OPS)
 
 
 def _describe_value(n: Node) -> str:
+    """Return a constant node as text: the value of a filled tensor, or dtype and shape."""
     return str(n.attrs["value"]) if n.op == "full" else f"a constant {n.type}"

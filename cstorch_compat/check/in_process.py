@@ -1,6 +1,6 @@
-"""`cstorch_compat.check`: the command for notebooks and tools, in a process of its own.
+"""`cstorch_compat.check`: run a check from a notebook or another tool, in a child process.
 
-A check runs the script as `__main__`, with stand-ins for what it would wait for; who asks goes on as before.
+A check runs the script as `__main__` and replaces missing modules, so it must not run in the caller's process.
 """
 
 import html
@@ -19,19 +19,19 @@ CHECK_COMMAND = "from cstorch_compat.check.check_command import print_report_as_
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check says: `text` for people, `details` for tools (the keys of `lazywafer check --json`)."""
+    """The result of a check. `text` is the printed report; `details` holds the keys of `lazywafer check --json`."""
 
     text: str
     details: dict[str, Any]
 
     @property
     def status(self) -> int:
-        """0 where nothing is refused, 1 where something is, 2 where the script itself fails."""
+        """0 if nothing is refused, 1 if something is refused, 2 if the script itself fails."""
         return int(self.details["status"])
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What was found, the most severe first."""
+        """The findings as dicts, most severe first."""
         return list(self.details["findings"])
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class CheckReport:
         return f"<check of {self.details['script']}: {self.details['verdict']}>"
 
     def _repr_html_(self) -> str:
-        """The verdict, and a row for each finding."""
+        """Return the verdict as a paragraph and a table with one row per missing name and finding."""
         missing = [
             ("missing", m["name"], m["places"][0]["line"], "", m["way_out"]) for m in self.details["missing_names"]
         ]
@@ -63,9 +63,10 @@ def _escape_html(value: Any) -> str:
 
 
 def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> CheckReport:
-    """What the system would refuse of a script, or trip over: `lazywafer check path args`, for notebooks.
+    """Check a script like `lazywafer check PATH ARGS` in a child process and return the report.
 
-    `api` is the release of the API that the script was written for. Raises LazyError where there is no such script.
+    `path` is the Python file, `args` are its command-line arguments, and `api` is the release of the Cerebras API that
+    it was written for (None: the current one). Raises LazyError if there is no such file or the child process fails.
 
     >>> check("nowhere.py")
     Traceback (most recent call last):
@@ -76,7 +77,7 @@ def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> C
     script = pathlib.Path(path)
     if not script.is_file():
         raise LazyError(f"there is no script {script}", hint="Give the path of a Python file.")
-    # The process finds this package where this one did, and PYTHONPATH as the script would.
+    # The child process must find this package where the parent found it, besides the folders of PYTHONPATH.
     house = str(pathlib.Path(__file__).parents[2])
     folders = filter(None, (os.environ.get("PYTHONPATH"), house))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

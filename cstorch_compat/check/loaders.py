@@ -1,4 +1,4 @@
-"""Watches the data loaders that a script iterates over, for batches that will not be of one size."""
+"""Watch the data loaders that a script iterates over and report those whose last batch is smaller."""
 
 import functools
 import types
@@ -12,7 +12,10 @@ from lazytensor.ir.types import Where
 
 
 class LoaderWatcher:
-    """Remembers where each loader was made, and notes those whose last batch is smaller when they are used."""
+    """A context manager that patches `DataLoader` to check each loader when it is iterated.
+
+    `used` lists the lines where iterated loaders were made, once each.
+    """
 
     def __init__(self, findings: Findings):
         self.findings = findings
@@ -29,6 +32,7 @@ class LoaderWatcher:
             setattr(DataLoader, name, original)
 
     def _wrapped(self, name: str, note: Any) -> Any:
+        """Return a wrapper of DataLoader's method `name` that calls `note(loader)` after the method."""
         original: types.FunctionType = self._originals[name]
 
         @functools.wraps(original)
@@ -40,17 +44,22 @@ class LoaderWatcher:
         return watched
 
     def _made(self, loader: DataLoader[Any]) -> None:
-        # The line of its making, where drop_last would have to be written; iterating happens elsewhere.
+        # `drop_last` is set where the loader is made; it is iterated elsewhere.
+        """Store the line that made `loader`, where the user would add `drop_last`."""
         place = source.where()
         loader.__dict__["_made_at"] = place, find_current_columns(place)
 
     def _check_batch_sizes(self, loader: DataLoader[Any]) -> None:
+        """Add a finding if the number of samples is no multiple of the batch size.
+
+        Loaders with `drop_last`, a batch sampler or an iterable dataset are not checked. A line is checked once.
+        """
         place, columns = loader.__dict__["_made_at"]
-        # A loader is used once in each epoch.
+        # A loader is iterated once per epoch.
         if place in self.used:
             return
         self.used.append(place)
-        # Without a length, or with batches that the sampler makes, there is nothing to calculate.
+        # The size of the last batch is unknown without a length or with a batch sampler.
         if loader.drop_last or loader.batch_size is None or isinstance(loader.dataset, IterableDataset):
             return
         rows = len(loader.dataset)  # type: ignore[arg-type]

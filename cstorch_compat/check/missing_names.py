@@ -1,4 +1,4 @@
-"""Which of the names that a script uses are not here: all at once, before anything runs."""
+"""Find the names that a script uses and that do not exist in this package, before the script runs."""
 
 import builtins
 import importlib
@@ -20,17 +20,28 @@ from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 
 KNOWN_CLASSES: dict[str, type] = {"torch.Tensor": Tensor, "torch.nn.Module": Module}
-"""Classes by whose members a method is known to be PyTorch's, whatever it is called on."""
+"""Classes whose members identify a method as PyTorch's, whatever object it is called on."""
 PYTHON_MEMBERS = frozenset().union(
     *map(dir, (*(v for v in vars(builtins).values() if isinstance(v, type)), np.ndarray, ModuleType))
 )
-"""Members of Python's own types and of arrays: on a value of unknown kind they say nothing."""
+"""Attributes of Python's built-in types, NumPy arrays and modules.
+
+Such an attribute of an unknown value is not judged.
+"""
 MAX_SHOWN_PLACES = 3
+"""Maximum number of lines listed per name in the text report."""
 
 
 @dataclass(frozen=True)
 class MissingName:
-    """A name that is used and not here. `known` says who has it; `places` are all lines that use it."""
+    """A name that the script uses and that does not exist here.
+
+    name: the dotted name as the script spells it
+    known: which library has the name
+    reason: why it is missing
+    way_out: what to do instead
+    places: all lines that use it
+    """
 
     name: str
     known: str
@@ -39,7 +50,7 @@ class MissingName:
     places: tuple[Where, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """The name as --json prints it."""
+        """Return the name as `--json` prints it."""
         places = [{"file": p.file, "line": p.line} for p in self.places]
         return {
             "name": self.name,
@@ -51,7 +62,7 @@ class MissingName:
 
 
 def find_missing_names(script: str) -> list[MissingName]:
-    """Every name that the script and its own modules use and do not get, by the place of its first use."""
+    """Return the missing names that `script` and the modules in its own folders use, by first use."""
     files, folders = read_script_files(script), find_script_folders(script)
     defined = frozenset[str]().union(*(f.names.defined for f in files))
     answers: dict[tuple[str, bool], MissingName | None] = {}
@@ -59,7 +70,7 @@ def find_missing_names(script: str) -> list[MissingName]:
     lines: dict[str, dict[Where, None]] = {}
     for file in files:
         for use in _filter_uses(file, defined):
-            # The same name is used in many places and judged once.
+            # Judge each name once, however often it is used.
             key = use.name, use.is_import
             if key not in answers:
                 answers[key] = _find_missing(use, folders)
@@ -71,7 +82,11 @@ def find_missing_names(script: str) -> list[MissingName]:
 
 
 def _filter_uses(file: ScriptFile, defined: frozenset[str]) -> list[NameUse]:
-    """The uses of a file that count: what it asks for first it can do without, and what it defines is its own."""
+    """Return the uses of a file that must resolve.
+
+    Uses of names that the file tests with `hasattr` are dropped. So are attributes of values, if the file imports no
+    emulated module, defines the attribute itself (`defined`), or Python's own types have it.
+    """
     names = file.names
     sees_torch = any(_is_shim_name(u.name) for u in names.imports)
 
@@ -85,24 +100,28 @@ def _filter_uses(file: ScriptFile, defined: frozenset[str]) -> list[NameUse]:
 
 
 def _root_package(name: str) -> str:
-    """The first module of a name that is more than the way to others."""
+    """Return the first prefix of a dotted name that is more than a parent package, such as "cerebras.pytorch"."""
     parts = name.split(".")
     k = next((k for k in range(1, len(parts)) if not releases.is_parent_package(".".join(parts[:k]))), len(parts))
     return ".".join(parts[:k])
 
 
 def _is_shim_name(name: str) -> bool:
-    """Whether the shim answers for a name."""
+    """Return whether the shim serves a name, in any release."""
     key = _root_package(name)
     return shim.find_mirror_path(key) is not None or bool(releases.find_spellings(key))
 
 
 def _find_missing(use: NameUse, folders: Sequence[Path]) -> MissingName | None:
+    """Return the MissingName of a use, without places, or None if the name exists.
+
+    Names outside of the emulated packages are judged by their import only. `folders` hold the script's own modules.
+    """
     if use.name.startswith("."):
         return _find_missing_method(use.name[1:])
     if _is_shim_name(use.name):
         return _find_missing_in_shim(use.name, use.is_import)
-    # Without an import it is a name in a module that is judged where it is imported.
+    # Names in other packages are judged where the package is imported.
     package = _root_package(use.name)
     if not use.is_import or is_importable(package, folders):
         return None
@@ -110,6 +129,7 @@ def _find_missing(use: NameUse, folders: Sequence[Path]) -> MissingName | None:
 
 
 def _find_missing_method(name: str) -> MissingName | None:
+    """Return the MissingName of a method that Tensor or Module has in PyTorch and has not here, or None."""
     for owner in KNOWN_CLASSES:
         if name in torch_surface.torch_names_by_module().get(owner, ()) and not any(
             hasattr(k, name) for k in KNOWN_CLASSES.values()
@@ -119,16 +139,19 @@ def _find_missing_method(name: str) -> MissingName | None:
 
 
 def _find_missing_in_shim(name: str, is_import: bool) -> MissingName | None:
-    """The first part of a dotted name that is not there, or the name if every use of it is refused."""
+    """Return the MissingName of the first part of a dotted name that does not exist, or None.
+
+    A name whose every use is refused counts as missing, unless it is only imported. Members of classes are not checked.
+    """
     key = _root_package(name)
     try:
         value: Any = importlib.import_module(key)
     except ModuleNotFoundError as e:
         return _describe_missing(key, key, e)
-    # From here on each part is an attribute, and the first one that fails is the name to tell.
+    # Each further part is an attribute. The first one that does not exist is the missing name.
     path = key
     for part in name.removeprefix(key).strip(".").split("."):
-        # Inside of a class or a value nothing is known to be missing without running.
+        # Attributes of classes and values cannot be judged without running the script.
         if not part or not isinstance(value, ModuleType):
             return None
         path, owner = f"{path}.{part}", path
@@ -136,13 +159,16 @@ def _find_missing_in_shim(name: str, is_import: bool) -> MissingName | None:
             value = getattr(value, part)
         except AttributeError as e:
             return _describe_missing(path, f"{shim.find_mirror_path(owner) or owner}.{part}", e)
-    # Importing it is fine, using it is not.
+    # A refused name may be imported but not used.
     refused = vars(value).get("refused") if isinstance(value, type | FunctionType) and not is_import else None
     return None if refused is None else MissingName(path, "PyTorch", reason=refused[0], way_out=refused[1], places=())
 
 
 def _describe_missing(name: str, full: str, error: Exception | None) -> MissingName:
-    """What is said of a name; `full` is how the lists call it."""
+    """Return the MissingName of `name` with its reason and way out.
+
+    `full` is its name in the lists of PyTorch and the Cerebras API; `error` is what the look-up raised.
+    """
     cause = error if isinstance(error, LazyError) else error.__cause__ if error is not None else None
     if manifest.is_known(full):
         known = "PyTorch" if full.startswith("torch") else "the Cerebras API"
@@ -154,7 +180,7 @@ def _describe_missing(name: str, full: str, error: Exception | None) -> MissingN
 
 
 def format_missing_names(names: Sequence[MissingName], short: Callable[[str], str]) -> str:
-    """The names as a table; `short` shortens the path of a file."""
+    """Return the names as a text table. `short` abbreviates the path of a file."""
     columns = (
         Column("name", is_words=True),
         Column("used at", is_words=True),

@@ -1,4 +1,4 @@
-"""Tells what a tensor of the step is made of: a weight, weights alone, constants alone, or the batch."""
+"""Classify what a tensor of the step is computed from: weights, constants, or the batch."""
 
 from collections.abc import Iterable
 
@@ -8,30 +8,33 @@ from lazytensor.ir.operation import OPS
 from lazytensor.nn import Parameter
 
 MAX_VISITED_NODES = 20_000
-"""Nodes that are visited before a tensor counts as made from the batch, as most are."""
+"""Number of nodes to visit before a tensor counts as computed from the batch, as most tensors are."""
 
 
 def find_state_name(t: Tensor) -> str | None:
-    """The name of the state that a tensor is, or is a plain view of; None for everything else."""
-    if isinstance(t, Parameter):  # the step may have updated it already
+    """Return the name of the state that `t` is or only reshapes, or None for other tensors."""
+    if isinstance(t, Parameter):  # its node may be an update from this step
         return t.cell.state
     n = t.node
-    # A reshape of a weight is the weight under another shape.
+    # Follow reshapes: a reshaped weight counts as the weight.
     while OPS[n.op].renames:
         n = n.inputs[0]
     return str(n.attrs["id"]) if n.op == "state" and is_weight(n) else None
 
 
 def is_weight(n: Node) -> bool:
-    """Whether a state leaf has a name of its own; what the loop merely brought along has none."""
+    """Return whether a state leaf has a name in a module or optimizer. Unnamed tensors and random state do not."""
     return not str(n.attrs["id"]).startswith(("unnamed.", "rng"))
 
 
 def find_origins(roots: Iterable[Node]) -> set[str]:
-    """What the roots are computed from: "batch", "weight" and "other", as far as they occur."""
+    """Return which of "batch", "weight" and "other" (unnamed state) the nodes `roots` depend on.
+
+    Returns {"batch"} after MAX_VISITED_NODES nodes, to save time in large steps.
+    """
     origins = set()
     for k, n in enumerate(topological(roots)):
-        # Guessed, for the sake of time: in a large step nearly everything depends on the batch.
+        # Assume the batch to save time: in a large step nearly everything depends on it.
         if k > MAX_VISITED_NODES:
             return {"batch"}
         if n.op == "batch":
@@ -42,15 +45,15 @@ def find_origins(roots: Iterable[Node]) -> set[str]:
 
 
 def is_from_weights_only(t: Tensor) -> bool:
-    """Whether no sample has a part in the value, but some weight has."""
+    """Return whether a tensor depends on weights and on nothing else."""
     return find_origins([t.node]) == {"weight"}
 
 
 def is_constant(t: Tensor) -> bool:
-    """Whether the value is the same in every step: no sample and no state has a part in it."""
+    """Return whether a tensor is the same in every step: it depends on neither the batch nor any state."""
     return not find_origins([t.node])
 
 
 def is_traced(t: Tensor) -> bool:
-    """Whether the step computes the value, from the batch or from weights."""
+    """Return whether a tensor depends on the batch or on weights."""
     return bool(find_origins([t.node]) & {"batch", "weight"})

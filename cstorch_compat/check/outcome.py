@@ -1,4 +1,4 @@
-"""How a check ended: what was traced, how far the script was followed, and whether it crashed."""
+"""The outcome of a check: what was traced, where following the script ended, and whether it crashed."""
 
 from dataclasses import dataclass, field
 
@@ -13,14 +13,19 @@ UNCHECKED_ASPECTS = (
     "the bodies of closures",
     "placement and memory of the cluster's compile",
 )
+"""What no check covers."""
 
 
 @dataclass
 class CheckOutcome:
-    """The end of a check. `stopped` says why the script was not followed to its end.
+    """The outcome of a check.
 
-    `missing` are the names that it uses and does not get, read before it ran. `journal` lists the files that it changed
-    before the check left it.
+    script: path of the script
+    summary: what was traced
+    stopped: why the script was not followed to its end; "" if it was
+    crash: traceback of the script's own error; "" if there was none
+    missing: names that the script uses and that do not exist here, read before it ran
+    journal: the files that it changed during the check
     """
 
     script: str
@@ -31,12 +36,12 @@ class CheckOutcome:
     journal: FileJournal = field(default_factory=FileJournal)
 
     def status(self, findings: Findings) -> int:
-        """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
-        # A script that does not run says nothing of its step, whatever was found on the way.
+        """Return the exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
+        # Findings of a script that crashed are incomplete, so the crash takes precedence.
         if self.crash:
             return STATUS_CRASHED
         return STATUS_REFUSED if findings.count("refused") else STATUS_CLEAN
 
     def list_unchecked_aspects(self) -> list[str]:
-        """What the check has not looked at."""
+        """Return what the check did not cover, including the reason why it stopped early."""
         return [*UNCHECKED_ASPECTS, *([self.stopped] if self.stopped else [])]

@@ -1,4 +1,4 @@
-"""The files of a script: itself, and the modules that it imports from its own folders."""
+"""Find the source files of a script: the script and the modules that it imports from its own folders."""
 
 import importlib.util
 import os
@@ -11,19 +11,22 @@ from cstorch_compat.check.used_names import FileNames, read_used_names
 from lazytensor.core import source
 
 MAX_FILES = 500
-"""Files that are read before the rest is left to the run."""
+"""Maximum number of files that are read before the script runs."""
 
 
 @dataclass(frozen=True)
 class ScriptFile:
-    """A file of the script's own, and what it uses."""
+    """A source file of a script and the names that it uses."""
 
     path: pathlib.Path
     names: FileNames
 
 
 def read_script_files(script: str) -> list[ScriptFile]:
-    """The script and what it imports, each file once. What is no Python is left to the run, which says so."""
+    """Return the script and the modules that it imports from its own folders, directly or indirectly, each once.
+
+    Files that cannot be read or parsed are skipped; running the script reports them.
+    """
     folders = find_script_folders(script)
     waiting, seen, files = [(pathlib.Path(script), "")], set[pathlib.Path](), list[ScriptFile]()
     asked = set[str]()
@@ -32,13 +35,13 @@ def read_script_files(script: str) -> list[ScriptFile]:
         if path.resolve() in seen:
             continue
         seen.add(path.resolve())
-        # What cannot be read is for the run to complain of, with Python's own words.
+        # Python reports unreadable files when the script runs.
         try:
             names = read_used_names(path.read_text(encoding="utf-8"), str(path), package)
         except (SyntaxError, UnicodeDecodeError, OSError):
             continue
         files.append(ScriptFile(path, names))
-        # Most files of a package import the same modules.
+        # Most files of a package import the same modules; look up each only once.
         new = {use.name for use in names.imports} - asked
         asked |= new
         for module in sorted(new):
@@ -47,15 +50,21 @@ def read_script_files(script: str) -> list[ScriptFile]:
 
 
 def find_script_folders(script: str) -> list[pathlib.Path]:
-    """Where a script's own modules are: beside it, and where PYTHONPATH says."""
+    """Return the folders with a script's own modules.
+
+    These are the folder of the script and those of PYTHONPATH that contain no installed packages.
+    """
     named = map(pathlib.Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     beside = pathlib.Path(script).resolve().parent
-    # A folder that pip has filled holds the packages of others.
+    # Skip folders with installed packages, which are not the script's own.
     return [beside, *(folder for folder in named if not any(folder.glob("*.dist-info")))]
 
 
 def _find_module_files(module: str, folders: Sequence[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str]]:
-    """The files that importing a module would run, the packages above it included, each with its package."""
+    """Yield the files that importing `module` runs, including those of its parent packages.
+
+    Each file comes with the package that its relative imports refer to.
+    """
     parts = module.split(".")
     for k in range(1, len(parts) + 1):
         inner = pathlib.Path(*parts[:k])
@@ -70,10 +79,13 @@ def _find_module_files(module: str, folders: Sequence[pathlib.Path]) -> Iterator
 
 
 def is_importable(module: str, folders: Sequence[pathlib.Path]) -> bool:
-    """Whether a module that the shim does not answer for is there; a name without a dot imports nothing."""
+    """Return whether a module outside of the emulated packages can be imported. Return True for "".
+
+    Looks for files in `folders` first, since `importlib` would import the parent package.
+    """
     if not module or module in sys.stdlib_module_names or module in sys.modules:
         return True
-    # By the files first: asking Python for a module inside of a package imports the package.
+    # Look for files first: find_spec of a submodule imports its parent package.
     inner = pathlib.Path(*module.split("."))
     if any((f / inner).is_dir() or (f / inner).with_suffix(".py").is_file() for f in folders):
         return True

@@ -1,8 +1,8 @@
-"""Finds the training step of a plain PyTorch script, and examines it as if it were traced.
+"""Find the training step of a plain PyTorch script and check it as if it were traced.
 
-The step begins when a model in training mode is called and ends with the optimizer's step. What the loop does then
-until the model is called again, such as printing the loss, belongs into a closure. In a script that trains nothing the
-first call of a model is what there is to examine.
+The step begins when a model in training mode is called and ends with `optimizer.step()`. What the loop does after that,
+such as printing the loss, belongs in a step closure. If the script trains nothing, the first call of a model is
+checked.
 """
 
 from contextlib import ExitStack
@@ -20,11 +20,14 @@ from lazytensor.ir.types import Where
 from lazytensor.runtime.state_store import Store
 
 MAX_REPEATED_CALLS = 3
-"""Calls of one model at one line after which a loop without an optimizer counts as seen."""
+"""Calls of one model at one line after which a loop without an optimizer step counts as seen."""
 
 
 class PlainScriptWatcher:
-    """Watches the calls of models while no Cerebras backend exists."""
+    """A context manager that watches the calls of models as long as no Cerebras backend exists.
+
+    `is_over` is True once the step was examined. `capture` records the step; it is None before the step begins.
+    """
 
     def __init__(self, recorder: FindingRecorder, loaders: LoaderWatcher, summary: TraceSummary):
         self.recorder, self.loaders, self.summary = recorder, loaders, summary
@@ -45,16 +48,17 @@ class PlainScriptWatcher:
         self._calls.__exit__(*error)
 
     def _on_call(self, call: ModelCall) -> None:
+        """Handle the call of a model: begin the step, or raise CheckComplete if the call begins the next step."""
         if self.is_over:
             return
         if self.capture is None:
-            # Evaluation before training is not the step, unless no training follows.
+            # A call in evaluation mode is the step only if no training follows.
             if call.given and call.needs_gradients:
                 self._begin(call)
             elif call.given:
                 self._evaluation = self._evaluation or call
             return
-        # A model may be called several times in one step, as in a GAN: only the same call again begins the next one.
+        # A model may be called several times in one step, as in a GAN. Only a repeated call begins the next step.
         times = self._calls.count(call)
         if (self.recorder.updates and (times > 1 or not call.needs_gradients)) or times > MAX_REPEATED_CALLS:
             self.finish()
@@ -66,6 +70,7 @@ class PlainScriptWatcher:
             self._results = results
 
     def _begin(self, call: ModelCall) -> None:
+        """Begin the step with `call`: capture it, with the tensor arguments that are no state or views as its batch."""
         self._calls.count(call)
         self._first = call.place
         self.summary.enter(call.place)
@@ -73,7 +78,7 @@ class PlainScriptWatcher:
         store = Store()
         self.capture = CheckCapture(store, readable=False)
         for i, (path, t) in enumerate(call.given):
-            # What is neither state nor a view nor asked for its gradient is the batch.
+            # The batch is every tensor that is no state, no view and no leaf that requires a gradient.
             if not t.view_ops and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.feed(t.cell, i, f"input{path}")
         self.recorder.is_plain = self.summary.is_plain = True
@@ -82,7 +87,12 @@ class PlainScriptWatcher:
         self._open.enter_context(autocast.autocast(process.RUN.options.half))
 
     def finish(self) -> None:
-        """Examine the step, or the first call of a model if nothing was trained."""
+        """Examine the captured step.
+
+        If nothing was trained, capture and examine the first call of a model in evaluation mode.
+
+        Does nothing if no model was called or the step was examined before.
+        """
         if self.capture is None and self._evaluation is not None and not self.summary.loops:
             self._begin(self._evaluation)
             self._results = self._calls.again(self._evaluation)
@@ -93,7 +103,7 @@ class PlainScriptWatcher:
         graph.examine_batch(findings, self._first or source.where(), _find_input_tensors(self.capture))
         if not self.recorder.updates:
             self._save_outputs()
-            # A call without a loss has no gradients: what it returns is what it is for.
+            # Without a loss there are no gradients. The outputs are the results of the call.
             self._outputs += [t.node for t in self._results]
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._outputs)), traced.updates)
@@ -101,21 +111,21 @@ class PlainScriptWatcher:
         graph.examine_graph(findings, traced)
         self.summary.add(traced)
         self._add_port_advice()
-        # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.
+        # Autocast and the capture were entered inside a call and are left here.
         self._open.close()
         self.capture.abandon()
 
     def _save_outputs(self) -> None:
-        """Remember what the step has made so far: after the update the loop forgets its gradients."""
+        """Add the current outputs of the step to its outputs, before `zero_grad` drops the gradients."""
         assert self.capture is not None
-        # Gradients are outputs of the step while they are there; zero_grad lets go of them.
+        # Gradients are outputs of the step until zero_grad drops them.
         self._outputs += self.capture.graph()[0].outputs
 
     def _add_port_advice(self) -> None:
-        """Say where the pieces of the Cerebras API go."""
+        """Add notes on where the Cerebras API goes: the step function, the model, and the data loaders."""
         assert self._first is not None
         findings = self.recorder.findings
-        # The optimizer may be stepped in another file; the lines to move are those of the loop.
+        # The optimizer may be stepped in another file. The advice names lines of the loop's file only.
         ends = [p for p in self.recorder.updates if p.file == self._first.file]
         last = max([self._first.line, *(p.line for p in ends)])
         lines = f"lines {self._first.line} to {last}" if last > self._first.line else f"line {last} and what follows"
@@ -130,6 +140,7 @@ class PlainScriptWatcher:
 
 
 def _find_input_tensors(capture: CheckCapture) -> list[tuple[str, Tensor]]:
+    """Return the batch of a capture as paths and tensors."""
     return [
         (fed.leaf.attrs["name"].removeprefix("input"), tensor_from_storage(fed.cell)) for fed in capture.cells.inputs
     ]

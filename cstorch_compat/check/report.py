@@ -1,4 +1,4 @@
-"""Findings as text for people and as JSON for tools."""
+"""Format the findings of a check as text and as JSON."""
 
 import linecache
 import os
@@ -11,16 +11,17 @@ from cstorch_compat.check.outcome import CheckOutcome
 from cstorch_compat.run.file_journal import format_file_changes
 
 SCHEMA_VERSION = 1
-"""Version of the JSON; it changes when a key is taken away or means something else."""
+"""Version of the JSON format. It changes when a key is removed or changes its meaning."""
 SECTION_HEADINGS = {
     "refused": "Refused: the stack raises an error here",
     "risk": "Risks: known to fail or to misbehave on the cluster",
     "note": "Notes",
 }
+"""The heading of each severity's section in the text report."""
 
 
 def to_json_dict(findings: Findings, outcome: CheckOutcome) -> dict[str, Any]:
-    """What --json prints; the keys are described in the README of the package."""
+    """Return what `lazywafer check --json` prints, as a dict. The keys are described in the package's README."""
     return {
         "schema": SCHEMA_VERSION,
         "script": outcome.script,
@@ -42,7 +43,7 @@ def to_json_dict(findings: Findings, outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def format_report(findings: Findings, outcome: CheckOutcome) -> str:
-    """The report as it is printed."""
+    """Return the text report: missing names, findings by severity, crash, coverage, changed files, verdict."""
     parts = [
         f"lazywafer check {_relative_path(outcome.script)}: it is run up to its first step, and what it "
         f"writes is undone"
@@ -51,7 +52,7 @@ def format_report(findings: Findings, outcome: CheckOutcome) -> str:
         parts.append(f"Missing names, read before anything ran ({len(outcome.missing)})")
         parts.append(_indent(format_missing_names(outcome.missing, _relative_path), 2))
     for severity in SEVERITIES:
-        # What the table says already is said once.
+        # Do not repeat findings that the table of missing names contains.
         group = [f for f in findings.sort_by_severity() if f.rule.severity == severity and not _is_listed(f, outcome)]
         if group:
             parts.append(f"{SECTION_HEADINGS[severity]} ({len(group)})")
@@ -64,12 +65,13 @@ def format_report(findings: Findings, outcome: CheckOutcome) -> str:
 
 
 def _is_listed(f: Finding, outcome: CheckOutcome) -> bool:
-    """Whether a finding is about a name of the table, at one of its lines."""
+    """Return whether a finding is about a name in the table of missing names, at one of the lines listed there."""
     lines = {(os.path.abspath(p.file), p.line) for m in outcome.missing for p in m.places}
     return f.rule.key in NAME_RULES and (os.path.abspath(f.file), f.line) in lines
 
 
 def _format_finding(f: Finding) -> str:
+    """Return the lines of one finding: place, title, source line with carets, operation, reason, and way out."""
     times = f"  (x{f.count})" if f.count > 1 else ""
     scope = f"  in {f.scope}" if f.scope else ""
     place = f"{_relative_path(f.file)}:{f.line}" if f.file else "the run"
@@ -83,7 +85,6 @@ def _format_finding(f: Finding) -> str:
     if f.detail:
         lines.append(f"           {f.detail}")
     lines.append(f"      do:  {f.way_out or f.rule.way_out}")
-    # A whole line to copy, where the way out is another expression.
     if f.suggestion:
         lines.append(f"      try: {f.suggestion}")
     lines.append(f"      [{f.rule.source}]")
@@ -91,12 +92,12 @@ def _format_finding(f: Finding) -> str:
 
 
 def _format_carets(f: Finding) -> str:
-    """A line of carets below what is meant, or below the whole line."""
-    # Findings that were read in the text have no position in the line.
+    """Return a line of carets under the expression of the finding, or under the whole line without columns."""
+    # Findings from the source text have no columns.
     if f.columns is None:
         return "^" * len(f.text)
     whole = linecache.getline(f.file, f.line)
-    # The line is shown without its indentation, and columns count with it.
+    # The columns include the indentation, which the shown line does not have.
     indent = len(whole) - len(whole.lstrip())
     begin, end = f.columns
     return " " * (begin - indent) + "^" * (end - begin)
@@ -107,12 +108,14 @@ def _indent(text: str, by: int) -> str:
 
 
 def _relative_path(path: str) -> str:
-    # Paths outside of the working folder are clearer in full.
+    # Paths outside of the working directory are clearer in full.
+    """Return `path` relative to the working directory; unchanged if it is outside of it."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 
 
 def _format_coverage(outcome: CheckOutcome) -> str:
+    """Return the sentences on what the check traced and what it did not cover."""
     s = outcome.summary
     if not s.loops:
         return "Covered: no step was traced."
@@ -127,7 +130,7 @@ def _format_coverage(outcome: CheckOutcome) -> str:
 
 
 def format_verdict(findings: Findings, outcome: CheckOutcome) -> str:
-    """The last line: how it stands, and what to do next."""
+    """Return the last line of the report: the verdict, the next action, and the number of missing names."""
     missing = outcome.missing
     if not missing:
         return _format_findings_verdict(findings, outcome)
@@ -138,6 +141,10 @@ def format_verdict(findings: Findings, outcome: CheckOutcome) -> str:
 
 
 def _format_findings_verdict(findings: Findings, outcome: CheckOutcome) -> str:
+    """Return the verdict without the missing names.
+
+    It begins with INCOMPLETE, NOT READY, NOTHING CHECKED, PORTABLE, TRACES or READY.
+    """
     refused, risks = findings.count("refused"), findings.count("risk")
     if outcome.crash:
         so_far = f"{_format_count(refused, 'refusal')} and {_format_count(risks, 'risk')} so far"
@@ -156,5 +163,6 @@ def _format_findings_verdict(findings: Findings, outcome: CheckOutcome) -> str:
 
 
 def _format_count(n: int, what: str) -> str:
+    """Return "1 name" or "3 names". The plural ending is upper case if `what` is."""
     plural = "S" if what.isupper() else "s"
     return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"

@@ -1,6 +1,7 @@
-"""Rewrites the expression that a finding points at, where another one gives the same numbers and breaks no rule.
+"""Suggest an equivalent expression for the code that a finding refers to.
 
-A way out that changes what a program computes is told in words only: a line to copy has to be right as it stands.
+A rewrite gives the same numbers and breaks no rule. Way outs that change what the program computes are only described
+in words, because a suggested line must be correct as it is.
 """
 
 import ast
@@ -13,9 +14,13 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class RewriteContext:
-    """What is known of a finding: its rule, the text around it, and the shapes of the tensors that were given.
+    """The input of a rewrite.
 
-    `columns` count bytes of the line, as Python does; `script` is the text of the whole file, for its imports.
+    key: the key of the rule
+    line: the source line of the finding
+    columns: begin and end of the expression in the line, in bytes as Python counts them; None if unknown
+    shapes: the shapes of the tensor operands
+    script: the text of the whole file, from which the imported names are read
     """
 
     key: str
@@ -27,7 +32,14 @@ class RewriteContext:
 
 @dataclass(frozen=True)
 class CallExpression:
-    """A call as it is spelled: of a method the object is the first argument, of a @ b both sides are."""
+    """A call in normal form: a method's object is the first of `args`, and `a @ b` is "matmul" with `args` [a, b].
+
+    name: the function name without its module; "[]" for a subscript, "" for an expression that is no call
+    args, kwargs: the arguments as syntax trees
+    function: the callee as text
+    shapes: the shapes of the tensor operands
+    names: how the script spells `torch` and `F`, as returned by `find_torch_aliases`
+    """
 
     name: str
     args: list[ast.expr]
@@ -41,8 +53,11 @@ Rewrite = Callable[[CallExpression], str | None]
 
 
 def suggest_line(place: RewriteContext) -> str:
-    """The line of code to write instead, without indentation; "" if there is none."""
-    # Without a position the expression cannot be told from the rest of the line.
+    """Return the source line with the expression rewritten, without indentation; "" if there is no rewrite.
+
+    For the rule "shape from data" the enclosing `sum` or `mean` is rewritten, because only that has a fixed shape.
+    """
+    # Without columns the expression in the line is unknown.
     if place.columns is None:
         return ""
     whole = place.line.encode()
@@ -51,7 +66,7 @@ def suggest_line(place: RewriteContext) -> str:
         return ""
     begin, end = place.columns
     if place.key == "shape from data":
-        # What is selected has no other expression of known shape; what it adds up to has.
+        # The selected elements have no fixed shape, but their sum or mean does.
         reduction = _find_enclosing_reduction(whole, place.columns)
         if reduction is None:
             return ""
@@ -61,6 +76,7 @@ def suggest_line(place: RewriteContext) -> str:
 
 
 def _parse_expression(text: str) -> ast.expr | None:
+    """Return the syntax tree of an expression, or None if it does not parse."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
@@ -68,12 +84,15 @@ def _parse_expression(text: str) -> ast.expr | None:
 
 
 def _find_enclosing_reduction(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] | None:
-    """The call that reduces what stands at these columns, with its own."""
-    # Python counts columns of what is parsed here without the indentation, and those of the frame with it.
+    """Return the `sum` or `mean` call whose only argument is the expression at `columns`, with its columns.
+
+    Returns None if there is no such call, or if `line` is no complete statement.
+    """
+    # The columns of `tree` do not include the indentation; those of the frame do.
     indent = len(line) - len(line.lstrip())
     try:
         tree = ast.parse(line.strip())
-    except SyntaxError:  # a part of a longer statement, or the head of a block
+    except SyntaxError:  # the line is part of a longer statement or the head of a block
         return None
     for call in ast.walk(tree):
         if (
@@ -89,20 +108,25 @@ def _find_enclosing_reduction(line: bytes, columns: tuple[int, int]) -> tuple[as
 
 
 def _rewrite(place: RewriteContext, expression: ast.expr) -> str | None:
-    # In the script's own words: a line with a name that it does not import would not run.
+    # Use the script's own module names: a line with a name that is not imported would not run.
+    """Return the rewritten `expression` as text.
+
+    Return None if no rewrite applies or a needed module is not imported.
+    """
     names = find_torch_aliases(place.script)
     call = _parse_call(expression, names)
     rewrite = REWRITES.get((place.key, call.name))
-    # A star hides arguments, of which nothing can be said.
+    # The number of starred arguments is unknown.
     if rewrite is None or any(isinstance(a, ast.Starred) for a in call.args) or "" in call.kwargs:
         return None
     try:
         return rewrite(replace(call, shapes=place.shapes, names=names))
-    except (IndexError, KeyError):  # the call is spelled in another way, or the module is not imported
+    except (IndexError, KeyError):  # the arguments have another form, or the module is not imported
         return None
 
 
 def _parse_call(expression: ast.expr, names: dict[str, str]) -> CallExpression:
+    """Return `expression` as a CallExpression. `names` are the script's spellings of torch modules."""
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
         return CallExpression(name="matmul", args=[expression.left, expression.right])
     if isinstance(expression, ast.Subscript):
@@ -116,7 +140,7 @@ def _parse_call(expression: ast.expr, names: dict[str, str]) -> CallExpression:
     owner = expression.func.value
     # `torch.add(a, b)` and `a.add(b)` are one rewrite: the object is the first argument of the method.
     text = ast.unparse(owner)
-    # What torch.exp(a) gives is no module, though it is spelled like one.
+    # The result of torch.exp(a) is a tensor, although its text begins with a module name.
     is_module = isinstance(owner, ast.Name | ast.Attribute) and text.startswith(("torch.", "nn."))
     is_module |= text in ("torch", "F", *names.values())
     args = [*([] if is_module else [owner]), *expression.args]
@@ -125,14 +149,20 @@ def _parse_call(expression: ast.expr, names: dict[str, str]) -> CallExpression:
 
 @functools.lru_cache(maxsize=64)
 def find_torch_aliases(script: str) -> dict[str, str]:
-    """How a script says `torch` and `F` (torch.nn.functional), of the two those that it can say."""
+    """Return how `script` spells `torch` and `torch.nn.functional`, under the keys "torch" and "F".
+
+    A module that the script does not import has no key.
+
+    >>> find_torch_aliases("import torch as t")
+    {'torch': 't', 'F': 't.nn.functional'}
+    """
     spelled = {}
     try:
         paths = dict(_iter_imports(ast.parse(script)))
     except SyntaxError:
         return {}
     for name, path in (("torch", "torch"), ("F", "torch.nn.functional")):
-        # By its own name, or through a module above it.
+        # The module itself, or an imported parent of it.
         parts = path.split(".")
         for n in range(len(parts), 0, -1):
             above = paths.get(".".join(parts[:n]))
@@ -143,7 +173,7 @@ def find_torch_aliases(script: str) -> dict[str, str]:
 
 
 def _iter_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each module that is imported, and the name that it is given."""
+    """Yield the dotted path of each import in `tree` and the name that it binds."""
     for statement in ast.walk(tree):
         if isinstance(statement, ast.Import):
             for alias in statement.names:
@@ -155,40 +185,46 @@ def _iter_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _format_operand(e: ast.expr) -> str:
-    """An expression as an operand."""
+    """Return an expression as text, in parentheses unless it is a name, attribute, call, constant or subscript."""
     text = ast.unparse(e)
     return text if isinstance(e, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript) else f"({text})"
 
 
 def _rewrite_masked_reduction(c: CallExpression) -> str | None:
-    """A sum or mean of what a mask selects: what it leaves out becomes 0, and does not count."""
+    """Rewrite `x[mask].sum()` as `torch.where(mask, x, 0).sum()`.
+
+    A mean divides this by the number of selected elements. A mask with fewer dimensions than `x` is extended with
+    trailing dimensions.
+    """
     inner = _parse_call(c.args[0], c.names)
     if inner.name not in ("[]", "masked_select") or len(inner.args) != 2 or isinstance(inner.args[1], ast.Tuple):
         return None
     owner, mask = (_format_operand(a) for a in inner.args)
     (of_owner, of_mask), where = c.shapes[:2], c.names["torch"]
-    # A mask of fewer dimensions selects whole rows: it is spread over the rest of theirs.
+    # A mask with fewer dimensions selects whole rows. Extend it with trailing dimensions.
     rest = len(of_owner) - len(of_mask)
     spread = f"{mask}[{', '.join(['...', *['None'] * rest])}]" if rest else ast.unparse(inner.args[1])
     total = f"{where}.where({spread}, {owner}, 0).sum()"
     if c.name == "sum":
         return total
-    # As many numbers to each element of the mask.
+    # The number of elements per element of the mask.
     each = "".join(f" * {owner}.shape[{d - rest}]" for d in range(rest))
     return f"({total} / ({mask}.sum(){each}))" if each else f"({total} / {mask}.sum())"
 
 
 def _rewrite_as_embedding(c: CallExpression) -> str | None:
+    """Rewrite `weight[index]` as `F.embedding(index, weight)` if the weight is 2-D and the index is one tensor."""
     owner, index = c.args
-    # An embedding looks rows up, of a table.
+    # An embedding selects rows of a 2-D table.
     if isinstance(index, ast.Tuple | ast.Slice) or len(c.shapes[0]) != 2:
         return None
     return f"{c.names['F']}.embedding({ast.unparse(index)}, {ast.unparse(owner)})"
 
 
 def _rewrite_as_linear(c: CallExpression) -> str | None:
-    # x @ w.t() and x @ w.T are linear layers in disguise. Of a stack of matrices there is no layer, and where both
-    # sides are transposed the weight may be the left one.
+    # x @ w.t() and x @ w.T equal a linear layer if the weight is 2-D. If both operands are transposed, the left one may
+    # be the weight.
+    """Rewrite `x @ w.t()` or `x @ w.T` as `F.linear(x, w)` if `w` is 2-D and `x` is not transposed."""
     x, w = c.args[0], _find_transpose_operand(c.args[1])
     if w is None or _find_transpose_operand(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
         return None
@@ -196,26 +232,32 @@ def _rewrite_as_linear(c: CallExpression) -> str | None:
 
 
 def _find_transpose_operand(e: ast.expr) -> ast.expr | None:
-    """What an expression is the transpose of."""
+    """Return the operand of `e` if it is `x.t()`, `x.T` or `x.mT`, else None."""
     if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and e.func.attr == "t":
         return e.func.value
     return e.value if isinstance(e, ast.Attribute) and e.attr in ("T", "mT") else None
 
 
 def _rewrite_matrix_vector(c: CallExpression) -> str:
+    """Rewrite a matrix-vector product as an elementwise product and a sum over the last dimension."""
     return f"({_format_operand(c.args[0])} * {_format_operand(c.args[1])}).sum(-1)"
 
 
 def _rewrite_one_hot(c: CallExpression) -> str | None:
+    """Rewrite `F.one_hot(y, n)` as a comparison with `arange(n)`.
+
+    Return None if `n` is -1, because then the number of classes depends on values.
+    """
     count = c.args[1] if len(c.args) > 1 else c.kwargs["num_classes"]
     y, n = _format_operand(c.args[0]), ast.unparse(count)
-    # -1 asks for as many classes as there are, which only the values tell.
+    # With -1 the number of classes depends on the values.
     if n == "-1":
         return None
     return f"({y}.unsqueeze(-1) == {c.names['torch']}.arange({n}, device={y}.device)).long()"
 
 
 def _rewrite_lerp(c: CallExpression) -> str:
+    """Rewrite `lerp(x, y, w)` as `x + w * (y - x)`."""
     x, y, w = (
         _format_operand(c.args[0]),
         _format_operand(c.args[1]),
@@ -225,12 +267,14 @@ def _rewrite_lerp(c: CallExpression) -> str:
 
 
 def _make_scaled_sum_rewrite(sign: str) -> Rewrite:
+    """Return a rewrite of `add` or `sub` with `alpha` as `x + alpha * y`, with `sign` in place of the plus."""
     return lambda c: (
         f"({_format_operand(c.args[0])} {sign} {_format_operand(c.kwargs['alpha'])} * {_format_operand(c.args[1])})"
     )
 
 
 def _make_addc_rewrite(sign: str) -> Rewrite:
+    """Return a rewrite of `addcmul` or `addcdiv` as `x + value * y * z`, with `sign` in place of the last operator."""
     return lambda c: (
         f"({_format_operand(c.args[0])} + {_format_operand(c.kwargs['value'])} * "
         f"{_format_operand(c.args[1])} {sign} {_format_operand(c.args[2])})"
@@ -238,10 +282,12 @@ def _make_addc_rewrite(sign: str) -> Rewrite:
 
 
 def _rewrite_hypot(c: CallExpression) -> str:
+    """Rewrite `hypot(x, y)` as a square root of a sum of squares."""
     return f"{c.names['torch']}.sqrt({_format_operand(c.args[0])} ** 2 + {_format_operand(c.args[1])} ** 2)"
 
 
 def _add_drop_last(c: CallExpression) -> str:
+    """Return the call of a DataLoader with `drop_last=True`."""
     own = [
         *(ast.unparse(e) for e in c.args),
         *(f"{n}={ast.unparse(v)}" for n, v in c.kwargs.items() if n != "drop_last"),
@@ -265,4 +311,4 @@ REWRITES: dict[tuple[str, str], Rewrite] = {
     ("decay", "addcdiv"): _make_addc_rewrite("/"),
     ("uneven batches", "DataLoader"): _add_drop_last,
 }
-"""By rule and function: how the call is written instead."""
+"""The rewrite for each pair of rule key and function name."""

@@ -1,4 +1,4 @@
-"""The rules of the check, one record each: what it is about, why it matters, the way out, and how we know."""
+"""The table of rules of `lazywafer check`: what a finding means, why it matters, the way out, and the source."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,14 @@ SOURCE_LAZYWAFER_LIMIT = "a limit of lazywafer, not of the system"
 class CheckRule:
     """One kind of finding.
 
-    `severity` is "refused" (the stack raises an error on the client), "risk" (it compiles on the client, and is known
-    to fail or to misbehave later) or "note".
+    id: "LW" and three digits
+    key: the name of the rule in the code
+    severity: "refused" (the client raises an error), "risk" (compiles on the client and fails or misbehaves later) or
+        "note"
+    title: one line that says what was found
+    why: the reason
+    way_out: what to do instead
+    source: where the rule comes from, such as the vendor's documentation or a recorded error
     """
 
     id: str
@@ -30,9 +36,9 @@ class CheckRule:
     source: str
 
 
-# The first digit of an id tells the kind: 1 and 2 are refused, 3 and 4 are risks, 5 is a note.
+# The first digit of an id gives the severity: 1 and 2 are refused, 3 and 4 are risks, 5 is a note.
 _ROWS = (
-    # Refused: values that do not exist while a step is traced.
+    # Refused: reading values that do not exist while a step is traced.
     CheckRule(
         id="LW101",
         key="read",
@@ -106,7 +112,7 @@ _ROWS = (
         way_out="Build the mask by comparing: torch.arange(n)[:, None] < torch.arange(n).",
         source=SOURCE_RECORDED_ANSWER,
     ),
-    # Refused: how the run is put together.
+    # Refused: wrong use of the API.
     CheckRule(
         id="LW110",
         key="device",
@@ -181,7 +187,7 @@ _ROWS = (
         way_out="Make the models parts of one torch.nn.Module, and give that to cstorch.compile.",
         source=SOURCE_RECORDED_ANSWER,
     ),
-    # Refused: operations.
+    # Refused: unsupported operations.
     CheckRule(
         id="LW201",
         key="no kernel",
@@ -229,7 +235,7 @@ _ROWS = (
         "another one.",
         source="inventories of the releases of the Cerebras API",
     ),
-    # Risks: it compiles on the client and fails on the cluster.
+    # Risks: compiles on the client and fails on the cluster.
     CheckRule(
         id="LW301",
         key="fused attention",
@@ -313,7 +319,7 @@ _ROWS = (
         way_out="Pass the loss to a @cstorch.step_closure in every step.",
         source=SOURCE_FIELD_REPORT,
     ),
-    # Risks: it runs and does something else.
+    # Risks: runs, but computes something else.
     CheckRule(
         id="LW401",
         key="state in step",
@@ -446,3 +452,4 @@ _ROWS = (
 )
 
 RULES: dict[str, CheckRule] = {rule.key: rule for rule in _ROWS}
+"""The rules by key."""

@@ -1,4 +1,4 @@
-"""Reads what tracing cannot see in the text of a script: side effects of the traced body, and bodies of closures."""
+"""Rules on the source text of a script: side effects in traced functions, and weights in step closures."""
 
 import ast
 import inspect
@@ -9,17 +9,24 @@ from cstorch_compat.check.findings import Findings
 from lazytensor.ir.types import Where
 
 WEIGHT_METHODS = frozenset("state_dict parameters named_parameters get_parameter".split())
+"""Methods of modules and optimizers that return weights."""
 NONDETERMINISTIC_FUNCTIONS = {
     "time": ("time", "perf_counter", "monotonic"),
     "random": (),
     "np.random": (),
     "numpy.random": (),
 }
+"""Functions with a different result in each call, by module name. An empty tuple means all functions of the module."""
 LIST_GROWING_METHODS = frozenset("append extend appendleft".split())
+"""Methods that append to a list."""
 
 
 def check_step_source(findings: Findings, step: Callable[..., object]) -> None:
-    """Note the side effects in the body of a traced function."""
+    """Add a finding for each side effect in the source of the traced function `step`.
+
+    Side effects are `print`, assignments to global or nonlocal variables, appending to an outer list, and calls of
+    clocks or random number generators. Does nothing if the source is not available, as in an interactive session.
+    """
     tree, file, first = _parse_function(step)
     if tree is None:
         return
@@ -33,9 +40,13 @@ def check_step_source(findings: Findings, step: Callable[..., object]) -> None:
 
 
 def _parse_function(function: Callable[..., object]) -> tuple[ast.AST | None, str, int]:
+    """Return the syntax tree of `function`, its file, and its first line.
+
+    Return (None, "", 0) if there is no source text.
+    """
     inner = inspect.unwrap(function)
     try:
-        # The text has to be there: not so in an interactive session, where tracing alone must do.
+        # An interactive session has no source files.
         lines, first = inspect.getsourcelines(inner)
         return ast.parse(textwrap.dedent("".join(lines))), inspect.getsourcefile(inner) or "", first
     except (OSError, TypeError, SyntaxError):
@@ -43,13 +54,17 @@ def _parse_function(function: Callable[..., object]) -> tuple[ast.AST | None, st
 
 
 def _local_names(tree: ast.AST) -> set[str]:
-    # Names that the body binds are made anew in each call; changing them is no side effect.
+    # Local names are new in each call, so changing them is no side effect.
+    """Return the names that the function binds, including its parameters."""
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return stored | {a.arg for n in ast.walk(tree) if isinstance(n, ast.arguments) for a in n.args}
 
 
 def _find_side_effect(n: ast.AST, mine: set[str], shared: set[str]) -> tuple[str, str] | None:
-    """The rule that a node of the body breaks, and what it does."""
+    """Return the rule that the node `n` breaks and a description, or None.
+
+    `mine` are the local names of the function; `shared` are the names it declares global or nonlocal.
+    """
     if isinstance(n, ast.AugAssign | ast.Assign):
         targets = n.targets if isinstance(n, ast.Assign) else [n.target]
         for t in targets:
@@ -61,7 +76,7 @@ def _find_side_effect(n: ast.AST, mine: set[str], shared: set[str]) -> tuple[str
     if name == "print":
         return "print text", "print(...)"
     owner, _, last = name.rpartition(".")
-    # A list of the script that the body adds to would grow by one element in all, at tracing.
+    # Tracing runs the body once, so an outer list would grow by one element in the whole run.
     if last in LIST_GROWING_METHODS and owner and owner not in mine and "." not in owner:
         return "side effect", f"{name}(...)"
     if owner in NONDETERMINISTIC_FUNCTIONS and (
@@ -72,6 +87,7 @@ def _find_side_effect(n: ast.AST, mine: set[str], shared: set[str]) -> tuple[str
 
 
 def _dotted_name(n: ast.AST) -> str:
+    """Return an expression of names and attributes as text, such as "np.random.rand"; "" for any other expression."""
     if isinstance(n, ast.Name):
         return n.id
     if isinstance(n, ast.Attribute):
@@ -81,15 +97,19 @@ def _dotted_name(n: ast.AST) -> str:
 
 
 def check_closure_sources(findings: Findings, path: str) -> None:
-    """Note step closures that fetch weights, wherever they stand in a script."""
+    """Add a finding for each call in a step closure of the file `path` that returns weights.
+
+    An example is `model.state_dict()`. Does nothing for a file with a syntax error, and for scripts of release 1.8,
+    which save weights in step closures.
+    """
     with open(path, encoding="utf-8") as f:
         try:
             tree = ast.parse(f.read(), path)
-        except SyntaxError:  # the script has crashed by it already
+        except SyntaxError:  # running the script has reported it already
             return
-    # Another API, with other habits:
+    # Scripts of release 1.8 save weights in step closures.
     if any(isinstance(n, ast.Attribute) and n.attr == "compile_step" for n in ast.walk(tree)):
-        return  # release 1.8 saves in step closures
+        return
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and any(
             _dotted_name(d).endswith("step_closure") for d in function.decorator_list
@@ -99,6 +119,7 @@ def check_closure_sources(findings: Findings, path: str) -> None:
 
 
 def _find_weight_calls(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls in `function` of a method in WEIGHT_METHODS, each with its text."""
     for n in ast.walk(function):
         if isinstance(n, ast.Call):
             name = _dotted_name(n.func)
@@ -109,8 +130,13 @@ def _find_weight_calls(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, st
 def examine_learning_rates(
     findings: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
 ) -> None:
-    """Note learning rates that are Python numbers and were changed by the loop, at the line that changes them."""
-    # One rate is enough: all of them are changed by the same line as a rule.
+    """Add a finding for learning rates that are Python numbers and differ between the first and the second step.
+
+    `before` and `after` are the names and rates of the optimizers in the two steps; at least one rate must differ.
+    `place` is the loop. The finding is at the first line from `place` on that changes a learning rate, or at `place`.
+    Only the first changed rate is reported.
+    """
+    # Report one rate only: usually one line changes all of them.
     name, old, new = next((n, a, b) for (n, a), (_, b) in zip(before, after, strict=False) if a != b)
     with open(place.file, encoding="utf-8") as f:
         tree = ast.parse(f.read())
@@ -125,7 +151,7 @@ def examine_learning_rates(
 
 
 def _is_learning_rate_change(n: ast.AST) -> bool:
-    """Whether a statement assigns to ...["lr"], or makes a step of something called a scheduler."""
+    """Return whether `n` assigns to `...["lr"]`, or calls `.step` of something with "sched" in its name."""
     if isinstance(n, ast.Assign | ast.AugAssign):
         targets = n.targets if isinstance(n, ast.Assign) else [n.target]
         return any(

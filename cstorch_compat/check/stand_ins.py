@@ -1,4 +1,4 @@
-"""Stand-ins for names and modules that are not here, so that a script goes on and the rest of it is seen."""
+"""Placeholders for missing names and modules, so that a checked script runs on and the rest of it is checked too."""
 
 import dis
 import importlib.abc
@@ -16,22 +16,28 @@ from lazytensor.nn import Module
 
 
 class StandIn:
-    """Answers for something that is missing: as function, decorator, context manager, base class or namespace."""
+    """A placeholder for something missing. It can be a function, decorator, context manager, base class or namespace.
+
+    It is false in a condition. As a base class it is replaced by `Module`.
+    """
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, name: str) -> "StandIn":
-        # A stand-in does not pretend to the protocols that Python asks for by such names.
+        # Do not pretend to implement Python's protocols.
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn(f"{self._name}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The first tensor that was given, or the function that is decorated; otherwise this again."""
+        """Return the first tensor argument, or the function if the only argument is a callable, else this object.
+
+        A call of `....step(optimizer)`, as of a gradient scaler, calls the optimizer's `step`, which ends a plain step.
+        """
         if self._name.endswith(".step") and args and hasattr(args[0], "step"):
-            # It goes on with the optimizer's own step, by which the check knows the end of a plain step.
-            return args[0].step()  # a gradient scaler's
+            # Call the optimizer's step, by which the check detects the end of a plain step.
+            return args[0].step()  # called as scaler.step(optimizer)
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
         if tensor is None and len(args) == 1 and callable(args[0]):
             return args[0]
@@ -54,15 +60,15 @@ class StandIn:
 
 
 def is_existence_test() -> bool:
-    """Whether the user's line asks by hasattr() or getattr() if a name exists, which is no use of it."""
+    """Return whether the user's running line tests a name by `hasattr()` or `getattr()` instead of using it."""
     frame = source.user_frame()
-    # An attribute of the line's own is loaded by LOAD_ATTR; hasattr and getattr are called.
+    # A plain use is a LOAD_ATTR instruction; hasattr and getattr are calls.
     now = next((i.opname for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), "")
     return now.startswith(("CALL", "PRECALL"))
 
 
 class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules of the emulated packages that are not here, notes them, and gives empty ones."""
+    """An import hook that reports missing modules of the emulated packages and replaces them by placeholders."""
 
     def __init__(self, findings: Findings):
         self.findings = findings
@@ -77,8 +83,11 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A spec for a name that the shim takes on and has nothing for."""
-        # Names of the emulated packages only: another missing package is the script's own trouble.
+        """Return a module spec if the shim serves this name and no such module exists, and add a finding.
+
+        Otherwise return None.
+        """
+        # Other missing packages are errors of the script.
         path = shim.find_mirror_path(fullname)
         if path is None or path in mirror_table.entries():
             return None
@@ -86,17 +95,19 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """A module whose every name is a stand-in."""
+        """Return a module each of whose attributes is a StandIn."""
         module = ModuleType(spec.name)
         module.__dict__["__path__"] = []
         module.__dict__["__getattr__"] = _make_stand_in_getter(spec.name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
+        """Do nothing: the module is complete."""
 
 
 def _make_stand_in_getter(module: str) -> Callable[[str], StandIn]:
+    """Return a module-level `__getattr__` that gives StandIns for all but dunder names."""
+
     def find(name: str) -> StandIn:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""Examines what a step leaves behind: state that was born in it, and what its closures take."""
+"""Check what a step leaves after it: state that is created inside the step, and the arguments of its closures."""
 
 import inspect
 from collections.abc import Iterable
@@ -16,25 +16,29 @@ from lazytensor.optim.traced.optimizer import alive
 
 
 def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) -> None:
-    """Note the tensors that were first made in the step and were meant to outlive it."""
+    """Add a finding for each tensor that is created in the step, should be state, and is not one of the `results`."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
     for name, cell in find_late_state(capture):
-        # A result is made in the step on purpose, and leaves it.
+        # Results are created in the step on purpose.
         if id(cell) not in returned and cell.node is not None:
             findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
 
 
 def list_learning_rates() -> list[tuple[str, float]]:
-    """The learning rates that are Python numbers, of all optimizers."""
+    """Return the optimizer class name and learning rate of each parameter group whose rate is a Python number."""
     groups = [(o, g) for o in alive() for g in o.param_groups]
     return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]
 
 
 def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any) -> None:
-    """Note closures that need weights off checkpoint steps, and checkpoint closures that never run."""
+    """Add findings for the step closures in `calls`.
+
+    Reported are: checkpoint closures of a loop without checkpoint steps, cbfloat16 arguments unless they are cast
+    implicitly, and step closures that take weights. `executor` is the running DataExecutor.
+    """
     for call in calls:
         name = getattr(call.function, "__name__", "a closure")
-        # The closure's own function, behind the decorator, for its line.
+        # Unwrap the decorator to get the line of the user's function.
         code = inspect.unwrap(call.function).__code__ if hasattr(call.function, "__code__") else None
         place = Where(code.co_filename, code.co_firstlineno) if code is not None else None
         if call.needs_checkpoint and not executor.checkpoint_steps:

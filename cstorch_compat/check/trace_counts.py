@@ -1,4 +1,4 @@
-"""What was seen of a script, and where following it ends."""
+"""Counts of what a check traced, and the exception that ends a check."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,22 @@ from lazytensor.ir.types import Where
 
 
 class CheckComplete(BaseException):
-    """The script has come to a point behind which nothing new would be seen. Not for the script to catch."""
+    """Raised to end a checked script when nothing new would follow.
+
+    A BaseException, so that `except Exception` misses it.
+    """
 
 
 @dataclass
 class TraceSummary:
-    """What was seen of a script: one entry for each loop whose first step was traced.
+    """What a check traced.
 
-    `is_closed` says that no loop runs and one has.
+    loops: the line of each loop whose first step was traced
+    operations: number of operations, without inputs and state
+    kernels: number of instructions after compiling the steps for the host; reset to 0 by a step that cannot be compiled
+    state: number of tensors that the steps update
+    is_plain: whether the script does not use the Cerebras API
+    is_closed: whether a traced loop has ended and none is running
     """
 
     loops: list[Where] = field(default_factory=list)
@@ -27,16 +35,19 @@ class TraceSummary:
     is_closed: bool = False
 
     def enter(self, place: Where) -> None:
-        """A loop begins. Raises FollowedEnough if it began there before."""
-        # A loop inside a loop over epochs, which would be traced once for each epoch.
+        """Record that a loop begins at `place`.
+
+        Raises CheckComplete if a loop began there before, as inside a loop over epochs.
+        """
+        # A loop inside a loop over epochs begins again in each epoch.
         if place in self.loops:
             raise CheckComplete(f"the loop at {place} begins again")
         self.is_closed = False
         self.loops.append(place)
 
     def add(self, graph: Graph) -> None:
-        """Count a step that was traced."""
-        # Leaves are what comes in, not what is done.
+        """Add the counts of a traced step."""
+        # Leaves are inputs, not operations.
         self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
         self.state += len(graph.updates)
         try:

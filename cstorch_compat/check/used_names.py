@@ -1,7 +1,7 @@
-"""Reads in the text of a file which names of other modules it uses, without running it.
+"""Read from the source text of a file which names of other modules it uses, without running it.
 
-A name counts where it is used for certain: what a script asks for by hasattr(), imports inside a `try` that minds its
-absence, or needs for type checkers alone is no use of it.
+Only unconditional uses count. Names tested by `hasattr()`, names in a `try` that catches their absence, and names under
+`if TYPE_CHECKING:` do not count.
 """
 
 import ast
@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from lazytensor.ir.types import Where
 
 OPTIONAL_NAME_ERRORS = frozenset("ImportError ModuleNotFoundError AttributeError Exception BaseException".split())
-"""Exceptions by whose handlers a script shows that it can do without a name."""
+"""Exceptions that a missing name can raise. A `try` with a handler for one of them does not require the name."""
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 @dataclass(frozen=True)
 class NameUse:
-    """A dotted name at a line: of a module that is imported, of what is in one, or of a method (".name")."""
+    """A use of a dotted name at a line.
+
+    `name` is a module, a name inside a module, or ".attribute" for an attribute of a value. `is_import` is True if an
+    import statement uses it.
+    """
 
     name: str
     place: Where
@@ -26,7 +30,13 @@ class NameUse:
 
 @dataclass
 class FileNames:
-    """What one file uses, and what it defines and asks for itself."""
+    """The names of one file.
+
+    uses: names that the file requires
+    imports: modules and names that it imports, optional ones included
+    defined: functions, classes and attributes that it defines
+    asked: names that it tests with `hasattr()` or `getattr()`, with the module's path before the last dot, if known
+    """
 
     uses: list[NameUse] = field(default_factory=list)
     imports: list[NameUse] = field(default_factory=list)
@@ -35,7 +45,10 @@ class FileNames:
 
 
 def read_used_names(text: str, path: str, package: str = "") -> FileNames:
-    """The names that a file uses. `package` is the one in which relative imports begin. Raises SyntaxError."""
+    """Return the names that the source `text` uses. `path` is its file, used in the places of the result.
+
+    `package` is the package that relative imports refer to. Raises SyntaxError if the text does not parse.
+    """
     tree = ast.parse(text, path)
     reader = _NameVisitor(path, package)
     reader.enter(tree, tree.body)
@@ -43,17 +56,19 @@ def read_used_names(text: str, path: str, package: str = "") -> FileNames:
 
 
 class _NameVisitor(ast.NodeVisitor):
+    """A syntax tree visitor that resolves names to dotted paths of imports and fills `names`."""
+
     def __init__(self, path: str, package: str):
         self.path, self.package, self.names = path, package, FileNames()
-        # A name means a path, an expression that has one, or None where a scope uses it for something of its own.
+        # The value of a name is a dotted path, an expression of names, or None for other values.
         self._scopes: list[dict[str, str | ast.expr | None]] = []
         self._minded = 0
 
     def enter(self, scope: ScopeNode, body: list[ast.stmt] | list[ast.expr]) -> None:
-        """Read what stands in a scope; its names are bound first, since a function may use what is imported below."""
+        """Visit the statements of a scope. All its names are bound first, since a function may use a later import."""
         names: dict[str, str | ast.expr | None] = {}
         for name, meaning in self._bindings(scope, body):
-            # What is bound twice may be either of the two; an import is bound last, and wins.
+            # A name with two bindings is unknown (None), unless one of them is an import.
             names[name] = None if name in names and not isinstance(meaning, str) else meaning
         self._scopes.append(names)
         for statement in body:
@@ -63,6 +78,10 @@ class _NameVisitor(ast.NodeVisitor):
     def _bindings(
         self, scope: ScopeNode, body: list[ast.stmt] | list[ast.expr]
     ) -> Iterator[tuple[str, str | ast.expr | None]]:
+        """Yield the names that a scope binds and what each stands for: a dotted path, an expression of names, or None.
+
+        Imports come last, so that they win over other assignments of the same name.
+        """
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             a = scope.args
             yield from ((n.arg, None) for n in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if n)
@@ -75,10 +94,11 @@ class _NameVisitor(ast.NodeVisitor):
                 yield n.targets[0].id, n.value if _is_path(n.value) else None
             elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n not in plain:
                 yield n.id, None
-        # Last: `try: import x`, then `except ImportError: x = None` is still the module where it is used.
+        # Imports are last: after `try: import x` with `except ImportError: x = None`, x counts as the module.
         yield from imported.items()
 
     def _aliases(self, n: ast.Import | ast.ImportFrom) -> dict[str, str]:
+        """Return the names that an import statement binds, with their dotted paths."""
         if isinstance(n, ast.Import):
             # `import a.b` binds a, `import a.b as c` binds the inner one.
             return {
@@ -88,7 +108,7 @@ class _NameVisitor(ast.NodeVisitor):
         return {a.asname or a.name: f"{module}.{a.name}" for a in n.names if a.name != "*"}
 
     def absolute(self, n: ast.ImportFrom) -> str:
-        """The module that a `from` import names, with the package that a relative one begins in."""
+        """Return the absolute module name of a `from` import. Relative imports are resolved against `package`."""
         if not n.level:
             return n.module or ""
         above = self.package.split(".")[: len(self.package.split(".")) - n.level + 1]
@@ -98,18 +118,19 @@ class _NameVisitor(ast.NodeVisitor):
         return Where(self.path, n.lineno)
 
     def _note(self, name: str, n: ast.expr | ast.stmt, is_import: bool = False) -> None:
-        # Inside of what minds the absence of a name, the name may be absent.
+        # Names whose absence is handled are not required.
+        """Record a use of `name`, unless the code handles its absence."""
         if not self._minded:
             self.names.uses.append(NameUse(name, self._where(n), is_import))
 
     def visit_Import(self, n: ast.Import) -> None:
-        """Note the modules, and that they are to be read too."""
+        """Record the modules as used and as imported."""
         for a in n.names:
             self._note(a.name, n, is_import=True)
             self.names.imports.append(NameUse(a.name, self._where(n), True))
 
     def visit_ImportFrom(self, n: ast.ImportFrom) -> None:
-        """Note what is taken from a module."""
+        """Record each imported name and its module."""
         module = self.absolute(n)
         self.names.imports.append(NameUse(module, self._where(n), True))
         for a in n.names:
@@ -118,7 +139,10 @@ class _NameVisitor(ast.NodeVisitor):
                 self.names.imports.append(NameUse(f"{module}.{a.name}", self._where(n), True))
 
     def visit_Attribute(self, n: ast.Attribute) -> None:
-        """Note a whole chain of attributes once, if it begins at an import; else its last part as that of a value."""
+        """Record a chain of attributes as one dotted name if it begins at an import.
+
+        Otherwise record its last attribute as ".name". An assigned attribute is recorded as defined.
+        """
         path = self._path(n)
         if path is not None:
             self._note(path, n)
@@ -130,7 +154,10 @@ class _NameVisitor(ast.NodeVisitor):
         self.visit(n.value)
 
     def _path(self, e: ast.expr, depth: int = 0) -> str | None:
-        """The path that an expression means; None if it does not begin at an import."""
+        """Return the dotted path that an expression refers to, or None if it does not begin at an import.
+
+        Follows assignments such as `nn = torch.nn`, at most 9 times to stop at circular ones.
+        """
         if isinstance(e, ast.Attribute):
             inner = self._path(e.value, depth)
             return None if inner is None else f"{inner}.{e.attr}"
@@ -139,14 +166,14 @@ class _NameVisitor(ast.NodeVisitor):
         for scope in reversed(self._scopes):
             if e.id in scope:
                 meaning = scope[e.id]
-                # `nn = torch.nn` goes on from there; a name bound to itself in a circle means nothing.
+                # Follow `nn = torch.nn`. The depth limit ends circular bindings.
                 return (
                     self._path(meaning, depth + 1) if isinstance(meaning, ast.expr) and depth < 9 else _as_path(meaning)
                 )
         return None
 
     def visit_Call(self, n: ast.Call) -> None:
-        """Remember what hasattr() and getattr() ask for."""
+        """Record the name that `hasattr()` or `getattr()` tests."""
         is_question = isinstance(n.func, ast.Name) and n.func.id in ("hasattr", "getattr") and len(n.args) > 1
         name = n.args[1].value if is_question and isinstance(n.args[1], ast.Constant) else None
         if isinstance(name, str):
@@ -154,10 +181,10 @@ class _NameVisitor(ast.NodeVisitor):
         self.generic_visit(n)
 
     def visit_Try(self, n: ast.Try) -> None:
-        """Pass over what a `try` minds."""
+        """Visit a `try`. If a handler catches missing names, names in its body and handlers do not count."""
         minds = any(h.type is None or _find_last_names(h.type) & OPTIONAL_NAME_ERRORS for h in n.handlers)
         self._minded += minds
-        # Handlers too: they run only where the other way is not there.
+        # Handlers run only if the name is missing, so their names do not count either.
         for part in (*n.body, *n.handlers):
             self.visit(part)
         self._minded -= minds
@@ -165,7 +192,7 @@ class _NameVisitor(ast.NodeVisitor):
             self.visit(part)
 
     def visit_If(self, n: ast.If) -> None:
-        """Pass over what only type checkers read."""
+        """Visit an `if`. Names under `if TYPE_CHECKING:` do not count."""
         is_for_types = "TYPE_CHECKING" in _find_last_names(n.test)
         self.visit(n.test)
         self._minded += is_for_types
@@ -176,8 +203,12 @@ class _NameVisitor(ast.NodeVisitor):
             self.visit(statement)
 
     def _visit_scope(self, n: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        """Visit a function or class: decorators, defaults and bases in the outer scope, then the body.
+
+        Annotations are skipped.
+        """
         self.names.defined.add(n.name)
-        # Decorators, defaults and bases belong to the scope around; annotations may be text and are left alone.
+        # Decorators, defaults and bases are evaluated in the outer scope. Annotations may be strings and are skipped.
         outer: list[ast.expr] = [*n.decorator_list]
         outer += n.bases if isinstance(n, ast.ClassDef) else [d for d in (*n.args.defaults, *n.args.kw_defaults) if d]
         for e in outer:
@@ -185,30 +216,30 @@ class _NameVisitor(ast.NodeVisitor):
         self.enter(n, n.body)
 
     def visit_FunctionDef(self, n: ast.FunctionDef) -> None:
-        """Read a function."""
+        """Visit a function."""
         self._visit_scope(n)
 
     def visit_AsyncFunctionDef(self, n: ast.AsyncFunctionDef) -> None:
-        """Read a function that waits."""
+        """Visit an async function."""
         self._visit_scope(n)
 
     def visit_ClassDef(self, n: ast.ClassDef) -> None:
-        """Read a class."""
+        """Visit a class."""
         self._visit_scope(n)
 
     def visit_Lambda(self, n: ast.Lambda) -> None:
-        """Read its one expression."""
+        """Visit the expression of a lambda."""
         self.enter(n, [n.body])
 
     def visit_AnnAssign(self, n: ast.AnnAssign) -> None:
-        """Read the value; an annotation asks for nothing at run time that matters."""
+        """Visit the target and value of an annotated assignment. The annotation is skipped."""
         self.visit(n.target)
         if n.value is not None:
             self.visit(n.value)
 
 
 def _walk_scope(body: list[ast.stmt] | list[ast.expr]) -> Iterator[ast.AST]:
-    """The nodes of a scope, without those of the scopes inside."""
+    """Yield the nodes of a scope, without those of the scopes nested in it."""
     stack: list[ast.AST] = list(body)
     while stack:
         n = stack.pop()
@@ -218,7 +249,7 @@ def _walk_scope(body: list[ast.stmt] | list[ast.expr]) -> Iterator[ast.AST]:
 
 
 def _is_path(e: ast.expr) -> bool:
-    """Whether an expression is a name, or attributes of one."""
+    """Return whether an expression is a name or a chain of attributes of a name."""
     while isinstance(e, ast.Attribute):
         e = e.value
     return isinstance(e, ast.Name)
@@ -229,5 +260,5 @@ def _as_path(meaning: str | ast.expr | None) -> str | None:
 
 
 def _find_last_names(e: ast.expr) -> set[str]:
-    """The last parts of all names in an expression."""
+    """Return the last parts of all names in an expression: "b" for `a.b`."""
     return {n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(e) if isinstance(n, ast.Name | ast.Attribute)}

@@ -1,7 +1,8 @@
-"""Sees the calls that a step makes: public functions, methods of Tensor and layers, each at the user's line.
+"""Observe the calls that a step makes of public functions, Tensor methods and layers.
 
-The graph alone cannot tell `F.one_hot(x)` from the comparison it is made of. So while a script is checked, the public
-functions are wrapped: the outermost one that is called while a step is traced is shown to the rules, then runs.
+The graph does not distinguish `F.one_hot(x)` from the comparison that implements it. While a script is checked, the
+public callables are therefore wrapped. The outermost public call in a traced step is passed to the rules before it
+runs.
 """
 
 import functools
@@ -25,8 +26,7 @@ WATCHED_MODULES = {
     "torch.special": "torch.special",
     "nn.utils": "torch.nn.utils",
 }
-"""The public modules whose functions are watched, under the short names that findings have for them."""
-# Wrapping these would hide the calls inside of them, or show a read twice.
+"""Public modules whose functions are watched, by the short name that findings print."""
 UNWATCHED_NAMES = frozenset(
     """backward grad vmap func save load manual_seed seed set_grad_enabled is_grad_enabled is_tensor
     enable_grad no_grad get_default_dtype set_default_dtype register_hook retain_grad requires_grad_ detach
@@ -34,18 +34,27 @@ UNWATCHED_NAMES = frozenset(
     is_floating_point is_complex is_contiguous is_signed is_conj is_neg is_same_size is_set_to is_pinned type
     write view_through array contiguous_cell spend accumulate item tolist numpy""".split()
 )
-"""Names that call the user's functions back, ask for no computation, or read values, which the step notices itself."""
+"""Names that are not wrapped: they call user functions, compute nothing, or read values.
+
+The step reports reads itself.
+"""
 OPERATOR_NAMES = tuple(
     """add sub mul pow matmul getitem setitem neg abs gt ge lt le eq ne truediv floordiv mod invert and or xor lshift
     rshift""".split()
 )
-"""The operators of Python that are functions of a tensor, without their underscores."""
+"""The Python operators that Tensor implements, without underscores. `r` and `i` variants are watched too."""
 CONTAINER_LAYERS = (Sequential, ModuleList, ModuleDict)
 
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """One call of a public name."""
+    """One call of a public function, Tensor method or layer.
+
+    name: the short module name and the function, such as "F.one_hot" or "Tensor.add"
+    args, kwargs: the arguments; `args[0]` is the tensor if a Tensor method was called
+    where: the line of the user's code
+    layer: the module that was called, or None for functions
+    """
 
     name: str
     args: tuple[Any, ...]
@@ -55,15 +64,15 @@ class FunctionCall:
 
     @property
     def short(self) -> str:
-        """The name without its module: "one_hot" for F.one_hot and torch.nn.functional.one_hot."""
+        """The name without its module: "one_hot" for "F.one_hot"."""
         return self.name.rpartition(".")[2]
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """An argument by place or name."""
+        """Return the argument at index `position` or with the keyword `name`, or `default` if it was not passed."""
         return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
 
     def tensors(self) -> list[Tensor]:
-        """The tensors among the arguments, those in lists included."""
+        """Return the tensors among the arguments, including those in lists and tuples one level deep."""
         tensors: list[Tensor] = []
         for a in (*self.args, *self.kwargs.values()):
             parts = a if isinstance(a, list | tuple) else (a,)
@@ -81,11 +90,12 @@ class FunctionCall:
 
 
 def _is_internal_call() -> bool:
-    """Whether the wrapped function was called by the house itself, on the user's behalf."""
+    """Return whether the caller of the wrapped function is a file of this package instead of the user's code."""
     return source.is_internal_file(sys._getframe(2).f_code.co_filename)
 
 
 def _format_value(value: Any) -> str:
+    """Return `value` as text: tensors as dtype and shape, slices as in an index, and long reprs as the type name."""
     if isinstance(value, Tensor):
         return str(value.spec)
     if isinstance(value, list | tuple):
@@ -99,7 +109,11 @@ def _format_value(value: Any) -> str:
 
 
 class CallWatcher:
-    """Wraps the public callables, and shows each call of a step to `on_call` before it runs."""
+    """A context manager that wraps the public callables and passes each call in a traced step to `on_call`.
+
+    `on_call` is called before the function runs. Only the outermost call counts. `current` is the call that is running,
+    or None. `modules` holds each module called in a step, by its `id`.
+    """
 
     def __init__(self, on_call: Callable[[FunctionCall], None]):
         self.on_call = on_call
@@ -115,8 +129,7 @@ class CallWatcher:
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in UNWATCHED_NAMES:
                     self._replace(module, name, value, self._wrapped(f"{prefix}.{name}", value))
         wanted = {f"__{prefix}{o}__" for o in OPERATOR_NAMES for prefix in ("", "r", "i")}
-        # Methods and operators too: they are functions of the class, and the graph does not tell `x + y` from
-        # torch.add.
+        # Also wrap methods and operators: the graph does not distinguish `x + y` from torch.add.
         for name, value in list(vars(Tensor).items()):
             if name in UNWATCHED_NAMES or (name.startswith("_") and name not in wanted):
                 continue
@@ -125,25 +138,28 @@ class CallWatcher:
             elif isinstance(value, property) and name in ("T", "mT", "H", "mH"):
                 assert value.fget is not None
                 self._replace(Tensor, name, value, property(self._wrapped(f"Tensor.{name}", value.fget)))
-        # Layers last: a layer counts as one call, whatever functions it is made of.
+        # A layer counts as one call, whatever functions its forward calls.
         self._replace(Module, "__call__", Module.__call__, self._layer(Module.__call__))
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Backwards, for a name may have been replaced twice.
+        # Restore in reverse order, because a name may have been replaced twice.
         for owner, name, value in reversed(self._replaced):
             setattr(owner, name, value)
         self._replaced.clear()
 
     def _replace(self, owner: Any, name: str, old: Any, new: Any) -> None:
-        # The old one is handed in: `vars` of a mirror goes through all its names, which took half of a small check.
+        # The caller passes `old`, because `vars` of a mirror module evaluates all its names: half of a small check's
+        # time.
         self._replaced.append((owner, name, old))
         setattr(owner, name, new)
 
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a wrapper of `function` that shows its calls under `name`."""
+
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            # Only the outermost call is the user's word; outside of a step nothing is refused.
+            # Show only the outermost call, which the user wrote, and only inside a step.
             if self.current is not None or storage.thread_state.current is None or _is_internal_call():
                 return function(*args, **kwargs)
             return self._shown(FunctionCall(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
@@ -151,10 +167,15 @@ class CallWatcher:
         return watched
 
     def _layer(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a wrapper of `Module.__call__`.
+
+        A layer of torch.nn counts as one call, containers and user modules do not.
+        """
+
         @functools.wraps(function)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             kind = type(module)
-            # Modules that the step has called are remembered: their forward is read for side effects.
+            # Remember the modules that the step calls: their forward is searched for side effects.
             if storage.thread_state.current is not None:
                 self.modules[id(module)] = module
             is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINER_LAYERS)
@@ -166,6 +187,7 @@ class CallWatcher:
         return watched
 
     def _shown(self, call: FunctionCall, run: Callable[[], Any]) -> Any:
+        """Pass `call` to `on_call`, then return `run()`. `current` is `call` meanwhile."""
         self.current = call
         try:
             self.on_call(call)

@@ -1,4 +1,4 @@
-"""Keeps a checked script from writing files once its step was seen: weights that were not trained must not be saved."""
+"""Stop a checked script before it writes files after its step was traced, because it would save untrained weights."""
 
 import sys
 from collections.abc import Callable
@@ -11,13 +11,13 @@ CHANGE_EVENTS = frozenset(
     """os.rename os.remove os.rmdir os.mkdir os.truncate os.link os.symlink os.system shutil.rmtree shutil.move
     shutil.copyfile subprocess.Popen""".split()
 )
-"""Audit events after which something outside the process is not as it was."""
+"""Audit events that change something outside of the process."""
 
 
 class WriteGuard:
-    """Ends the script at the first change to the file system, from the moment that `has_seen` says it may.
+    """A context manager that raises CheckComplete at the first change to the file system once `has_seen()` is True.
 
-    An audit hook cannot be taken away, so a guard that is no longer on does nothing.
+    It uses an audit hook. Python cannot remove audit hooks, so the hook is inactive outside of the context.
     """
 
     def __init__(self, has_seen: Callable[[], bool]):
@@ -33,7 +33,7 @@ class WriteGuard:
         self.is_on = False
 
     def _on_audit_event(self, event: str, args: tuple[Any, ...]) -> None:
-        # Hooks hear every event of the process, so the cheap questions come first.
+        # An audit hook gets every event of the process, so the cheap tests come first.
         if not self.is_on or not (event == "open" or event in CHANGE_EVENTS) or not self.has_seen():
             return
         if file_journal.is_journaling():
@@ -43,6 +43,6 @@ class WriteGuard:
 
 
 def _can_write(path: Any, mode: str | None, flags: int | None) -> bool:
-    """Whether opening a file may change it."""
-    # By the flags of the system call, for the mode is None where os.open is called.
+    """Return whether opening a file with the system call's `flags` may change it. Paths under /dev/ do not count."""
+    # Test the flags of the system call, because `mode` is None for os.open.
     return bool((flags or 0) & file_journal.WRITE_FLAGS) and not str(path).startswith("/dev/")
