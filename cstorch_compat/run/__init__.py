@@ -1,1 +1,1 @@
-"""A run: one backend, the executions of its loops, what waits for the end of a step, and its settings."""
+"""The state of a run: its backend, the sessions that execute its loops, step closures, and settings."""

@@ -1,6 +1,6 @@
-"""What scripts tell the compiler of the operations of a function: checked and kept while it runs, and no more.
+"""Compiler annotations: attributes that a script attaches to the operations of a function.
 
-The simulator chooses its kernels by itself, so no annotation changes a number or a plan.
+Annotations are checked and kept while the function runs. They change no value and no plan.
 """
 
 import functools
@@ -14,24 +14,27 @@ from cstorch_compat.run.warnings_at_line import warn
 from lazytensor.core.tensor import Tensor
 
 _attribute_stack = RunLocal[list["AnnotationMode.Attribute"]](list)
-"""The attributes of the annotated functions that are running, the innermost last."""
+"""The attributes of the annotated functions that are running, innermost last."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AnnotationMode(ABC):
-    """A block whose operations carry an attribute, in the forward pass, the backward pass or both."""
+    """A context manager that attaches attributes to the operations in its block.
+
+    `config` says whether they apply to the forward pass, the backward pass or both.
+    """
 
     @dataclass
     class Config:
-        """Which passes are annotated; subclasses add what the attribute is made of."""
+        """Which passes are annotated. Subclasses add the settings from which the attribute is made."""
 
         enable_fwd: bool
         enable_bwd: bool
 
     @dataclass
     class Attribute:
-        """A name and a value."""
+        """The name and value of an attribute."""
 
         name: str
         value: Any
@@ -41,13 +44,13 @@ class AnnotationMode(ABC):
 
     @abstractmethod
     def get_attribute(self, config: "AnnotationMode.Config", is_backward: bool) -> "AnnotationMode.Attribute":
-        """The attribute of the operations of one of the passes."""
+        """Return the attribute of operations in the backward pass if `is_backward`, else in the forward pass."""
 
     def __enter__(self) -> "AnnotationMode":
-        # Both are asked for, as the original asks: what a script's function refuses is to be told of on entry.
+        # Get both attributes on entry, as the original does, so that errors of the script's function are raised here.
         passes = ((False, self.config.enable_fwd), (True, self.config.enable_bwd))
         attributes = [self.get_attribute(self.config, is_backward) for is_backward, wanted in passes if wanted]
-        # On a list that is the run's: an annotated function may call another.
+        # A stack, because an annotated function may call another one.
         _attribute_stack.value.extend(attributes)
         self._count = len(attributes)
         return self
@@ -57,18 +60,25 @@ class AnnotationMode(ABC):
 
 
 def active_attributes() -> tuple[AnnotationMode.Attribute, ...]:
-    """The attributes that operations made now carry, the innermost last."""
+    """Return the attributes of the annotated functions that are running, innermost last."""
     return tuple(_attribute_stack.value)
 
 
 def set_attribute(tensor: Tensor, attribute: str, value: Any) -> None:
-    """Take note of an attribute of the operation behind a tensor. Raises TypeError for what is no tensor."""
+    """Check the arguments for an attribute of the operation that computed `tensor`; nothing is stored.
+
+    Raises TypeError if `tensor` is no Tensor.
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Expected a tensor to attach the attribute {attribute!r} to. Got {type(tensor)}.")
 
 
 def annotate(annotation_mode: AnnotationMode) -> Callable[[F], F]:
-    """A decorator: the function runs in the block of an annotation."""
+    """Return a decorator that runs a function inside the context `annotation_mode`.
+
+    Without a CSX backend the function runs without the context. Decorating under a CPU backend warns that the
+    annotation has no effect.
+    """
 
     def decorate(function: F) -> F:
         owner = current_backend(raise_exception=False)
@@ -78,7 +88,7 @@ def annotate(annotation_mode: AnnotationMode) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def annotated(*args: Any, **kwargs: Any) -> Any:
-            # Asked at the call: scripts decorate methods before they make a backend. Elsewhere there is no compiler.
+            # Test at the call, because scripts decorate methods before they make a backend. Only CSX has a compiler.
             if not use_cs():
                 return function(*args, **kwargs)
             with annotation_mode:
@@ -92,7 +102,10 @@ def annotate(annotation_mode: AnnotationMode) -> Callable[[F], F]:
 def create_annotation(
     annotation_config: type[AnnotationMode.Config], get_attribute_fn: Callable[..., Any], **kwargs: Any
 ) -> Callable[[F], F]:
-    """A decorator from a kind of configuration, its settings, and the function that makes the attribute of it."""
+    """Return a decorator that annotates a function.
+
+    `get_attribute_fn(config, is_backward)` returns the attribute. `config` is `annotation_config(**kwargs)`, made once.
+    """
 
     class GenericAnnotationMode(AnnotationMode):
         """The annotation that a script describes."""

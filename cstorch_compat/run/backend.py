@@ -1,4 +1,4 @@
-"""The backends that a script can ask for, and what a run on one of them collects."""
+"""The backends that a script can create, and the data that a run on one of them collects."""
 
 import enum
 import importlib
@@ -36,7 +36,10 @@ class BackendType(enum.Enum):
 
     @staticmethod
     def from_str(backend_type: str) -> "BackendType":
-        """The kind of a name, in any case. Raises ValueError for an unknown one."""
+        """Return the member with the name `backend_type`, in upper or lower case.
+
+        Raises ValueError for an unknown name.
+        """
         try:
             return BackendType[backend_type.upper()]
         except KeyError:
@@ -47,26 +50,46 @@ class BackendType(enum.Enum):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is the CPU."""
+        """Whether this is the CPU."""
         return self is BackendType.CPU
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is the GPU."""
+        """Whether this is the GPU."""
         return self is BackendType.GPU
 
     @property
     def is_csx(self) -> bool:
-        """Whether it is the wafer."""
+        """Whether this is the wafer."""
         return self is BackendType.CSX
 
 
 BACKEND_NAMES = tuple(kind.name for kind in BackendType)
+"""The names of the members of BackendType."""
 
 
 @dataclass(kw_only=True)
 class Backend:
-    """Where a run takes place. One per process; made by `cstorch.backend(...)`."""
+    """A backend, as `cstorch.backend(...)` returns it. A process has at most one.
+
+    backend_type, options, flags: its kind, the options of the command line, and the settings of `cstorch.backends.csx`
+    artifact_dir: the folder for the texts of each loop
+    compile_dir: the folder for compiled kernels; None for the cache folder
+    validate_only: whether loops stop after lowering their first step
+    compile_only: whether loops stop after planning their first step
+    cluster_config: the script's ClusterConfig, or None
+    reports: the plan report of each compiled program
+    compilations: the compilations of those programs, if `options.keeps_compilations`
+    loops: the measured rates of each finished loop
+    prepared: the models passed to `cstorch.compile`, in order
+    tracing: nesting depth of traced functions that are running
+    before_loop: functions that the executor calls before a loop
+    at_first_step: functions that the executor calls when the first step of a loop has begun
+    annotations: what the compiler is told of each state, by state name
+    densities: the fraction of each state that its mask keeps, by state name
+    arrivals: functions that get each tensor fetched from the wafer and its name, by handle number
+    appliance: always None; the connection to the cluster in the original
+    """
 
     backend_type: BackendType
     artifact_dir: pathlib.Path
@@ -77,23 +100,23 @@ class Backend:
     compile_only: bool = False
     cluster_config: Any = None
     reports: list[Any] = field(default_factory=list)
-    compilations: list[Compilation] = field(default_factory=list)  # of the programs with a report, if a page is wanted
-    loops: list[Any] = field(default_factory=list)  # the rates of the loops that are over
-    prepared: list[Any] = field(default_factory=list)  # models, in the order of their preparation
-    tracing: int = 0  # how many traced functions are running, one inside the other
+    compilations: list[Compilation] = field(default_factory=list)
+    loops: list[Any] = field(default_factory=list)
+    prepared: list[Any] = field(default_factory=list)
+    tracing: int = 0
     before_loop: list[Callable[[], None]] = field(default_factory=list)
-    at_first_step: list[Callable[[], None]] = field(default_factory=list)  # called when a loop's first step has begun
-    annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
-    densities: dict[str, Density] = field(default_factory=dict)  # by state: how much of it a mask keeps
-    arrivals: dict[int, Callable[[Any, str], None]] = field(default_factory=dict)  # told of tensors that are fetched
-    appliance: None = None  # what speaks to the cluster in the original
+    at_first_step: list[Callable[[], None]] = field(default_factory=list)
+    annotations: dict[str, dict[str, float]] = field(default_factory=dict)
+    densities: dict[str, Density] = field(default_factory=dict)
+    arrivals: dict[int, Callable[[Any, str], None]] = field(default_factory=dict)
+    appliance: None = None
 
     def __post_init__(self) -> None:
         host = HostBackend()
         self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type is kind for kind in BackendType)
         self.torch_device = LAZY_DEVICE if self.is_csx else Device("cpu", 0)
         if self.is_csx:
-            # Imported here: a run on the CPU needs no simulator, which takes as long to load as all else.
+            # Imported here, because a run on the CPU does not need the simulator, which doubles the import time.
             wafer_backend = importlib.import_module("wse_sim").WaferBackend
             wafer = wafer_backend(host, self.options.machine, self.options.mode, self.noted)
             self.store: Store = WaferState(lambda: self.flags.debug.lazy_initialization)
@@ -104,17 +127,17 @@ class Backend:
             self.runner = StepRunner(host, self.store)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Backend":
-        """Itself: a copy of a prepared model belongs to the one backend of the process."""
+        """Return the backend itself, so that a deep copy of a prepared model belongs to the same backend."""
         return self
 
     @property
     def _impl(self) -> "Backend":
-        """The original's way to what is behind a backend, which the Model Zoo goes: here it is the backend itself."""
+        """The backend itself. The original has a separate object here, which the Model Zoo accesses."""
         return self
 
     @property
     def is_e2e_execution(self) -> bool:
-        """Whether steps are executed, and not only traced or compiled."""
+        """Whether steps are executed: neither `validate_only` nor `compile_only` is set."""
         return not (self.validate_only or self.compile_only)
 
     @property
@@ -123,7 +146,10 @@ class Backend:
         return self.tracing > 0
 
     def noted(self, program: Program) -> Program:
-        """Return a program with what the script says of masks, precision, micro-batches and systems, for its plan."""
+        """Return `program` with the script's settings for its plan.
+
+        These are the densities of masked weights, the precision level, the micro-batching and the number of systems.
+        """
         micro_batching, systems = self.planning
         return replace(
             program,
@@ -135,47 +161,53 @@ class Backend:
 
     @property
     def planning(self) -> tuple[MicroBatching, int]:
-        """How the batch of a system is to be cut, and the number of systems."""
+        """How the batch is split into micro-batches, and the number of systems (1 without a ClusterConfig)."""
         systems: int = getattr(self.cluster_config, "num_csx", None) or 1
         return _parse_micro_batching(self.flags.performance.micro_batch_size), systems
 
     @property
     def cluster(self) -> "ClusterJobs":
-        """The jobs of the run."""
+        """The object for cluster jobs of this run."""
         return ClusterJobs(self)
 
     def to_cpu(self, tensor: Any) -> Any:
-        """A tensor on the client; on the wafer's backend only a closure has its value."""
+        """Return `tensor.to("cpu")`. On CSX only a step closure gets the value."""
         return tensor.to("cpu")
 
     @property
     def device(self) -> "DeviceScope":
-        """A context manager under which models are made for this backend."""
+        """A context manager under which new models are placed on this backend's device."""
         return DeviceScope(self)
 
     def next_folder(self) -> pathlib.Path:
-        """Where the next execution leaves its files; it is not there yet."""
-        # What an older run has left in this folder is kept.
+        """Return the folder for the files of the next loop: the first free number under `artifact_dir`.
+
+        It is not created.
+        """
+        # Keep the folders of older runs.
         number = 1
         while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
             number += 1
         return folder
 
     def session(self, kind: type[WaferSession] = WaferSession) -> Any:
-        """A new execution; on CSX of a kind."""
-        # The check looks at steps instead of running them, on whatever backend the script asks for.
+        """Return a new session for one loop: EagerSession on the CPU, and an instance of `kind` on CSX.
+
+        If `options.session` is set, as in a check, that function makes the session instead.
+        """
+        # A check or plan records steps instead of running them, on any backend.
         if self.options.session is not None:
             return self.options.session(self)
         if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
         settings = WaferSettings(
-            # The folder is chosen now and made when the first text is written: a loop without a step leaves none.
+            # The folder is created with its first file, so a loop without a step creates none.
             folder=self.next_folder(),
             half=self.options.half,
             execute="trace" if self.validate_only else "compile" if self.compile_only else "all",
             closure_lag=self.options.closure_lag,
             strict=self.options.strict,
-            # The very dict: a sparsity algorithm notes its parameters when the loop begins, after this.
+            # Pass the dict itself: a sparsity algorithm adds its parameters later, when the loop begins.
             notes=self.annotations,
             level=self.flags.precision.optimization_level,
             planning=self.planning,
@@ -187,8 +219,9 @@ class Backend:
         return kind(self.runner, self.store, settings, self._compiled)
 
     def _compiled(self, compilation: Compilation) -> None:
+        """Store the report of a compiled program, and the compilation itself if `options.keeps_compilations`."""
         self.reports.append(compilation.executable.report)
-        # Each holds a graph and its program, which a long run with ever new shapes should be able to forget.
+        # A compilation holds a graph and a program. A long run with many shapes must be able to free them.
         if self.options.keeps_compilations:
             self.compilations.append(compilation)
 
@@ -197,7 +230,7 @@ class Backend:
 
 
 def _parse_micro_batching(value: Any) -> MicroBatching:
-    """Return what the flag micro_batch_size asks for."""
+    """Return the MicroBatching for a value of the flag `micro_batch_size`."""
     if value is None:
         return MicroBatching("whole")
     if isinstance(value, ExploredSizes):
@@ -207,14 +240,14 @@ def _parse_micro_batching(value: Any) -> MicroBatching:
 
 @dataclass
 class ClusterJobs:
-    """The jobs that a run has on a cluster. There is none: the simulator runs in this process, and needs no job."""
+    """The interface for cluster jobs. The simulator runs in this process, so its methods do nothing."""
 
     owner: Backend
-    client: None = None  # what speaks to the job service in the original
+    client: None = None  # the client of the job service in the original
 
     @property
     def config(self) -> Any:
-        """The description of the cluster."""
+        """The cluster configuration of the backend. Assigning replaces it."""
         return self.owner.cluster_config
 
     @config.setter
@@ -223,25 +256,25 @@ class ClusterJobs:
 
     @property
     def workflow_id(self) -> str | None:
-        """The reservation that jobs belong to, if the description names one."""
+        """The reservation that jobs belong to, or None if the cluster configuration names none."""
         return getattr(self.owner.cluster_config, "workflow_id", None)
 
     def start_workflow(self, lock_resources: bool = True) -> bool:
-        """Reserve systems for jobs to come. True: what there is, this run has."""
+        """Return True. The original reserves systems for later jobs."""
         return True
 
     def stop_workflow(self) -> None:
-        """Give the systems back."""
+        """Do nothing. The original releases the reserved systems."""
 
     def check_storage_connectivity(self) -> None:
-        """See whether the cluster reaches the storage; what the client writes to, the simulator reaches."""
+        """Do nothing. The original checks that the cluster can access the storage."""
 
 
 @dataclass(repr=False)
 class DeviceScope:
-    """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device.
+    """The context manager `with backend.device:`. Tensors made in the block are placed on the backend's device.
 
-    Random numbers of the block come from a generator of its own, which the default one seeds.
+    Random numbers in the block come from a separate generator, which is seeded by the default one.
     """
 
     owner: Backend
@@ -257,7 +290,10 @@ class DeviceScope:
 
     @property
     def config(self) -> FlagGroup:
-        """Settings such as lazy_initialization and drop_data, where scripts for 2.0 to 2.2 look for them."""
+        """The `debug` flags, such as lazy_initialization and drop_data.
+
+        Scripts for releases 2.0 to 2.2 set them here.
+        """
         debug: FlagGroup = self.owner.flags.debug
         return debug
 
@@ -270,9 +306,10 @@ class DeviceScope:
 def make_cpu_backend(
     options: RunOptions, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None
 ) -> Backend:
-    """Make the CPU backend, on which each call of a step computes at once, without a cluster compile.
+    """Return the CPU backend, which computes each step when it is called.
 
-    Raise a ValueError if `mixed_precision` is given, which release 2.10 does not take any more.
+    `artifact_dir` defaults to the working directory. Raises ValueError if `mixed_precision` is given, as release 2.10
+    does.
     """
     if mixed_precision is not None:
         raise setting_checks.make_value_error(
@@ -296,7 +333,7 @@ def refuse_gpu_backend(
     init_method: str = "env://",
     sync_batchnorm: bool = False,
 ) -> Backend:
-    """Refused as on a machine without a GPU. Raises RuntimeError."""
+    """Raise RuntimeError, as PyTorch does on a machine without CUDA."""
     raise RuntimeError(
         "GPU was specified as the target device, but CUDA is not available. Please make sure you have a PyTorch "
         "installation with CUDA enabled to run on GPU\n"
@@ -313,10 +350,10 @@ def make_csx_backend(
     validate_only: bool = False,
     cluster_config: Any = None,
 ) -> Backend:
-    """Make the wafer's backend.
+    """Return the wafer's backend. `artifact_dir` defaults to "cerebras_logs".
 
-    Raise a ValueError if both `compile_only` and `validate_only` are set, or if the cluster has no system, and an
-    AttributeError that is a TypeError too for a `cluster_config` that is no description of a cluster.
+    Raises ValueError if both `compile_only` and `validate_only` are set or if the cluster has no system. Raises
+    ClusterConfigInvalid, an AttributeError and TypeError, if `cluster_config` has no attribute `num_csx`.
     """
     setting_checks.refuse_both_stops(compile_only, validate_only)
     _require_cluster(cluster_config)
@@ -333,10 +370,14 @@ def make_csx_backend(
 
 
 class ClusterConfigInvalid(ArgumentInvalid, AttributeError):
-    """Something else in the place of a ClusterConfig; release 2.10 raises AttributeError."""
+    """The error for a `cluster_config` that is no ClusterConfig. Release 2.10 raises AttributeError."""
 
 
 def _require_cluster(config: Any) -> None:
+    """Raise ClusterConfigInvalid unless `config` is None or has `num_csx`.
+
+    Raise ValueError if `num_csx` is 0 or None.
+    """
     if config is None:
         return
     if not hasattr(config, "num_csx"):
@@ -356,4 +397,4 @@ BACKEND_FACTORIES: dict[str, Callable[..., Backend]] = {
     "GPU": refuse_gpu_backend,
     "CSX": make_csx_backend,
 }
-"""What makes a backend of each type, out of the process's settings and the script's arguments."""
+"""The function that makes a backend of each type. It takes the options, the flags, and the script's arguments."""

@@ -1,4 +1,4 @@
-"""Closures: calls that wait until the step they were made in has run, and with a lag some steps longer."""
+"""Step closures: function calls that are queued in a step and made with values after the step has run."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +11,10 @@ from lazytensor.ir.types import Where
 
 
 class ClosureCall(NamedTuple):
-    """One call of a closure that waits; `where` is the line that made it."""
+    """A queued call of a closure. `where` is the line that called it.
+
+    `needs_checkpoint` is True for checkpoint closures, which are called on checkpoint steps only.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -20,15 +23,16 @@ class ClosureCall(NamedTuple):
     where: Where | None = None
 
     def with_arguments(self, args: Any, kwargs: Any) -> "ClosureCall":
-        """The same call with other values for its arguments."""
+        """Return the same call with the given arguments."""
         return self._replace(args=args, kwargs=kwargs)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments by the name of the parameter that takes them.
+        """Return the arguments by parameter name.
 
-        If there are more or fewer positional arguments than parameters, return both kinds of arguments by number.
+        Returns {"0": args, "1": kwargs} if the number of positional arguments differs from that of the parameters, or
+        if the function is not written in Python.
         """
-        # Outputs of the program are called so, as in the original. What is not written in Python has no parameters.
+        # The program's outputs get these names, as in the original. Native functions have no parameter names.
         code = getattr(self.function, "__code__", None)
         if code is None or code.co_argcount != len(self.args):
             return {"0": self.args, "1": self.kwargs}
@@ -36,14 +40,17 @@ class ClosureCall(NamedTuple):
 
 
 class FinishedStep(NamedTuple):
-    """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
+    """The closure calls of a step that has run, with their arguments as values.
+
+    `within` is the context that gives the closures access to the step's state.
+    """
 
     step: int
     calls: list[tuple[ClosureCall, tuple[Any, ...], dict[str, Any]]]
     within: AbstractContextManager[None]
 
     def run(self) -> None:
-        """Make the calls. What one of them raises carries a note of the closure and the step."""
+        """Make the calls in order. An exception gets a note that names the closure and the step."""
         with self.within:
             for call, args, kwargs in self.calls:
                 try:
@@ -57,14 +64,16 @@ class FinishedStep(NamedTuple):
 
 @dataclass
 class ClosureQueue:
-    """The calls of one step, in the order in which they were made.
+    """The queue of closure calls of the current step.
 
-    A client that runs apart from its server sees a step's results later: `lag` steps later.
+    lag: number of steps by which calls are delayed, as for a client that runs ahead of its server
+    queue: the calls of the current step, in order
+    step: the step whose calls are being made, or None
     """
 
     lag: int = 0
     queue: list[ClosureCall] = field(default_factory=list)
-    step: int | None = None  # whose calls are being made
+    step: int | None = None
     _late: deque[FinishedStep] = field(default_factory=deque)
 
     def run(
@@ -74,14 +83,14 @@ class ClosureQueue:
         prepare: Callable[[Any], Any],
         within: AbstractContextManager[None] | None = None,
     ) -> None:
-        """Make the calls of step number `step`, or of the one `lag` steps before.
+        """Finish step number `step`: queue its calls, and make those of the step `lag` steps before.
 
-        Those of checkpoint closures are made only if this is a checkpoint step. `prepare` turns arguments into what
-        the closure sees.
+        `prepare` converts arguments to values immediately, because later steps overwrite them. Calls of checkpoint
+        closures are dropped unless `is_checkpoint`. `within` is entered around the calls of this step.
         """
-        # A closure that calls a closure starts the queue of the next step.
+        # Calls made by closures go into the queue of the next step.
         waiting, self.queue = self.queue, []
-        # Arguments are turned into values now: with a lag, later steps overwrite what they stand for.
+        # Convert arguments to values now, because later steps overwrite them.
         calls = [
             (call, prepare(call.args), prepare(call.kwargs))
             for call in waiting
@@ -92,12 +101,12 @@ class ClosureQueue:
             self._run_oldest()
 
     def flush(self) -> None:
-        """Make the calls that are late, when the last step is over."""
+        """Make all delayed calls after the last step."""
         while self._late:
             self._run_oldest()
 
     def _run_oldest(self) -> None:
-        # Taken from the queue before it runs, so that what raises is not run again by `flush`.
+        # Remove it before it runs, so that `flush` does not repeat calls after an exception.
         finished = self._late.popleft()
         self.step = finished.step
         try:

@@ -1,4 +1,4 @@
-"""Preparing a model for the run: its state gets its names and its device, and calling it is watched."""
+"""`cstorch.compile`: prepare a model for a backend by naming its state and placing it on the device."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -16,9 +16,14 @@ from lazytensor.nn.module_scopes import name_scopes
 
 
 def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
-    """Prepare a module: name its parameters and buffers, put them on the backend's device.
+    """Prepare `model` for a backend and return a function that calls it and has its public methods as attributes.
 
-    Returns a function that calls the model and carries its public methods.
+    Parameters and buffers get names and move to the backend's device; a second call for the same model does not repeat
+    this. `backend` is a Backend or a name such as "CSX". None is the existing backend, or a new CPU backend. Sets the
+    attributes `device` and `apply` of the model.
+
+    Raises TypeError for None, numbers and strings, and AttributeError for other objects without `train`. On CSX,
+    calling the result before any loop over a DataExecutor is refused. So is a second model in the same loop.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 3), cstorch.backend("CPU"))
@@ -26,18 +31,18 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     torch.Size([4, 3])
     """
     owner = _resolve_backend(backend)
-    # The original keeps a weak reference to what it is given, which is where it notices what cannot be a model.
+    # The original fails here with these errors, because it makes a weak reference to the model.
     if model is None or isinstance(model, int | float | str):
         raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object")
     if not hasattr(model, "train"):
         raise AttributeError(f"{type(model).__name__!r} object has no attribute 'train'")
-    # Into __dict__, past Module.__setattr__, which would take the backend or the method for part of the model.
+    # Write to __dict__ directly: Module.__setattr__ would register the values as parts of the model.
     if "_compiled" not in model.__dict__:
         model.__dict__["_compiled"] = owner
         number = len(owner.prepared)
         _name_state(model, f"model_{number}" if number else "model", owner)
         owner.prepared.append(model)
-        # Where the model lives from now on, for scripts that make tensors beside it.
+        # Scripts read `model.device` to place other tensors.
         model.__dict__["device"] = owner.torch_device
         model.__dict__["apply"] = functools.partial(_apply_to_model, model)
 
@@ -47,8 +52,8 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
             _refuse_without_step(owner)
             return model(*args, **kwargs)
 
-    compiled.__name__ = "_wrapped_call_impl"  # what the original's function is called
-    # Scripts call train(), state_dict() and methods of their own on what they get back.
+    compiled.__name__ = "_wrapped_call_impl"  # the name in the original
+    # Scripts call train(), state_dict() and their own methods on the result.
     for name in dir(model):
         if not name.startswith("_") and callable(getattr(model, name)):
             setattr(compiled, name, getattr(model, name))
@@ -57,9 +62,9 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
 
 
 def _refuse_without_step(owner: Backend) -> None:
-    """Refuse a call on the wafer before any loop over an executor: nothing would ever run what it records."""
+    """Refuse a call of a compiled model on CSX before the first loop: nothing would run the operations."""
     if owner.is_csx and RUN.executor is None and owner.tracing == 0 and not owner.loops:
-        # The original meets a field here that the first loop makes, and raises the error that Python has for that.
+        # The original fails here with an AttributeError, because the first loop creates an attribute that it needs.
         error = NameMissing(
             "a compiled model was called on CSX before a loop over a DataExecutor",
             where=source.where(),
@@ -69,11 +74,11 @@ def _refuse_without_step(owner: Backend) -> None:
 
 
 def _refuse_second_model(model: Any) -> None:
-    """Refuse a prepared model in a loop that has called another one."""
+    """Refuse the call of a prepared model in a loop that has called another one. Record the first model of a loop."""
     executor = RUN.executor
     if executor is None:
         return
-    # The program of a loop is one graph: a second model in it would not share names or state with the first.
+    # The program of a loop is one graph. A second model would share neither names nor state with the first.
     if executor.model is None:
         executor.model = model
     if executor.model is not model:
@@ -86,13 +91,16 @@ def _refuse_second_model(model: Any) -> None:
 
 
 def _apply_to_model(model: Any, fn: Any) -> Any:
-    """`model.apply` of a prepared model: a sparsity algorithm and its kind take the model as a whole."""
+    """Apply `fn` to a prepared model, in place of `model.apply`.
+
+    An object with a method `apply`, such as a sparsity algorithm, gets the whole model. A function gets each module.
+    """
     is_whole = hasattr(fn, "apply") and not isinstance(fn, Module)
     return fn.apply(model) if is_whole else type(model).apply(model, fn)
 
 
 def _named_tensors(model: Any) -> Iterator[tuple[str, Any]]:
-    """Every parameter and buffer under every name that it has, in the order of the state dict."""
+    """Yield each parameter and buffer with each of its names, in the order of the state dict."""
     for path, module in model.named_modules(remove_duplicate=False):
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
             if tensor is not None:
@@ -100,16 +108,23 @@ def _named_tensors(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _name_state(model: Any, prefix: str, owner: Backend) -> None:
-    # A tensor that stands in several places has the last one's name, as in the original.
+    # A tensor with several names gets the last one, as in the original.
+    """Register each parameter and buffer under `prefix` and its path, and set its device.
+
+    Name the scopes of the modules.
+
+    A tensor with several names gets the last one.
+    """
     names = {id(t.cell): (name, t) for name, t in _named_tensors(model)}
     for name, tensor in names.values():
         storage.register(tensor.cell, f"{prefix}.{name}")
         tensor.device = LAZY_DEVICE if owner.is_csx else CPU
-    # Operations carry the scope of the layer that made them, which names kernels in the report.
+    # Operations record the scope of their layer, which names kernels in the report.
     name_scopes(model, prefix)
 
 
 def _resolve_backend(backend: Any) -> Backend:
+    """Return the backend for the argument of `cstorch.compile`, and create it if necessary."""
     if isinstance(backend, Backend):
         return backend
     if backend is None:

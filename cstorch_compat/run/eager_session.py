@@ -1,4 +1,4 @@
-"""The session of the CPU backend: a traced function runs its body every time, and its results are there at once."""
+"""The session of the CPU backend: a traced function runs at each call and its result can be read immediately."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,23 +15,29 @@ from lazytensor.runtime.state_store import Store
 
 
 class EagerSession(ExecutionSession):
-    """Each call of a traced function is captured, compiled once, and executed at once."""
+    """A session that captures, compiles and executes each call of a traced function immediately.
+
+    Equal graphs are compiled once.
+    """
 
     def __init__(self, runner: StepRunner, store: Store):
         self.runner, self.store = runner, store
         self.closures = ClosureQueue()
 
     def begin(self, batch: Any) -> Any:
-        """The batch itself."""
+        """Return the batch unchanged."""
         return batch
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a traced function."""
-        if storage.thread_state.current is not None:  # one traced function calls another: both are one step
+        """Run a traced function and return its result.
+
+        A traced function called inside another is part of the same step.
+        """
+        if storage.thread_state.current is not None:  # a traced function that calls another one is one step
             return step_fn(*args, **kwargs)
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
-            # State comes in by its name, and a view by the tensor that it is a view of.
+            # State is read by its name and views through their base. Only other tensors are inputs.
             is_stored = t.cell.home is not None and not storage.is_pinned(t.cell)
             if not t.view_ops and not is_stored and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
@@ -42,15 +48,15 @@ class EagerSession(ExecutionSession):
         return result
 
     def bind(self, arguments: Any) -> Any:
-        """The arguments as they are at the call; PyTorch's eager tensors may change until the closure runs."""
+        """Return copies of the closure's arguments, since eager tensors may change before the closure runs."""
         return map_tensors(arguments, lambda t: wrap(detach_node(t.node)))
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
-        """Run the closures; the step has run already."""
+        """Run the closures of the step, which has been executed already."""
         self.closures.run(step, is_checkpoint, lambda arguments: arguments)
 
     def flush(self) -> None:
-        """Nothing is late here."""
+        """Do nothing: closures are never delayed."""
 
     def close(self) -> None:
-        """Nothing has to be given back."""
+        """Do nothing."""

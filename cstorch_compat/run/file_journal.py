@@ -1,7 +1,7 @@
-"""A journal of what a script changes in the file system, and its undoing.
+"""A journal that records and undoes what a script changes in the file system.
 
-`check` and `plan` run a script up to its first step. What the script writes until then (folders of a run, logs, event
-files) is no result of a run, and a second recording of the script must find the files that the first one found.
+`check` and `plan` run a script up to its first step. Files written until then, such as logs and event files, are no
+result. A plan runs the script several times, and each run must find the same files.
 """
 
 import contextlib
@@ -21,25 +21,30 @@ from lazytensor import config
 from lazytensor.system import atomic_files
 
 MAX_BACKUP_BYTES = 1 << 28
-"""Bytes of files that a journal copies before the script changes them. A larger change is reported, and not undone."""
+"""Maximum total size of the files that a journal copies before they change. Larger changes are reported, not undone."""
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-"""Flags of the system call `open` by which it may change a file."""
+"""Flags of the system call `open` that allow changes to the file."""
 MAX_SHOWN_NAMES = 5
-"""Names in a sentence about files."""
+"""Maximum number of file names in a sentence."""
 
 
 class FileJournal:
-    """A context that undoes, at its end, what the code inside of it changed in the file system.
+    """A context manager that undoes, on exit, the changes of the enclosed code to the file system.
 
-    New files and folders are removed; files that were changed, removed or renamed are as they were; the working
-    directory is that of before. If one change cannot be recorded (a file of more than `MAX_BACKUP_BYTES` that the code
-    overwrites), nothing is undone: a file that the code made may then hold the only copy of its contents. The journal
-    does not see changes by other processes and by native code except h5py's. It leaves alone the caches of this package
-    and what threads change that ran before it was entered. It can be entered again, but not inside of another journal.
+    New files and folders are removed. Changed, removed and renamed files are restored, and so is the working directory.
+    If one change could not be recorded (overwriting more than `MAX_BACKUP_BYTES`), nothing is undone, because a new
+    file may then hold the only copy of the data.
 
-    `undone` and `remaining` are the paths of changes that were undone and of those that were not, in the order in which
-    they were made, relative to the working directory if they are inside of it. A path inside of a listed folder is not
-    listed, nor what the code removed by itself.
+    The journal does not see changes by other processes, by native code other than h5py, or by threads that were started
+    before it was entered. It ignores the caches of this package. It may be entered again, but not inside another
+    journal.
+
+    undone: paths of the changes that were undone, in order
+    remaining: paths of the changes that were not undone
+    other_threads: native ids of the threads to ignore
+
+    The paths are relative to the working directory if they are inside it. Paths inside a listed folder are omitted, and
+    so are files that the code removed itself.
     """
 
     def __init__(self) -> None:
@@ -56,9 +61,9 @@ class FileJournal:
         _install_hook()
         self._entries, self._created, self._unrecorded, self._backup_bytes = [], set(), [], 0
         self._folder = os.getcwd()
-        # By the system's numbers: Python's are given again when a thread has ended.
+        # Use the native ids: Python reuses its own after a thread has ended.
         self.other_threads = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
-        # Python would write .pyc files beside the script's modules.
+        # Otherwise Python writes .pyc files next to the script's modules.
         self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         self._h5py = _audit_h5py()
         self._h5py.__enter__()
@@ -80,6 +85,7 @@ class FileJournal:
             self._backups = ""
 
     def _revert(self) -> None:
+        """Undo the recorded changes in reverse order."""
         undone, failed = set(), set()
         for path, undo in reversed(self._entries):
             try:
@@ -91,23 +97,24 @@ class FileJournal:
         self._list(self.remaining, [path for path, _ in self._entries if path in failed])
 
     def _list(self, listed: list[str], paths: Sequence[str]) -> None:
+        """Add paths to the list `listed`, without those in a listed folder."""
         folder = os.path.realpath(self._folder)
         names = (path if (inside := os.path.relpath(path, folder)).startswith("..") else inside for path in paths)
         whole = dict.fromkeys([*listed, *names])
         listed[:] = [name for name in whole if not any(str(outer) in whole for outer in PurePath(name).parents)]
         self.undone[:] = [name for name in self.undone if name not in self.remaining]
 
-    # -- events, each heard before the change ------------------------------------------------------------------------
+    # -- events, each recorded before the change ----------------------------------------------------------------------
 
     def record_open(self, path: str, flags: int) -> None:
-        """Note that a file is opened with these flags of the system call, one of which lets it be written."""
+        """Record that `path` is about to be opened with the system call's `flags`, which allow writing."""
         if path in self._created or os.path.isdir(path):
             return
         if not os.path.lexists(path):
             if flags & os.O_CREAT and _can_appear(path):
                 self._created.add(path)
                 self._note(path, lambda: _remove(os.unlink, path))
-        elif stat.S_ISREG(os.stat(path).st_mode):  # no terminal, pipe or device
+        elif stat.S_ISREG(os.stat(path).st_mode):  # a regular file: no terminal, pipe or device
             size = os.path.getsize(path)
             if flags & os.O_APPEND and not flags & os.O_TRUNC and size > MAX_BACKUP_BYTES:
                 self._note(path, lambda: os.truncate(path, size))
@@ -115,37 +122,40 @@ class FileJournal:
                 self._back_up(path)
 
     def record_mkdir(self, path: str) -> None:
-        """Note that a folder is made; `os.makedirs` makes only those that are missing."""
+        """Record that the folder `path` is about to be made."""
         if _can_appear(path):
             self._created.add(path)
             self._note(path, lambda: _remove(os.rmdir, path))
 
     def record_link(self, path: str, file: str = "") -> None:
-        """Note that a symbolic link is made, or a second name of a file, which changes with what is written there."""
+        """Record that the link `path` is about to be made.
+
+        For a hard link, `file` is its target, which is backed up.
+        """
         if _can_appear(path):
             if os.path.isfile(file) and not os.path.islink(file) and file not in self._created:
                 self._back_up(file)
             self._note(path, lambda: _remove(os.unlink, path))
 
     def record_rename(self, source: str, target: str) -> None:
-        """Record, before it happens, that `source` is renamed to `target`, and keep what has that name now."""
+        """Record that `source` is about to be renamed to `target`, and back up what `target` is now."""
         if not os.path.lexists(source):
             return
         is_new = source in self._created and not os.path.lexists(target)
-        # What the new name replaces.
+        # Back up what the rename replaces.
         if os.path.isdir(target) and not os.path.islink(target):
             self.record_rmdir(target)
         else:
             self.record_remove(target)
         self._note(target, lambda: _rename_back(target, source))
-        # A file that the script did not make may get one of these names afterwards, or has got it now.
+        # Both names may later belong to files that the script did not make.
         gone = (source + os.sep, target + os.sep)
         self._created = {p for p in self._created - {source, target} if not p.startswith(gone)}
         if is_new:
             self._created.add(target)
 
     def record_remove(self, path: str) -> None:
-        """Note that a file or a link is removed."""
+        """Record that a file or link is about to be removed."""
         if path in self._created:
             self._created.discard(path)
         elif os.path.islink(path):
@@ -155,16 +165,18 @@ class FileJournal:
             self._back_up(path)
 
     def record_rmdir(self, path: str) -> None:
-        """Note that an empty folder is removed."""
+        """Record that an empty folder is about to be removed."""
         if path in self._created:
             self._created.discard(path)
         elif os.path.isdir(path):
             self._note(path, lambda: os.makedirs(path, exist_ok=True))
 
     def _note(self, path: str, undo: Callable[[], object]) -> None:
+        """Add the function that undoes a change of `path`. It may return False if there is nothing to undo."""
         self._entries.append((path, undo))
 
     def _back_up(self, path: str) -> None:
+        """Copy the file `path` and record how to restore it. If that fails, the change counts as unrecorded."""
         try:
             self._backup_bytes += os.path.getsize(path)
             if self._backup_bytes > MAX_BACKUP_BYTES:
@@ -180,7 +192,7 @@ class FileJournal:
 
 
 def format_file_changes(journal: FileJournal) -> list[str]:
-    """Return sentences about the files that a script changed before its first step, none if it changed no file."""
+    """Return sentences on the files that a script changed before its first step; none if it changed no file."""
     told = []
     if journal.undone:
         told.append(
@@ -194,24 +206,25 @@ def format_file_changes(journal: FileJournal) -> list[str]:
 
 
 def is_journaling() -> bool:
-    """Whether a journal, and not the script, opens and changes files in this thread."""
+    """Return whether the journal itself is changing files in this thread."""
     return _thread_state.is_busy
 
 
 def _format_names(names: Sequence[str]) -> str:
+    """Return the first MAX_SHOWN_NAMES names and the number of the remaining ones as text."""
     more = len(names) - MAX_SHOWN_NAMES
     return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _can_appear(path: str) -> bool:
-    """Whether a call that makes this file or folder can succeed."""
+    """Return whether `path` does not exist and its parent folder does, so that it can be created."""
     return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path))
 
 
 def _remove(remove: Callable[[str], object], path: str) -> bool:
-    """Call `remove` on a path. Return False if nothing is there, since the script may have removed it itself.
+    """Call `remove(path)`. Return False if the path does not exist.
 
-    Raise the OSError of `remove` if the path is still there.
+    Raises the OSError of `remove` if the path still exists.
     """
     try:
         remove(path)
@@ -223,7 +236,10 @@ def _remove(remove: Callable[[str], object], path: str) -> bool:
 
 
 def _restore(copy: str, path: str, before: os.stat_result) -> None:
-    """Put the copy of a file in its place; what the script still has open is another file from then on."""
+    """Replace the file `path` by its backup `copy`, with the owner in `before`.
+
+    The file is replaced by a new one, unless it has several hard links.
+    """
     if before.st_nlink > 1:
         shutil.copy2(copy, path)
         return
@@ -240,11 +256,13 @@ def _restore(copy: str, path: str, before: os.stat_result) -> None:
 
 
 def _restore_link(aim: str, path: str) -> None:
+    """Make the symbolic link `path` to `aim` again, unless `path` exists."""
     if not os.path.lexists(path):
         os.symlink(aim, path)
 
 
 def _rename_back(target: str, source: str) -> None:
+    """Rename `target` back to `source` if only `target` exists."""
     if os.path.lexists(target) and not os.path.lexists(source):
         os.rename(target, source)
 
@@ -265,14 +283,16 @@ _thread_state, _journal_state = _ThreadState(), _JournalState()
 
 
 def _install_hook() -> None:
-    # An audit hook cannot be removed: one serves all journals.
+    # An audit hook cannot be removed, so one hook serves all journals.
+    """Install the audit hook of all journals, once per process."""
     if not _journal_state.is_installed:
         _journal_state.is_installed = True
         sys.addaudithook(_on_audit_event)
 
 
 def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
-    # Hooks hear every event of the process, so the cheap tests come first.
+    # An audit hook gets every event of the process, so the cheap tests come first.
+    """Pass an audit event to the active journal, unless the journal itself or an ignored thread caused it."""
     journal = _journal_state.journal
     if journal is None or event not in _EVENTS or _thread_state.is_busy:
         return
@@ -282,13 +302,16 @@ def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
     try:
         _EVENTS[event](journal, *args)
     except (OSError, ValueError):
-        pass  # no file, or the call itself will fail with its own error
+        pass  # the file does not exist, or the call itself will fail with its own error
     finally:
         _thread_state.is_busy = False
 
 
 def _resolve_path(path: Any, folder: int = -1) -> str:
-    """The absolute path of a name in an open folder, or in the working directory. Raises ValueError for others."""
+    """Return the absolute path of `path`, which is relative to the open folder `folder` or to the working directory.
+
+    Raises ValueError for file descriptors, devices, and caches of this package.
+    """
     name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
     if not name:
         raise ValueError("a descriptor, whose file was noted when it was opened")
@@ -302,11 +325,13 @@ def _resolve_path(path: Any, folder: int = -1) -> str:
 
 
 def _ignored_folders() -> tuple[str, ...]:
+    """Return the folders whose changes are not recorded."""
     folders = str(config.current().cache_folder), os.path.expanduser("~/.config/lazywafer"), "/dev", "/proc"
     return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
 
 
 def _record_open(journal: FileJournal, path: Any, mode: Any, flags: int | None) -> None:
+    """Record the opening of a file if its flags allow writing."""
     if (flags or 0) & WRITE_FLAGS:
         journal.record_open(os.path.realpath(_resolve_path(path)), flags or 0)
 
@@ -322,12 +347,12 @@ _EVENTS: dict[str, Callable[..., None]] = {
     "os.link": lambda journal, file, path, a, b: journal.record_link(_resolve_path(path, b), _resolve_path(file, a)),
     "os.rename": lambda journal, old, new, a, b: journal.record_rename(_resolve_path(old, a), _resolve_path(new, b)),
 }
-"""What the journal notes of each audit event of Python."""
+"""The function that records each of Python's audit events. It takes the journal and the arguments of the event."""
 
 
 @contextlib.contextmanager
 def _audit_h5py() -> Iterator[None]:
-    """Let h5py, which opens files in native code, raise the audit event that Python's `open` raises."""
+    """Make h5py, which opens files in native code, raise the same audit event as Python's `open`."""
     low: Any = h5py.h5f
     opening, creating = low.open, low.create
 

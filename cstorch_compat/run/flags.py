@@ -1,6 +1,6 @@
-"""The tree of settings under `cerebras.pytorch.backends`, which checks each value when it is set.
+"""The tree of settings `cerebras.pytorch.backends`. Each value is checked when it is set.
 
-`cstorch_compat.run.settings` says which of them have an effect.
+`cstorch_compat.run.settings` lists which settings have an effect.
 """
 
 import copy
@@ -16,17 +16,22 @@ from cstorch_compat.run.setting_checks import Check, make_type_check
 
 @dataclass(frozen=True)
 class Setting:
-    """A default, and what values are allowed."""
+    """The default of a setting and the check for its values."""
 
     default: Any
     check: Check
 
 
 class FlagGroup:
-    """Settings and smaller groups by name. `locked` says whether a run is going on, in which nothing may change."""
+    """A group of settings and nested groups, accessed as attributes.
+
+    `members` are Setting objects and dicts by name. `locked()` returns whether a loop is running, in which no setting
+    may change. Assignment raises AttributeError for an unknown name or a nested group, the error of the check for an
+    invalid value, and RuntimeError in a running loop.
+    """
 
     def __init__(self, name: str, members: dict[str, Any], locked: Callable[[], bool]):
-        # Past __setattr__, which knows the settings only once they are here.
+        # Bypass __setattr__, which needs `_settings` and `_groups`.
         own = self.__dict__
         own["_name"], own["_locked"] = name, locked
         own["_settings"] = {n: m for n, m in members.items() if isinstance(m, Setting)}
@@ -35,14 +40,15 @@ class FlagGroup:
         self.restore()
 
     def restore(self) -> None:
-        """Give every setting its default again."""
+        """Reset every setting to its default."""
         for name, setting in self._settings.items():
-            self.__dict__[name] = copy.deepcopy(setting.default)  # scripts add to the trees of `debug` in place
+            # copied because scripts change the trees of `debug` in place
+            self.__dict__[name] = copy.deepcopy(setting.default)
         for group in self._groups.values():
             group.restore()
 
     def walk(self, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-        """Yield the dotted name, the value and the default of every setting."""
+        """Yield dotted name, value and default of every setting, including nested groups."""
         for name, setting in self._settings.items():
             yield f"{prefix}{name}", self.__dict__[name], setting.default
         for name, group in self._groups.items():
@@ -53,10 +59,10 @@ class FlagGroup:
             raise AttributeError(f"{name} is a nested flag and cannot be set directly")
         if name not in self._settings:
             raise AttributeError(f"'_{self._name}' has no flag '{name}'")
-        # A value that does not fit is told of first, whether or not a run is going on.
+        # Report an invalid value first, whether or not a loop is running.
         with reraise_as_builtin():
             checked = self._settings[name].check(name, value)
-        # A compiled step would not see the change.
+        # A compiled step would not use the new value.
         if self._locked():
             raise RuntimeError(f"Cannot change flag {name} during a run: set it before the loop over a DataExecutor.")
         self.__dict__[name] = checked
@@ -70,6 +76,7 @@ class FlagGroup:
 
 
 def _memory_setting() -> Setting:
+    """Return a setting for an amount of memory in GiB or None."""
     return Setting(None, make_type_check(int, type(None)))
 
 
@@ -109,4 +116,4 @@ CSX_SETTINGS = {
     },
     "storage": {"s3": {"profile": Setting(None, make_type_check(str, type(None)))}},
 }
-"""Names and defaults of release 2.10."""
+"""Names, defaults and checks of the settings of release 2.10."""

@@ -1,4 +1,7 @@
-"""The calls of a script's models while no Cerebras backend exists: `check` and `plan` look for the step among them."""
+"""Observe the calls of a script's models as long as no Cerebras backend exists.
+
+`check` and `plan` use this to find the training step of a plain PyTorch script.
+"""
 
 import functools
 from collections import Counter
@@ -18,7 +21,10 @@ from lazytensor.nn.module_scopes import name_scopes
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A call of a model that has parameters to train, and where the script has it."""
+    """A call of a model with trainable parameters.
+
+    `place` is the line of the script; `is_tracked` is whether gradients were enabled.
+    """
 
     module: Module
     args: tuple[Any, ...]
@@ -28,19 +34,20 @@ class ModelCall:
 
     @property
     def given(self) -> list[tuple[str, Tensor]]:
-        """The tensors among its arguments, with their paths."""
+        """The tensors among the arguments, with their paths."""
         return flatten((self.args, self.kwargs) if self.kwargs else self.args)
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether gradients are asked for, of a model in training mode."""
+        """Whether the model is in training mode and gradients are enabled."""
         return self.is_tracked and self.module.training
 
 
 class ModelCalls:
-    """Tells `called` of each call before it is made, and `returned` of what came back.
+    """A context manager that calls `called` before each call of a model and `returned` with the tensors of its result.
 
-    Only the outermost call is the user's. With a backend the script marks its steps itself, and nothing is told.
+    Only the outermost call of a module counts, and `called` gets only modules with trainable parameters. Nothing is
+    reported once a backend exists, because the script then marks its steps.
     """
 
     def __init__(self, called: Callable[[ModelCall], None], returned: Callable[[list[Tensor]], None]):
@@ -55,7 +62,7 @@ class ModelCalls:
 
         @functools.wraps(original)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
-            # A loss or a frozen encoder is no model that is trained.
+            # Modules without trainable parameters, such as a loss, are not the model.
             if self._depth == 0 and _has_no_backend() and any(p.requires_grad for p in module.parameters()):
                 self.called(ModelCall(module, args, kwargs, source.where(), is_grad_enabled()))
             self._depth += 1
@@ -74,16 +81,16 @@ class ModelCalls:
         Module.__call__ = self._original  # type: ignore[method-assign]
 
     def count(self, call: ModelCall) -> int:
-        """Count a call; returns how many of its model were counted at its line."""
+        """Count `call` and return how often its model was called at its line."""
         self._times[id(call.module), call.place] += 1
         return self._times[id(call.module), call.place]
 
     def again(self, call: ModelCall) -> list[Tensor]:
-        """Make a call a second time, which nobody is told of, and give the tensors that it returns.
+        """Repeat `call` without reporting it, and return the tensors of its result.
 
-        It was made while nobody knew that no training would follow.
+        This captures a call that ran before it was known that no training would follow.
         """
-        # Layers of ours alone have no line of the user's inside; then all of it belongs to the line of the call.
+        # If only layers of this package run inside, attribute all operations to the line of the call.
         place = call.place if source.is_internal_file(type(call.module).forward.__code__.co_filename) else None
         self._depth += 1
         try:
@@ -98,7 +105,7 @@ def _has_no_backend() -> bool:
 
 
 def name_model(module: Module, prefix: str = "model") -> None:
-    """Give the state of a model the names that `cstorch.compile` would have given, and its modules their paths."""
+    """Name the state and the modules of a model as `cstorch.compile` would. State that has a name keeps it."""
     for name, t in (*module.named_parameters(), *module.named_buffers()):
         if not t.cell.state:
             storage.register(t.cell, f"{prefix}.{name}")

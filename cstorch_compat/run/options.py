@@ -1,4 +1,4 @@
-"""What the command line decides for the whole process, before the script says anything."""
+"""Options of the command line that apply to the whole process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,18 @@ from lazytensor.core.dtype import DType, float16
 
 @dataclass
 class RunOptions:
-    """What `lazywafer run` and `lazywafer check` decide for the whole process."""
+    """The options of `lazywafer run` and `lazywafer check` for the whole process.
+
+    machine, mode: the simulated machine, and the execution mode ("auto", "pipelined" or "streaming")
+    progress: whether loops show their progress
+    half: the 16-bit type of mixed precision
+    closure_lag: number of steps by which closures are delayed
+    strict: whether state that is first made inside a step is an error
+    backend: replaces the backend type of the script if not empty
+    steps: maximum number of steps of a loop; 0 for no limit
+    keeps_compilations: whether compilations are kept for the HTML page
+    session: makes the sessions of a backend, instead of the backend itself
+    """
 
     machine: str = "wse2"
     mode: str = "auto"
@@ -17,7 +28,7 @@ class RunOptions:
     half: DType = float16
     closure_lag: int = 0
     strict: bool = False
-    backend: str = ""  # takes the place of what the script asks for
-    steps: int = 0  # most steps of a loop; 0 for as many as the script asks for
-    keeps_compilations: bool = False  # for the page, which shows how each program came about
-    session: Callable[[Any], Any] | None = None  # makes the sessions of a backend, instead of the backend itself
+    backend: str = ""
+    steps: int = 0
+    keeps_compilations: bool = False
+    session: Callable[[Any], Any] | None = None

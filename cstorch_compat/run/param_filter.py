@@ -1,4 +1,4 @@
-"""Which parameters are meant: patterns of names, or functions of a name and a parameter."""
+"""Parameter filters: functions that select parameters by patterns of their names."""
 
 import fnmatch
 import inspect
@@ -9,25 +9,26 @@ from typing import Any
 from lazytensor.nn.module import Parameter
 
 FilterCallable = Callable[[str, Any], bool]
-"""Takes a name and the parameter of that name."""
+"""A function of a parameter's name and the parameter that returns whether it is selected."""
 
 
 def convert_glob_to_regex(f: str) -> re.Pattern[str]:
-    """A pattern of names such as "fc*.weight" as a regular expression of the whole name."""
+    """Return a glob pattern such as "fc*.weight" as a compiled regular expression that matches whole names."""
     return re.compile(fnmatch.translate(f))
 
 
 def make_pattern_filter(patterns: Iterable[str]) -> FilterCallable:
-    """Whether a name fits one of the patterns."""
-    # Upper and lower case differ in names; plain `fnmatch` would follow the file system.
+    """Return a filter that selects the parameters whose name matches one of the glob patterns. Case matters."""
+    # fnmatchcase, because plain `fnmatch` ignores case on some file systems.
     wanted = tuple(patterns)
     return lambda name, param: any(fnmatch.fnmatchcase(name, p) for p in wanted)
 
 
 def make_param_filter(param_filter: Any) -> FilterCallable:
-    """A function from a pattern, a list of patterns, or a function (name, parameter) -> bool.
+    """Return the filter for a glob pattern, a list of patterns, or a function (name, parameter) -> bool.
 
-    Raises ValueError for a function that does not say that it is one, TypeError for anything else.
+    Raises ValueError for a function whose parameters are not annotated as `str` and `torch.nn.Parameter`, and TypeError
+    for an iterable with other items than strings.
     """
     if isinstance(param_filter, str):
         return make_pattern_filter([param_filter])
@@ -41,7 +42,7 @@ def make_param_filter(param_filter: Any) -> FilterCallable:
 
 
 def _check_signature(function: Callable[..., Any]) -> FilterCallable:
-    """A function whose annotations say that it takes a name and a parameter, as the original wants it."""
+    """Return `function` if its parameters are annotated as a name and a parameter. Otherwise raise ValueError."""
     said = tuple(p.annotation for p in inspect.signature(function).parameters.values())
     if said != (str, Parameter):
         raise ValueError(

@@ -1,7 +1,8 @@
-"""The loop of plain PyTorch as a run on CSX: the body of the loop is the step, and asking for a batch ends it.
+"""Loops without traced functions on CSX: the loop's body is the step, and requesting the next batch ends it.
 
-Nothing marks the step in the script, so Python runs the body each time. It has to record the same graph: there is one
-program, and a step that would need another one is refused. What closures take may differ from step to step.
+The script does not mark its step, so Python runs the body in every iteration. Each iteration must record the same
+updates of state, because there is only one program; a step that differs is refused. The tensors that closures take may
+differ from step to step.
 """
 
 import contextlib
@@ -24,33 +25,36 @@ from lazytensor.ir.graph import Graph
 
 
 class PlainLoopCapture(Capture):
-    """A step of a loop of plain PyTorch; its hints have the names of the API that has such loops."""
+    """The capture of a step in such a loop. Its hints name the API of these loops."""
 
     way_out = "Choose with torch.where(...) in the step, or read the value in a function for session.add_step_closure."
 
 
 class PlainSession(WaferSession, LoopSession):
-    """A session that records every step, and executes the program of the first one."""
+    """A session that records every step and executes the program of the first one."""
 
     CAPTURE = PlainLoopCapture
 
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
-        # There is no function whose call could be left out, so the body is recorded in every step.
+        # Without traced functions no call can be replayed, so every step is traced.
         super().__init__(runner, state, replace(settings, retrace=True), on_compiled)
         self._first: Graph | None = None
 
     def resume(self) -> None:
-        """Record what the loop itself does, as part of the step."""
+        """Continue to record the operations of the loop's body as part of the step."""
         self.step.capture.resume()
 
     def pause(self) -> None:
-        """Refuse what the loop itself does."""
+        """Stop recording. Operations of the loop on the device are refused."""
         self.step.capture.pause()
 
     def _compilation(self, graph: Graph) -> Compilation:
-        """The way of a step's graph, which may differ from the first one in what closures take of it."""
+        """Return the compilation of a step's graph.
+
+        A later graph may differ from the first one in what closures take. Raises TraceError if its updates differ.
+        """
         if self._first is None:
             self._first = graph
             return super()._compilation(graph)
@@ -58,16 +62,16 @@ class PlainSession(WaferSession, LoopSession):
         return self.runner.compilation(graph)
 
     def _report_compilation(self, compilation: Compilation) -> None:
-        """Tell of the program of the first step alone: the others update the same state."""
+        """Report the program of the first step only, since the others update the same state."""
         if not self._reported:
             super()._report_compilation(compilation)
 
 
 def _check_same_updates(first: Graph, now: Graph) -> None:
-    """Raise TraceError if a step changes its state in another way than the first one did."""
+    """Raise TraceError if the graph `now` updates state in another way than `first`."""
     if first.updates == now.updates:
         return
-    # Nodes are interned: an equal step has the very nodes of the first one, and a new one is the difference.
+    # Nodes are interned: an equal step has the same node objects, so a new node is the difference.
     before = set(first.nodes())
     new = next((n for n in now.nodes() if n not in before), None)
     raise TraceError(
@@ -78,13 +82,18 @@ def _check_same_updates(first: Graph, now: Graph) -> None:
 
 
 def current_plain_loop() -> "PlainLoop | None":
-    """The loop of plain PyTorch that is running, if there is one."""
+    """Return the PlainLoop that is running, or None."""
     executor = process.running_executor()
     return executor if isinstance(executor, PlainLoop) else None
 
 
 class PlainLoop:
-    """The executor of such loops: `with` makes it the running one, `batches` are what the loops go over."""
+    """The executor of loops without traced functions. Entering it makes it the running executor.
+
+    model: the prepared model that the loop has called, or None
+    most_steps: number of steps after which `batches` ends; 0 for no limit, 1 if no step is executed
+    iteration: index of the current step, from 0; -1 before the first
+    """
 
     def __init__(self) -> None:
         owner = process.current_backend()
@@ -92,13 +101,13 @@ class PlainLoop:
         self.model: Any = None
         self.most_steps = process.RUN.options.steps if owner.is_e2e_execution else 1
         self.iteration = -1
-        # Entered and left at different calls, for the body of the loop lies between two batches.
-        self._casts: contextlib.AbstractContextManager[None] | None = None  # while a step is recorded
+        # Autocast is entered and left in different calls, because the loop's body runs between them.
+        self._casts: contextlib.AbstractContextManager[None] | None = None  # None unless a step is being recorded
         self._before: Any = None
 
     @property
     def user_iteration(self) -> int:
-        """The number of the step, counted from 1."""
+        """The number of the current step, from 1."""
         return self.iteration + 1
 
     def __enter__(self) -> "PlainLoop":
@@ -109,7 +118,7 @@ class PlainLoop:
     def __exit__(self, kind: type | None, *_: object) -> None:
         try:
             if self._casts is None:
-                # A step that is still recorded when the loop is left by break or an exception is not run.
+                # A step is not run if it is still being recorded when the loop is left by break or an exception.
                 self.session.flush()
             else:
                 self._stop_recording()
@@ -121,7 +130,11 @@ class PlainLoop:
             process.leave_executor(self, self._before)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """Batches on the device; a step ends when the next batch is asked for. Only one where nothing is executed."""
+        """Yield the batches of `loader` as tensors on the device. Requesting the next batch ends the step.
+
+        Ends after one batch if the backend executes no steps. Raises TraceError if the last step of another loop has
+        not run.
+        """
         if self._casts is not None:
             raise TraceError(
                 "a loop over the data begins while the last step of another one has not been run",
@@ -134,32 +147,34 @@ class PlainLoop:
             self._record()
             yield seen
             self.mark_step()
-            # Where nothing is executed, one step says all there is to say.
+            # One step is enough if steps are not executed.
             if self.user_iteration == self.most_steps:
                 return
 
     def _record(self) -> None:
-        """Whatever the loop does from now on belongs to the step."""
+        """Start recording the operations of the loop's body as part of the step."""
         self.session.resume()
         self._casts = autocast.autocast(process.RUN.options.half)
         self._casts.__enter__()
 
     def _stop_recording(self) -> None:
+        """Stop recording, and leave autocast."""
         assert self._casts is not None
         self._casts.__exit__(None, None, None)
         self._casts = None
         self.session.pause()
 
     def mark_step(self) -> None:
-        """End the step: run it, then the closures that wait for it."""
+        """End the step: run it, then its closures. Does nothing if no step is being recorded."""
         if self._casts is not None:
             self._stop_recording()
             self.session.end(self.user_iteration, True, lambda: self.user_iteration)
 
     def compile_step(self, is_only_traced: bool) -> None:
-        """End the step that is recorded without executing it, if there is one. The loop takes no further batch.
+        """End the step that is being recorded without executing it. The loop gets no further batch.
 
-        With `is_only_traced` the step is lowered, and otherwise planned too. Raise what refuses the step.
+        If `is_only_traced`, the step is lowered; otherwise it is planned too. Raises the error that refuses the step.
+        Does nothing if no step is being recorded.
         """
         if self._casts is None:
             return
@@ -172,5 +187,5 @@ class PlainLoop:
     def add_step_closure(
         self, closure: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> None:
-        """Call a function with values when the step has run."""
+        """Call `closure` with the values of the arguments after the step has run."""
         self.session.closures.queue.append(ClosureCall(closure, args, kwargs or {}, False, source.where()))

@@ -1,6 +1,7 @@
-"""The precision optimization level of functions: checked and remembered; the simulator knows one precision only.
+"""The precision optimization level (POL) of functions.
 
-Outside decorated functions it is the flag `backends.csx.precision.optimization_level`.
+Levels set by the decorator are checked and can be read back, but change no value and no plan. The flag
+`backends.csx.precision.optimization_level` is the default level and the one that plans use.
 """
 
 import functools
@@ -11,11 +12,11 @@ from cstorch_compat.run import process
 from cstorch_compat.run.setting_checks import NUM_LEVELS
 
 _level_stack = process.RunLocal[list[int]](list)
-"""Of the decorated functions that are running, the innermost last."""
+"""The levels of the decorated functions that are running, innermost last."""
 
 
 def current_pol() -> int:
-    """The level of the function that is running.
+    """Return the level of the innermost decorated function that is running, or the flag's outside of them.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.current_pol()
@@ -27,7 +28,10 @@ def current_pol() -> int:
 def pol(
     level: int | None = None, bwd_level: int | None = None, enable_fwd: bool = True, enable_bwd: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that sets the level of a function. Raises ValueError for one that is not 0, 1 or 2.
+    """Return a decorator that sets the precision optimization level of a function while it runs.
+
+    `level` None or `enable_fwd` False keeps the current level. `bwd_level` is checked and otherwise ignored, and so is
+    `enable_bwd`. Raises ValueError for a level other than 0, 1 and 2.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> @cstorch.pol(2)
@@ -44,7 +48,7 @@ def pol(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def at_level(*args: Any, **kwargs: Any) -> Any:
-            # Backward levels are checked and not kept: the simulator computes gradients as it computes the rest.
+            # The backward level has no effect: the simulator computes gradients like other values.
             _level_stack.value.append(current_pol() if level is None or not enable_fwd else level)
             try:
                 return function(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""What this process holds of its run: settings, one backend, the running executor. `RUN.reset()` starts over.
+"""The state of this process's run: settings, one backend, and the running executor.
 
-The original keeps one backend for each process, and so does this. Everything else that lives as long as a run lies in a
-`RunLocal` of it, so that a second run in one process, as tests want it, finds nothing of the first.
+A process has one backend, as with the original. Other modules keep their state of the run in `RunLocal` objects, so
+that `RUN.reset()` makes a second run in the same process, as in tests, independent of the first.
 """
 
 from collections.abc import Callable
@@ -29,38 +29,48 @@ NO_BACKEND = (
     "No active Cerebras backend found. Please make sure that your model has been prepared for compilation.\n"
     "You can do this using a call to:\n\n\tcompiled_model = cstorch.compile(model, backend)"
 )
+"""Error message if no backend exists."""
 NO_EXECUTOR = (
     "Detected that a data executor was not used.\nPlease wrap your dataloader in a Cerebras DataExecutor:\n\n"
     "\texecutor = cstorch.utils.data.DataExecutor(dataloader, ...)"
 )
+"""Error message outside of a loop over a DataExecutor."""
 
 T = TypeVar("T")
 
 
 class RunState:
-    """One run, from the first line of a script to its last."""
+    """The state of one run.
+
+    options: the options of the command line
+    flags: the settings of `cstorch.backends.csx`
+    backend: the backend, or None
+    executor: the executor whose loop is running, or None
+    slots: the values of RunLocal objects
+    """
 
     def __init__(self) -> None:
         self.options = RunOptions()
-        # Settings are compiled into the program, so they stand still while a loop runs.
+        # Settings are compiled into the program, so they must not change while a loop runs.
         self.flags = FlagGroup("csx", CSX_SETTINGS, lambda: self.executor is not None)
         self.backend: Backend | None = None
-        self.executor: Any = None  # whose loop is running
+        self.executor: Any = None  # the executor whose loop is running
         self.slots: dict[RunLocal[Any], Any] = {}
 
     def reset(self) -> None:
-        """Be as in a new process: no backend, no loop, no step, default settings and seeds.
+        """Reset to the state of a new process: no backend, loop or step, and default settings and seeds.
 
-        Tensors, models and optimizers of the run before are not to be used in the next one.
+        Also resets the global state of lazytensor. Tensors, models and optimizers of the previous run must not be used
+        again.
         """
         if self.executor is not None:
             self.executor.session.close()
         self.options, self.backend, self.executor = RunOptions(), None, None
-        # Modules of the API hold the very tree, so it is emptied where it stands.
+        # Reset the tree in place, because modules of the API refer to it.
         self.flags.restore()
         self.slots.clear()
         spans.stop_recording()
-        # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
+        # Reset the global state of lazytensor too: captures, random numbers, hooks and the refusal reporter.
         storage.reset()
         errors.report_to(None)
         source.reset()
@@ -71,7 +81,7 @@ class RunState:
         random_state.restart_draws()
         hooks.clear_global_hooks()
         traced_optimizer.forget()
-        # A node that somebody still holds would be found for an equal one, and name a line of the script before.
+        # Clear the table of interned nodes: equal nodes of the new run would get the old script's lines.
         clear_splat_cache()
         graph.clear_intern_table()
 
@@ -81,14 +91,14 @@ RUN = RunState()
 
 
 class RunLocal(Generic[T]):
-    """A value that another module keeps for as long as the run lasts; `make` gives the one that a run begins with."""
+    """A value that another module keeps for the duration of a run. `make()` returns the initial value of each run."""
 
     def __init__(self, make: Callable[[], T]):
         self.make = make
 
     @property
     def value(self) -> T:
-        """What the present run has here."""
+        """The value in the current run. Assigning replaces it."""
         if self not in RUN.slots:
             RUN.slots[self] = self.make()
         present: T = RUN.slots[self]
@@ -100,11 +110,13 @@ class RunLocal(Generic[T]):
 
 
 def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend:
-    """The backend of this process; without a type the one that was made before.
+    """Create the backend of this process and return it; without `backend_type` return the existing one.
 
-    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config.
-    Raises RuntimeError for a second one, a missing one and the GPU, ValueError for an unknown type, TypeError for one
-    that is no text and for an unknown argument.
+    `backend_type` is "CPU", "GPU" or "CSX", or a BackendType. The CPU accepts `artifact_dir`; CSX also accepts
+    `compile_dir`, `compile_only`, `validate_only` and `cluster_config`.
+
+    Raises RuntimeError if a backend exists already, if none exists and no type is given, and for the GPU. Raises
+    ValueError for an unknown type, and TypeError for a type that is no string and for an unknown argument.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.backend("CPU").is_cpu
@@ -115,7 +127,7 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
     named = getattr(backend_type, "name", backend_type)
     if not isinstance(named, str):
         raise TypeError(f"Expected the type of a backend as one of {list(BACKEND_NAMES)}. Got {backend_type}.")
-    # The command line has the last word: a check runs every script as if it asked for CSX.
+    # The command line overrides the script: a check runs every script on CSX.
     kind = RUN.options.backend or named.upper()
     if kind not in BACKEND_NAMES:
         raise ValueError(
@@ -133,14 +145,17 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
 
 
 def current_backend(raise_exception: bool = True) -> Backend:
-    """The backend that was made. Raises RuntimeError if there is none."""
+    """Return the backend of this process.
+
+    Without one, raise RuntimeError, or return None if `raise_exception` is False.
+    """
     if RUN.backend is None and raise_exception:
         raise RuntimeError(NO_BACKEND)
     return RUN.backend  # type: ignore[return-value]
 
 
 def use_cs() -> bool:
-    """Whether the run takes place on a CSX.
+    """Return whether the backend is a CSX.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.use_cs()
@@ -150,7 +165,7 @@ def use_cs() -> bool:
 
 
 def current_torch_device() -> Device:
-    """The device that tensors of the run live on.
+    """Return the device of the backend, or the CPU if there is no backend.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.current_torch_device()
@@ -160,17 +175,17 @@ def current_torch_device() -> Device:
 
 
 def state_device() -> Device:
-    """The device of optimizer and metric state."""
+    """Return the device for optimizer and metric state."""
     return LAZY_DEVICE if use_cs() else CPU
 
 
 def running_executor() -> Any:
-    """The executor whose loop is running; None outside a loop."""
+    """Return the executor whose loop is running, or None outside of a loop."""
     return RUN.executor
 
 
 def current_executor() -> Any:
-    """The executor whose loop is running. Raises RuntimeError outside a loop.
+    """Return the executor whose loop is running. Raises RuntimeError outside of a loop.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> backend = cstorch.backend("CPU")
@@ -185,12 +200,12 @@ def current_executor() -> Any:
 
 
 def enter_executor(executor: Any) -> Any:
-    """Make an executor the running one; returns the one before it."""
+    """Make `executor` the running one and return the previous one."""
     before, RUN.executor = RUN.executor, executor
     return before
 
 
 def leave_executor(executor: Any, before: Any) -> None:
-    """Make the one before the running one again, unless the run has started over in the meantime."""
+    """Make `before` the running executor again, unless `RUN` was reset meanwhile."""
     if RUN.executor is executor:
         RUN.executor = before

@@ -1,4 +1,4 @@
-"""A script on the command line: its arguments, and how it is run."""
+"""A script on the command line: its arguments, and running it as `__main__`."""
 
 import argparse
 import contextlib
@@ -18,13 +18,13 @@ from lazytensor.system.terminal import escape_line, quote_value
 from wse_sim.machine import MACHINES, canonical_machine_name
 
 STDIN_NAME, MODULE_PREFIX = "-", "-m "
-"""How standard input is named, and what stands before the name of a module."""
+"""The name of standard input as a script, and the prefix of a module name in a target."""
 MAX_PRINTED_LINES = 3
-"""Of what a script printed before it ended by itself: a parser's complaint is its last one."""
+"""Number of lines shown of a script's output before it exited. An argument parser prints its error last."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Let a command take a script, the script's own arguments, and the release that it was written for."""
+    """Add the arguments for a script, its own arguments, and the API release to a command."""
     parser.add_argument(
         "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
     )
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_module_argument(parser: argparse.ArgumentParser) -> None:
-    """Let a command take the name of a module too, as Python does."""
+    """Add `-m`, as of Python, to a command."""
     parser.add_argument(
         "-m", action="store_true", dest="is_module", help="as in python -m: a module, and no file; - is standard input"
     )
@@ -49,7 +49,7 @@ def parse_machine_name(text: str) -> str:
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Let a command write what is known of a run to files."""
+    """Add the options `--report`, `--html` and `--trace` to a command."""
     parser.add_argument(
         "--report",
         type=new_file(".json", ".txt"),
@@ -63,9 +63,13 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_trailing_options(options: argparse.Namespace, texts: Callable[[], Iterable[str]]) -> None:
-    """Take output options that stand behind the script for ours, where the script's texts have no such word."""
+    """Parse output options that follow the script name as options of lazywafer.
+
+    They remain arguments of the script if one of its source texts, given by `texts()`, contains the option's name.
+    Updates `options` in place and prints a message.
+    """
     behind = {arg.partition("=")[0] for arg in options.args} & {"--report", "--html", "--trace"}
-    # A script may have an option of that name, by a parser or made from the name of an argument.
+    # The script may define an option of that name, or derive it from an argument's name.
     if not behind or any(re.search(rf"\b{name[2:]}\b", text) for text in texts() for name in behind):
         return
     parser = Parser(prog="lazywafer run", add_help=False, allow_abbrev=False)
@@ -77,19 +81,19 @@ def parse_trailing_options(options: argparse.Namespace, texts: Callable[[], Iter
 
 
 def target_name(options: argparse.Namespace) -> str:
-    """What is to run, in one text: a file, - for standard input, or a module behind MODULE."""
+    """Return what to run as one string: a file, "-" for standard input, or "-m " and the name of a module."""
     return f"{MODULE_PREFIX}{options.script}" if getattr(options, "is_module", False) else options.script
 
 
 def check_target(script: str) -> bool:
-    """Whether there is something to run; says so if there is not."""
+    """Return whether the target of `target_name` exists. Prints an error if it does not."""
     if script.startswith(MODULE_PREFIX):
         return _has_module(script.removeprefix(MODULE_PREFIX))
     return script == STDIN_NAME or check_file(script)
 
 
 def check_file(script: str) -> bool:
-    """Whether there is such a file; says so if there is not."""
+    """Return whether the file `script` exists. Prints an error if it does not."""
     is_known = os.path.isfile(script)
     if not is_known:
         print(f"lazywafer: there is no script {escape_line(script) or quote_value(script)}", file=sys.stderr)
@@ -97,11 +101,15 @@ def check_file(script: str) -> bool:
 
 
 def _has_module(name: str) -> bool:
+    """Return whether a module can be imported from the working directory or `sys.path`.
+
+    Prints an error if it cannot.
+    """
     with _prepend_to_path(os.getcwd()):
         try:
             is_known = importlib.util.find_spec(name) is not None
         except (ImportError, ValueError):
-            # The package that it would be in is not there, or is no package; or a part of the name is empty.
+            # The parent package does not exist or is no package, or a part of the name is empty.
             is_known = False
     if not is_known:
         print(f"lazywafer: there is no module {escape_line(name) or quote_value(name)}", file=sys.stderr)
@@ -110,6 +118,7 @@ def _has_module(name: str) -> bool:
 
 @contextlib.contextmanager
 def _prepend_to_path(folder: str) -> Iterator[None]:
+    """Prepend `folder` to `sys.path` while the context is active."""
     before = list(sys.path)
     sys.path.insert(0, folder)
     try:
@@ -119,8 +128,11 @@ def _prepend_to_path(folder: str) -> Iterator[None]:
 
 
 def run_as_main(script: str, args: list[str]) -> None:
-    """Run what `target_name` gives as `python script args` would. Raises whatever it raises."""
-    # As Python does it: the folder of a script comes first among those that are searched, or the present one.
+    """Run a target of `target_name` as `python TARGET ARGS` would. Changes `sys.argv` and `sys.path`.
+
+    Exceptions of the script propagate.
+    """
+    # As in Python, the script's folder or the working directory is first in the search path.
     sys.argv = [script, *args]
     if script.startswith(MODULE_PREFIX):
         sys.path.insert(0, os.getcwd())
@@ -135,14 +147,15 @@ def run_as_main(script: str, args: list[str]) -> None:
 
 @functools.cache
 def _read_standard_input() -> str:
-    # Kept: a plan runs a script more than once, and a pipe is read only once.
+    # Cached, because a plan runs a script more than once and a pipe can be read only once.
+    """Return the text of standard input. The first result is cached, because a pipe can be read only once."""
     return sys.stdin.read()
 
 
 def _run_text(text: str) -> None:
-    """Run the text of a script in a module of its own, which is `__main__` meanwhile."""
+    """Run a script given as text in a new module, which is `__main__` while it runs."""
     module, before = types.ModuleType("__main__"), sys.modules["__main__"]
-    # So that errors and pages can show its lines, which no file has.
+    # Let tracebacks and HTML pages show the lines of a script that has no file.
     linecache.cache["<stdin>"] = len(text), None, text.splitlines(keepends=True), "<stdin>"
     sys.modules["__main__"] = module
     try:
@@ -152,6 +165,6 @@ def _run_text(text: str) -> None:
 
 
 def format_exit(e: SystemExit, printed: str) -> str:
-    """What to say of a script that ends by itself, with the last lines of what it printed."""
+    """Return a text that says that the script exited, with the last lines of its output `printed`."""
     lines = [f"the script exits with {e.code!r}", *printed.rstrip().splitlines()[-MAX_PRINTED_LINES:]]
     return "\n    ".join(lines)

@@ -1,9 +1,9 @@
-"""The protocol of sessions: one execution of a loop, as the executor, traced functions and closures see it.
+"""The protocol of sessions. A session executes one loop.
 
-The executor makes a session when its loop begins. For each batch it calls `begin` and gives the loop what that returns;
-when the loop asks for the next batch it calls `end`. In between, traced functions go through `call`, and the arguments
-of closures through `bind` before they wait in `closures`. After the last step comes `flush`, unless something was
-raised, and `close` in any case.
+The executor creates a session when its loop begins. For each batch it calls `begin` and passes the result to the loop.
+When the loop requests the next batch, the executor calls `end`. In between, traced functions are run through `call`,
+and arguments of closures pass through `bind` before the call is queued in `closures`. After the last step the executor
+calls `flush`, unless an exception was raised, and always `close`.
 """
 
 from collections.abc import Callable
@@ -12,49 +12,55 @@ from typing import Any, Protocol
 from cstorch_compat.run.closures import ClosureQueue
 
 NextCheckpoint = Callable[[], int | None]
-"""Says which step, counted from 1, is the next one after which state can be fetched; None if there is none."""
+"""A function that returns the next step, from 1, after which state can be fetched.
+
+None if there is no such step.
+"""
 
 
 class ExecutionSession(Protocol):
-    """One execution of a loop."""
+    """The execution of one loop."""
 
     closures: ClosureQueue
 
     def begin(self, batch: Any) -> Any:
-        """Take in the batch of the next step; returns the batch as the loop sees it."""
+        """Start a step with `batch` and return the batch for the loop's body."""
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a traced function, or answer for it; returns what the loop sees of its result."""
+        """Call the traced function `step_fn`, or replay it, and return its result for the loop's body."""
 
     def bind(self, arguments: Any) -> Any:
-        """The arguments of a closure as its call is to keep them until the step is over."""
+        """Return the arguments of a closure in the form in which the queue keeps them until the step has run."""
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
-        """The loop has come round: run step number `step`, counted from 1, and the closures that wait for it."""
+        """End step number `step`, from 1: run it and its closures."""
 
     def flush(self) -> None:
-        """The last step is over: make the calls of closures that are late."""
+        """Make the delayed closure calls after the last step."""
 
     def close(self) -> None:
-        """The loop is over, or was left; nothing else is called afterwards."""
+        """End the loop, whether it was finished or left. No other method is called afterwards."""
 
 
 class LoopSession(ExecutionSession, Protocol):
-    """A session of a loop without traced functions: the loop's body itself is recorded, where it says so."""
+    """A session of a loop without traced functions. The loop's body is recorded between `resume` and `pause`."""
 
     def resume(self) -> None:
-        """What the loop does from now on belongs to the step."""
+        """Record the following operations as part of the step."""
 
     def pause(self) -> None:
-        """What the loop does from now on does not belong to the step."""
+        """Do not record the following operations."""
 
 
 class Executor(Protocol):
-    """What runs a loop: it makes the session, and says which step the loop is in."""
+    """An object that runs a loop: it creates the session and counts steps.
 
-    session: Any  # the session, None before the loop has begun
-    model: Any  # the prepared model that the loop has called
+    `session` is None before the loop begins. `model` is the prepared model that the loop has called.
+    """
+
+    session: Any
+    model: Any
 
     @property
     def user_iteration(self) -> int:
-        """The number of the step, counted from 1."""
+        """The number of the current step, from 1."""

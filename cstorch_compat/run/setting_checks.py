@@ -1,4 +1,7 @@
-"""Checks of settings: each returns the value to keep, or raises as release 2.10 does, with the user's line."""
+"""Checks for values of settings.
+
+Each returns the value to keep, or raises as release 2.10 does, with the user's line.
+"""
 
 import os
 import pathlib
@@ -11,35 +14,35 @@ from lazytensor.core import source
 from lazytensor.errors import ArgumentInvalid, LazyError, OptionInvalid
 
 Check = Callable[[str, Any], Any]
-"""Return the value to keep for the setting of that name. Raise a TypeError or a ValueError for one that is refused."""
+"""A function of a setting's name and value that returns the value to keep. It raises TypeError or ValueError."""
 
 _TYPE_NAMES = {type(None): "NoneType"}
 NUM_LEVELS = 3
-"""Optimization levels 0, 1 and 2."""
+"""Number of precision optimization levels: 0, 1 and 2."""
 MAX_TRANSFER_BYTES = 2147482624
-"""The largest message that release 2.10 takes."""
+"""Maximum message size of release 2.10, in bytes."""
 PRIORITIES = {"p1": 2, "p2": 3, "p3": 4}
-"""Job priorities, and the numbers by which release 2.10 reads them back."""
+"""Job priorities by name, with the numbers that release 2.10 returns for them."""
 LABEL_PATTERN = "^([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$"
-"""What release 2.10 takes as the key and as the value of a job label."""
+"""The pattern of release 2.10 for the key and the value of a job label."""
 
 
 class StepsInvalid(LazyError, RuntimeError):
-    """A number of steps below the least one. Release 2.10 raises a RuntimeError."""
+    """The error for a number of steps below the minimum. Release 2.10 raises RuntimeError."""
 
 
 def make_value_error(name: str, value: Any, message: str, hint: str) -> OptionInvalid:
-    """Return the error for a value that is refused. It begins with the `message` of release 2.10."""
+    """Return the error for an invalid value of the setting `name`. Its text begins with release 2.10's `message`."""
     return OptionInvalid(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
 
 
 def make_type_error(name: str, value: Any, message: str, hint: str) -> ArgumentInvalid:
-    """Return the error for a value of a type that is refused. It begins with the `message` of release 2.10."""
+    """Return the error for a value of an invalid type. Its text begins with release 2.10's `message`."""
     return ArgumentInvalid(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
 
 
 def make_type_check(*kinds: type) -> Check:
-    """Return the check for a setting of one of these types. A bool passes for an int, as in Python."""
+    """Return a check for values of the types `kinds`. A bool passes as an int, as in Python."""
     names = [_TYPE_NAMES.get(k, k.__name__) for k in kinds]
     wanted = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
@@ -62,7 +65,7 @@ def check_positive(name: str, value: Any) -> int:
 
 
 def check_transfer_bytes(name: str, value: Any) -> int:
-    """Check for an int from 0 to the largest message."""
+    """Check for an int from 0 to MAX_TRANSFER_BYTES."""
     number: int = make_type_check(int)(name, value)
     if not 0 <= number <= MAX_TRANSFER_BYTES:
         message = f"{name} must be a positive integer less than {MAX_TRANSFER_BYTES}, got {value}"
@@ -71,7 +74,7 @@ def check_transfer_bytes(name: str, value: Any) -> int:
 
 
 def check_level(name: str, value: Any) -> int:
-    """Check for an optimization level."""
+    """Check for a precision optimization level: 0, 1 or 2."""
     number: int = make_type_check(int)(name, value)
     if not 0 <= number < NUM_LEVELS:
         message = f"{name} must be an integer in range [0, {NUM_LEVELS}). Got {value}"
@@ -80,7 +83,7 @@ def check_level(name: str, value: Any) -> int:
 
 
 def check_fabrics(name: str, value: Any) -> list[str] | None:
-    """Check for None, or a list of fabrics to avoid."""
+    """Check for None or a list of the fabric types "cs2" and "cs3"."""
     if value is not None and (not isinstance(value, list) or any(v not in ("cs2", "cs3") for v in value)):
         message = f'Expected one of list of one of "cs2", "cs3", NoneType for `{name}`. Got {type(value)}: {value}'
         raise make_type_error(name, value, message, 'Give a list of "cs2" and "cs3", or None.')
@@ -88,7 +91,7 @@ def check_fabrics(name: str, value: Any) -> list[str] | None:
 
 
 class ExploredSizes(str):
-    """The value "explore" of micro_batch_size, with the bounds of the sizes to try. `most` is None without a bound."""
+    """The value "explore" of micro_batch_size with the bounds of the search. `most` is None without an upper bound."""
 
     least: int
     most: int | None
@@ -108,9 +111,10 @@ _MICRO_BATCH_HINT = 'Give a whole number from 1 on, "auto", "explore", {"explore
 
 
 def check_micro_batch_size(name: str, value: Any) -> Any:
-    """Check for None, a positive int, "auto", "explore", or bounds to explore, which are kept as `ExploredSizes`.
+    """Check for None, a positive int, "auto", "explore", or a dict of bounds such as {"explore": {"min": 1, "max": 8}}.
 
-    Raise a TypeError for bounds that are no ints, a ValueError for bounds below 1 or in the wrong order.
+    "explore" and bounds are returned as `ExploredSizes`. Raises TypeError for bounds that are no ints, and ValueError
+    for bounds below 1 or in the wrong order.
     """
     if value is None or (isinstance(value, int) and value > 0) or (isinstance(value, str) and value == "auto"):
         return value
@@ -132,7 +136,7 @@ def check_micro_batch_size(name: str, value: Any) -> Any:
 
 
 def _are_bounds(value: dict[Any, Any]) -> bool:
-    """Whether every value of a dict is itself a dict from texts to ints."""
+    """Return whether every value of a dict is a dict from strings to ints."""
     return all(
         isinstance(bounds, dict) and all(isinstance(k, str) and isinstance(v, int) for k, v in bounds.items())
         for bounds in value.values()
@@ -140,7 +144,7 @@ def _are_bounds(value: dict[Any, Any]) -> bool:
 
 
 def make_count_check(default: int) -> Check:
-    """Return the check for an int of at least 0. None stands for `default`."""
+    """Return a check for an int of at least 0. It returns `default` for None."""
 
     def check(name: str, value: Any) -> int:
         if value is None:
@@ -162,7 +166,7 @@ def check_seconds(name: str, value: Any) -> int | None:
 
 
 def check_address(name: str, value: Any) -> str | None:
-    """Check for None or a text of a name and a port."""
+    """Check for None or a string of the form "name:port"."""
     if value is not None and not isinstance(value, str):
         message = f"expected string or bytes-like object, got {type(value).__name__!r}"
         raise make_type_error(name, value, message, 'Give a text such as "cluster:443".')
@@ -173,7 +177,7 @@ def check_address(name: str, value: Any) -> str | None:
 
 
 def check_priority(name: str, value: Any) -> int:
-    """Check for a job priority by its name or its number. Return its number."""
+    """Check for a job priority by name or number and return its number."""
     if isinstance(value, str) and value in PRIORITIES:
         return PRIORITIES[value]
     if isinstance(value, int) and value in PRIORITIES.values():
@@ -183,7 +187,7 @@ def check_priority(name: str, value: Any) -> int:
 
 
 def check_labels(name: str, value: Any) -> Any:
-    """Check for texts of a key, an equal sign and a value each. None stands for no labels."""
+    """Check for an iterable of strings "key=value". Returns an empty list for None."""
     if not isinstance(value, Iterable | None):
         raise make_type_error(
             name, value, f"{type(value).__name__!r} object is not iterable", 'Give a list such as ["a=b"].'
@@ -206,7 +210,7 @@ def check_labels(name: str, value: Any) -> Any:
 
 
 def check_paths(name: str, value: Any) -> list[Any]:
-    """Check for a list of paths that exist. None stands for an empty list."""
+    """Check for a list of existing paths. Returns an empty list for None."""
     if not isinstance(value, list | None):
         message = f"Expected a list of paths for `{name}`. Got {type(value)}: {value}"
         raise make_type_error(name, value, message, f'Give a list, such as {name}=["data"].')
@@ -221,12 +225,15 @@ def check_paths(name: str, value: Any) -> list[Any]:
 
 
 def check_search_paths(name: str, value: Any) -> list[str]:
-    """Check for a list of paths that exist. Return them as absolute paths; None stands for an empty list."""
+    """Check for a list of existing paths and return them as absolute paths. Returns an empty list for None."""
     return [os.path.abspath(path) for path in check_paths(name, value)]
 
 
 def make_compiler_tree_check(kind: str) -> Check:
-    """Return the check for settings of the compiler: a tree, or a dict that is turned into one."""
+    """Return a check for a DebugArgs tree or a dict, which it converts to a tree.
+
+    `kind` is the type name in the error.
+    """
 
     def check(name: str, value: Any) -> DebugArgs:
         if isinstance(value, dict):
@@ -240,7 +247,7 @@ def make_compiler_tree_check(kind: str) -> Check:
 
 
 def check_notification_targets(name: str, value: Any) -> list[Any]:
-    """Check for an iterable of dicts with at least one entry each."""
+    """Check for an iterable of nonempty dicts and return it as a list."""
     if not isinstance(value, Iterable):
         message = f"{type(value).__name__!r} object is not iterable"
         raise make_type_error(name, value, message, 'Give a list, such as [{"mailto": ["me@example.com"]}].')
@@ -255,13 +262,13 @@ def check_notification_targets(name: str, value: Any) -> list[Any]:
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """Check for a bool; None stands for False."""
+    """Check for a bool. Returns False for None."""
     checked: bool | None = make_type_check(bool, type(None))(name, value)
     return bool(checked)
 
 
 def check_optional_path(name: str, value: Any) -> Any:
-    """Check for a path as text or os.PathLike, or None."""
+    """Check for a string, os.PathLike or None."""
     if not isinstance(value, str | os.PathLike | None):
         message = f"expected str, bytes or os.PathLike object, not {type(value).__name__}"
         raise make_type_error(name, value, message, "Give a path as text.")
@@ -269,7 +276,7 @@ def check_optional_path(name: str, value: Any) -> Any:
 
 
 def refuse_both_stops(compile_only: Any, validate_only: Any) -> None:
-    """Raise a ValueError if a run is to stop both after tracing and after the compile."""
+    """Raise ValueError if both `compile_only` and `validate_only` are true."""
     if compile_only and validate_only:
         message = "compile_only and validate_only exclude each other"
         hint = "Set validate_only to stop after tracing, or compile_only to stop after the compile."
@@ -277,7 +284,7 @@ def refuse_both_stops(compile_only: Any, validate_only: Any) -> None:
 
 
 def make_interval_check(least: int, kind: type[LazyError] = StepsInvalid) -> Check:
-    """Return the check for None or an int of at least `least` steps. It raises `kind` for fewer."""
+    """Return a check for None or an int of at least `least` steps. It raises `kind` for a smaller int."""
 
     def check(name: str, value: Any) -> int | None:
         if not isinstance(value, int | None):

@@ -1,7 +1,7 @@
-"""The settings of a run: the effect of each, and one line that lists the settings without an effect.
+"""The effect of each setting of a run, and the message that lists settings without an effect.
 
-`EFFECTS` has every setting that a script can give. A setting without an effect is accepted, so that scripts run
-unchanged, and named on stderr when the first loop begins.
+Settings without an effect are accepted, so that scripts run unchanged. They are listed on stderr when the first loop
+begins.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from cstorch_compat.run.compiler_settings import DebugArgs, is_empty
 from cstorch_compat.run.setting_checks import ExploredSizes
 
 NO_EFFECT = ""
-"""The entry of a setting without an effect here."""
+"""The entry of a setting that has no effect here."""
 _CLUSTER_EFFECTS = {
     "mgmt_address": NO_EFFECT,
     "mgmt_namespace": NO_EFFECT,
@@ -148,21 +148,21 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
     "compile": {"fabric_config_file": NO_EFFECT, "validate_only": "the step is lowered and not planned"},
     "dataloader": {"torch_dataloader": "the batches of the loop", "use_parallel_loader": NO_EFFECT},
 }
-"""By what takes it, each setting and its effect."""
+"""The effect of each setting, by the function or object that takes it and the setting's name."""
 
 _SEARCH_WARNING = (
     'micro_batch_size "explore" works only with compile_only=True on the system; this run takes the fastest size found'
 )
 _noted_settings = process.RunLocal[dict[str, None]](dict)
-"""Settings without an effect that calls have noted, in their order."""
+"""Settings without an effect that were passed to a call, in order."""
 _listed_settings = process.RunLocal[dict[str, None]](dict)
-"""Settings that were listed."""
+"""Settings that were printed already."""
 
 
 def note_without_effect(owner: str, values: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
-    """Note the settings without an effect among `values` that differ from their defaults, which are None if not given.
+    """Record the settings in `values` that have no effect and differ from their default.
 
-    `owner` is the entry of `EFFECTS` that has the settings.
+    `owner` is the key of the settings in `EFFECTS`. `defaults` maps names to defaults, which are None if absent.
     """
     for name, value in values.items():
         if not EFFECTS[owner].get(name) and value != (defaults or {}).get(name):
@@ -170,9 +170,9 @@ def note_without_effect(owner: str, values: Mapping[str, Any], defaults: Mapping
 
 
 def print_unused() -> None:
-    """Print, in one line on stderr, the settings without an effect that were set and that no line has listed yet.
+    """Print one line on stderr with the settings that were set, have no effect, and were not printed before.
 
-    Another line warns of a search for a micro-batch size in a run that executes steps, which the system refuses.
+    A second line warns, once, if the run executes steps and micro_batch_size is "explore", which the system refuses.
     """
     names = [
         name
@@ -188,21 +188,21 @@ def print_unused() -> None:
 
 
 def is_micro_batch_search() -> bool:
-    """Return whether a run that executes its steps asks for a search for a micro-batch size."""
+    """Return whether micro_batch_size is "explore" in a CSX run that executes its steps."""
     asks = isinstance(process.RUN.flags.performance.micro_batch_size, ExploredSizes)
-    # Nothing is executed for a plan or a check.
+    # Plans and checks, which set `session`, execute nothing.
     return asks and process.use_cs() and process.current_backend().is_e2e_execution and not process.RUN.options.session
 
 
 def _unused_wafer_settings() -> Iterator[str]:
-    """Yield the flags and the fields of the cluster that are set and have no effect. On the CPU none counts."""
+    """Yield the flags and the fields of the ClusterConfig that are set and have no effect. Yield nothing on the CPU."""
     if not process.use_cs():
         return
     for path, value, default in process.RUN.flags.walk():
         if not EFFECTS["flags"][path] and _is_set(value, default):
             yield path.rpartition(".")[2]
     config = process.current_backend().cluster_config
-    # Scripts may pass an object of their own that has the fields.
+    # Scripts may pass another object with the same fields, which has no known defaults.
     if dataclasses.is_dataclass(config) and type(config).__name__ in EFFECTS:
         kind: Any = type(config)
         default_config = kind()
@@ -212,4 +212,5 @@ def _unused_wafer_settings() -> Iterator[str]:
 
 
 def _is_set(value: Any, default: Any) -> bool:
+    """Return whether a setting differs from its default. An empty DebugArgs tree counts as not set."""
     return not is_empty(value) if isinstance(value, DebugArgs) else bool(value != default)

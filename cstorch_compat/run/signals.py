@@ -1,4 +1,7 @@
-"""Signals that end a run: the stack is unwound, and the run ends with one sentence and the exit status of a shell."""
+"""Signals that end a run.
+
+They are raised as exceptions, and the run ends with one sentence and a shell's exit status.
+"""
 
 import _thread
 import os
@@ -10,12 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that ask a process to end, besides SIGINT, for which Python raises KeyboardInterrupt."""
+"""Signals that end a process, other than SIGINT, for which Python raises KeyboardInterrupt."""
 RETRY_INTERVAL_SECONDS = 0.02
+"""Delay before an exception that Python dropped in a finalizer is raised again."""
 
 
 class RunStopped(BaseException):
-    """The run was asked to end by a signal."""
+    """Raised in the main thread when the signal `number` asks the run to end."""
 
     def __init__(self, number: int):
         super().__init__(signal.Signals(number).name)
@@ -23,7 +27,7 @@ class RunStopped(BaseException):
 
 
 def find_signal_status(e: BaseException) -> int | None:
-    """Return 128 and the number of the signal that `e`, or an exception in its chain, was raised for; None if none."""
+    """Return 128 plus the number of the signal that `e` or an exception in its chain was raised for, or None."""
     seen: set[int] = set()
     cause: BaseException | None = e
     while cause is not None and id(cause) not in seen:
@@ -35,13 +39,17 @@ def find_signal_status(e: BaseException) -> int | None:
 
 
 def print_signal(status: int) -> None:
-    """Print which signal ended a run, from its exit status."""
+    """Print on stderr which signal ended the run. `status` is its exit status."""
     print(f"lazywafer: stopped by {signal.Signals(status - 128).name}", file=sys.stderr)
 
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raise Stopped in a block for the signals of ENDING that have Python's default handler."""
+    """Raise RunStopped in the block for each signal of ENDING_SIGNALS that has Python's default handler.
+
+    Does nothing outside of the main thread. In a forked child process the signal has its default effect. If Python
+    drops the exception because a finalizer was running, it is raised again after RETRY_INTERVAL_SECONDS.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -49,7 +57,7 @@ def raise_on_signals() -> Iterator[None]:
     hook, owner = sys.unraisablehook, os.getpid()
 
     def stop(number: int, frame: Any) -> None:
-        if os.getpid() != owner:  # a process that the script has forked
+        if os.getpid() != owner:  # a child process forked by the script
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         raise RunStopped(number)

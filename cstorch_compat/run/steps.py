@@ -1,4 +1,4 @@
-"""What a script marks: the function that is the body of a step, and the closures that wait for its end."""
+"""The decorators of steps: traced functions, and step and checkpoint closures."""
 
 import functools
 from collections.abc import Callable
@@ -14,11 +14,14 @@ from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, detach_node, wrap
 
 _waiting_calls = RunLocal[list[ClosureCall]](list)
-"""Calls of closures that were made outside a loop, and wait for the next one."""
+"""Closure calls that were made outside a loop and are made when the next loop begins."""
 
 
 def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function as the body of a step: everything in it belongs to the graph that is compiled.
+    """Mark a function as the body of a step: its operations form the graph that is compiled.
+
+    The returned function raises RuntimeError outside of a loop over a DataExecutor. On CSX the body runs in the first
+    step only, and later calls return the same tensors for the new step.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -38,7 +41,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
-        # Looked up at the call: scripts decorate functions before they make a backend.
+        # Look these up at the call, because scripts decorate functions before they make a backend.
         executor, owner = current_executor(), current_backend()
         owner.tracing += 1
         try:
@@ -47,7 +50,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             owner.tracing -= 1
 
-    # A function keeps its name; anything else gets the one that it has in the original.
+    # Other callables than functions get the name that they have in the original.
     if isinstance(step_fn, FunctionType):
         return functools.update_wrapper(generated_trace_fn, step_fn)
     generated_trace_fn.__qualname__ = "trace.<locals>.generated_trace_fn"
@@ -55,10 +58,10 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
-    """Return a function whose calls are made when the step is over; outside a loop they are made at once.
+    """Return a function whose calls are made after the step has run. It returns None.
 
-    A closure that needs a checkpoint is not called outside a loop. A call made by a closure waits for the end of the
-    next step, as in the original.
+    Outside a loop the call is made immediately if `needs_checkpoint` is False; otherwise it is dropped with a warning.
+    A call that is made by a closure waits for the end of the next step, as in the original.
     """
 
     @functools.wraps(function)
@@ -67,7 +70,7 @@ def make_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callab
             _queue_call(ClosureCall(function, args, kwargs, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:
-            function(*args, **kwargs)  # a closure gives nothing back, wherever it is called
+            function(*args, **kwargs)  # closures never return a value
             return None
         warn(f"{function.__name__} was not called: state is fetched in the loop over a cstorch.utils.data.DataExecutor")
         return None
@@ -76,10 +79,10 @@ def make_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callab
 
 
 def make_public_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
-    """Return what a script's closure becomes: as `make_closure`, but outside a loop its calls wait for the next loop.
+    """Return the closure for a script's function. It is like `make_closure` in a loop.
 
-    The calls are made when that loop has its first batch, or never if no loop follows. Without a backend a step closure
-    is called at once, and a checkpoint closure raises RuntimeError.
+    Outside a loop the call is made when the next loop has its first batch, or never if no loop follows. Without a
+    backend, a step closure is called immediately and a checkpoint closure raises RuntimeError.
     """
 
     @functools.wraps(function)
@@ -98,18 +101,20 @@ def make_public_closure(function: Callable[..., Any], needs_checkpoint: bool) ->
 
 
 def _queue_call(call: ClosureCall) -> None:
+    """Queue a closure call in the running session, with the arguments that the session keeps."""
     session = RUN.executor.session
-    # The session decides what a closure keeps: copies where values go on changing, handles where they come later.
+    # The eager session binds copies, because values change; the wafer session binds tensors whose values come later.
     kwargs = session.bind(call.kwargs) if call.kwargs else call.kwargs
     session.closures.queue.append(call.with_arguments(session.bind(call.args), kwargs))
 
 
 def _snapshot_tensor(t: Tensor) -> Tensor:
+    """Return a detached tensor with the current value of `t`."""
     return wrap(detach_node(t.node))
 
 
 def run_waiting_calls() -> None:
-    """Make the calls of closures that were made before the loop, in their order; drop them if no step is executed."""
+    """Make the closure calls from before the loop, in order. Drop them if the backend executes no steps."""
     calls, _waiting_calls.value = _waiting_calls.value, []
     if current_backend().is_e2e_execution:
         for call in calls:

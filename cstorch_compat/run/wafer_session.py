@@ -1,7 +1,7 @@
-"""The session of the CSX backend: the body is traced in the first step, and later steps run the program.
+"""The session of the CSX backend: the body is traced in the first step, and later steps run the compiled program.
 
-A step ends when the loop asks for the next batch, and values can be read in closures only. Client and server are
-modelled in one thread: a real one would add races and teach nothing.
+A step ends when the loop requests the next batch. Values can be read in closures only. Client and server run in one
+thread: separate threads would add races without changing results.
 """
 
 import functools
@@ -44,13 +44,20 @@ from lazytensor.runtime.backend import Executable
 
 @dataclass(frozen=True)
 class WaferSettings:
-    """How a CSX execution goes: its `folder` for texts, the half type, how far it goes, and how it is checked.
+    """The settings of a CSX session.
 
-    `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
-    steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
-    `level` is the precision optimization level, `planning` what a plan of the step is asked for; `retrace` has the body
-    traced in every step; compiled kernels are kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client
-    float32 for cbfloat16. `arrivals` are told of each tensor that the client gets, and of its name.
+    folder: the folder for the MLIR texts
+    half: the 16-bit type of mixed precision
+    execute: "all", "compile" (stop after planning the first step) or "trace" (stop after lowering it)
+    closure_lag: number of steps by which closures are delayed
+    strict: whether state that is first made inside the step is an error instead of a warning
+    notes: facts on state for the compiler, by state name
+    level: the precision optimization level
+    planning: micro-batching and the number of systems
+    retrace: whether the body is traced in every step
+    compile_dir: the folder for compiled kernels; "" for the cache folder
+    widen_cbfloat16: whether closures get float32 for cbfloat16; otherwise cbfloat16 arguments raise TraceError
+    arrivals: functions that are called with each fetched tensor and its name
     """
 
     folder: pathlib.Path
@@ -68,7 +75,7 @@ class WaferSettings:
 
 
 class SessionPhase(Enum):
-    """Where a session is; the value is how an error says it."""
+    """The phase of a session. The value is the text in error messages."""
 
     OPEN = "waiting for its first batch"
     TRACING = "tracing a step"
@@ -125,15 +132,18 @@ SESSION_LIFE_CYCLE = LifeCycle(
         ),
     ),
 )
-"""What may happen to a session; anything else raises TraceError."""
+"""The allowed transitions of a session. Any other transition raises TraceError."""
 
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A step that is traced or was: the batch as the loop sees it, and what its functions returned and called.
+    """A step that is being traced or was traced.
 
-    A function that is called again in a later step returns the same handles, and its closures are called again.
-    `last_calls` are those of closures that were called at the end of the trace.
+    capture: the capture of its operations
+    batch: the batch as tensors on the device
+    results: the result of each traced function; later steps return the same tensors
+    closure_calls: the closure calls of each traced function, which later steps queue again
+    last_calls: the closure calls at the end of the trace
     """
 
     capture: Capture
@@ -144,25 +154,33 @@ class TracedStep:
 
 
 ViewIdentity = tuple[int, tuple[Any, ...]]
-"""What two handles on the same value have in common: the cell, and the way from it to the view."""
+"""Identifies the value of a tensor: the id of its storage, and its view operations."""
 
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """A step that was traced as a whole, what it gives to closures, and what executes it."""
+    """A compiled step with its program.
+
+    step, graph, executable: the traced step, its graph, and the compiled program
+    outputs: the values that the program returns for closures
+    waiting: the outputs that are whole storages created in the step; these get the value between steps
+    """
 
     step: TracedStep
     graph: Graph
     executable: Executable
     outputs: tuple[ViewIdentity, ...]
-    waiting: tuple[tuple[ViewIdentity, Storage], ...]  # the outputs whose cells take the value between steps
+    waiting: tuple[tuple[ViewIdentity, Storage], ...]
 
     @classmethod
     def of(
         cls, step: TracedStep, graph: Graph, outputs: dict[ViewIdentity, tuple[str, Tensor]], executable: Executable
     ) -> "CompiledStep":
-        """The program of a step; its outputs that were made in the step, and are seen whole, take their values."""
-        # A view, or a cell that was there before, does not take a value: its value is that of the cell behind it.
+        """Return the compiled step for a traced step and its outputs.
+
+        `outputs` has the name and tensor of each value.
+        """
+        # A view, or a storage that existed before the step, gets no value: its base holds the value.
         cells = step.capture.cells
         outside = {id(cell) for cell, *_ in (*cells.inputs, *cells.touched)}
         waiting = ((k, t.cell) for k, (_, t) in outputs.items() if not t.view_ops and id(t.cell) not in outside)
@@ -170,7 +188,11 @@ class CompiledStep:
 
 
 class WaferSession(ExecutionSession):
-    """The execution of one loop on the wafer; `on_compiled` is told of each program once."""
+    """The execution of one loop on the wafer. `on_compiled` is called once with each compiled program.
+
+    phase: the phase in SESSION_LIFE_CYCLE
+    stage: the traced or compiled step; None before the first batch
+    """
 
     CAPTURE = Capture
 
@@ -180,29 +202,35 @@ class WaferSession(ExecutionSession):
         self.runner, self.state, self.settings, self.on_compiled = runner, state, settings, on_compiled
         self.closures = ClosureQueue(settings.closure_lag)
         self.phase = SessionPhase.OPEN
-        self.stage: TracedStep | CompiledStep | None = None  # None while OPEN
+        self.stage: TracedStep | CompiledStep | None = None
         self._arrays: list[np.ndarray] = []
         self._reported: list[Executable] = []
 
     @property
     def step(self) -> TracedStep:
-        """The step of the loop. Raises TraceError before the first one."""
+        """The traced step of the loop. Raises TraceError before the first batch."""
         if self.stage is None:
             raise TraceError(f"the session is {self.phase.value} and has no step", where=source.where())
         return self.stage.step if isinstance(self.stage, CompiledStep) else self.stage
 
     def _move(self, event: str) -> None:
+        """Change the phase by an event of SESSION_LIFE_CYCLE."""
         self.phase = SESSION_LIFE_CYCLE.after(self.phase, event)
 
     def begin(self, batch: Any) -> Any:
-        """Take in a batch; the loop sees tensors that have no values on the client."""
-        # In the order in which `enter_capture_with_batch` numbers the inputs of the step.
+        """Start a step with `batch` and return the batch as tensors on the device, without values on the client.
+
+        The first step starts a trace, and every step does if `settings.retrace`. Other steps return the tensors of the
+        traced batch again.
+        """
+        # `enter_capture_with_batch` numbers the inputs of the step in the same order.
         self._arrays = [t.array() for _, t in flatten(batch)]
         if isinstance(self.stage, CompiledStep) and not self.settings.retrace:
             self._move("replay")
             self.stage.step.capture.hide()
             return self.stage.step.batch
-        # Refused before the capture is entered, and noted behind: a batch that is wrong leaves the session as it is.
+        # Test the transition before entering the capture and store it afterwards, so that an invalid batch does not
+        # change the session.
         then = SESSION_LIFE_CYCLE.after(self.phase, "trace")
         capture = self.CAPTURE(self.state, readable=False)
         self.stage = TracedStep(capture, enter_capture_with_batch(capture, batch))
@@ -212,10 +240,14 @@ class WaferSession(ExecutionSession):
         return self.stage.batch
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Trace the body in the first step; later give back the handles that it returned."""
+        """Trace `step_fn` in the first step and return its result. In later steps return the same tensors again.
+
+        Later steps also queue the closure calls of the function again. Raises TraceError for a function that is first
+        called after the first step.
+        """
         step = self.step
         if step_fn in step.results:
-            # The body is not run again, so the closures that it calls are queued here.
+            # The body does not run again, so queue its closure calls here.
             self.closures.queue += step.closure_calls[step_fn]
             return step.results[step_fn]
         if self.phase is not SessionPhase.TRACING:
@@ -224,7 +256,7 @@ class WaferSession(ExecutionSession):
                 where=source.where(),
                 hint="Call every @cstorch.trace function in the first iteration of the loop.",
             )
-        # What is queued from here on was called by this function, and comes again with it.
+        # Calls queued from here on belong to this function and are replayed with it.
         before = len(self.closures.queue)
         noted = spans.record_span(spans.STEP_LANE, "trace")
         casts = autocast.autocast(self.settings.half)
@@ -234,9 +266,9 @@ class WaferSession(ExecutionSession):
         return result
 
     def bind(self, arguments: Any) -> Any:
-        """The very handles, whose last value in the step is the one that counts.
+        """Return the arguments of a closure unchanged: their last value in the step counts.
 
-        Raises TraceError for a cbfloat16 tensor unless it is to be widened.
+        Raises TraceError for a cbfloat16 tensor unless `settings.widen_cbfloat16`.
         """
         for _, t in flatten(arguments):
             if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
@@ -248,7 +280,11 @@ class WaferSession(ExecutionSession):
         return arguments
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
-        """Execute the step on its batch and run the closures that wait for it."""
+        """Execute the step on its batch and run its closures.
+
+        The first step is lowered and compiled before. If `settings.execute` is "trace" or "compile", the step is
+        discarded after lowering or compiling.
+        """
         if isinstance(self.stage, CompiledStep):
             self.closures.queue += self.step.last_calls
         else:
@@ -265,7 +301,7 @@ class WaferSession(ExecutionSession):
                 return
         self._move("run")
         program = self.stage
-        # Copies: the executable writes the next step's results over these.
+        # Copy, because the executable overwrites these arrays in the next step.
         with spans.record_span(spans.STEP_LANE, "execute on the host", step=step):
             spans.record_wafer_step(step, program.executable)
             values = [v.copy() for v in program.executable.step(self._arrays)]
@@ -274,25 +310,25 @@ class WaferSession(ExecutionSession):
         self.state.finish_step(is_checkpoint)
         program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
         self.state.on_client |= program.step.capture.client_state
-        # Closures see the state of the step only after reveal, which sends it home.
+        # After reveal, which returns the state to its store: closures see the state of this step.
         within = self._closure_state_access(program.step.capture, is_checkpoint, next_checkpoint)
         seen = functools.partial(_fetch_to_client, fetches)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
 
     def _report_arrivals(self, program: CompiledStep, values: list[np.ndarray]) -> None:
-        """Tell those who asked of each value that has come to the client."""
+        """Call the functions of `settings.arrivals` with each value of `values`, as a tensor, and its name."""
         for tell in tuple(self.settings.arrivals.values()):
             for name, node, value in zip(program.graph.output_names, program.graph.outputs, values, strict=True):
                 tell(tensor_from_storage(Storage(leaf(value, node.type))), name)
 
     def _skip(self) -> None:
-        """Forget the step, which is not to be executed."""
+        """Discard the step, which will not be executed, and its closure calls."""
         self._move("skip")
         self.closures.queue.clear()
         self.step.capture.leave()
 
     def _compilation(self, graph: Graph) -> Compilation:
-        """The way of a step's graph through the passes; its texts are written."""
+        """Return the compilation of a step's graph and write its MLIR texts."""
         notes = tuple((state, tuple(known.items())) for state, known in self.settings.notes.items())
         heading = Heading(
             self.settings.half.name, self.settings.level, notes, locations=True, planning=self.settings.planning
@@ -302,14 +338,15 @@ class WaferSession(ExecutionSession):
         return compilation
 
     def _compile_executable(self, compilation: Compilation) -> Executable:
-        # The compiler reads its folder from the switches; a backend may name one of its own.
+        # The compiler takes the cache folder from the configuration.
+        """Compile the program and report it. Kernels are cached in `settings.compile_dir` if it is given."""
         with config.override(cache=self.settings.compile_dir or config.current().cache):
             executable = compilation.executable
         self._report_compilation(compilation)
         return executable
 
     def _report_compilation(self, compilation: Compilation) -> None:
-        """Hand on a program that was compiled, once."""
+        """Call `on_compiled` with a compilation, once per executable."""
         if compilation.executable not in self._reported:
             self._reported.append(compilation.executable)
             self.on_compiled(compilation)
@@ -317,7 +354,10 @@ class WaferSession(ExecutionSession):
     def _closure_state_access(
         self, capture: Capture, is_checkpoint: bool, next_checkpoint: NextCheckpoint
     ) -> AbstractContextManager[None]:
-        """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
+        """Return the context for the closures of this step: all state on a checkpoint step, otherwise none.
+
+        Reading state on another step raises StateError with a hint on the next checkpoint step.
+        """
         if not is_checkpoint:
             return self.state.window(functools.partial(_make_checkpoint_hint, next_checkpoint()))
         return (
@@ -328,19 +368,26 @@ class WaferSession(ExecutionSession):
 
     @contextmanager
     def _late_closure_state_access(self, capture: Capture, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
-        # Closures that come late read the state of their own step; what was read of another one must not stay.
+        # Delayed closures read the state of their own step. Drop values that were read from another step.
+        """Let delayed closures read `snapshot`, the state of their step.
+
+        Values read before and in the block are dropped.
+        """
         with self.state.window(None, snapshot):
             capture.cells.drop_fetched()
             yield
             capture.cells.drop_fetched()
 
     def _traced(self, step: TracedStep) -> tuple[Graph, dict[ViewIdentity, tuple[str, Tensor]]]:
-        """What was captured, with the outputs that closures take: their names and handles."""
+        """Finish the trace. Return the graph, and name and tensor of each output that closures take.
+
+        Raises StateError if the graph has neither outputs nor updates of state.
+        """
         before = len(self.closures.queue)
         step.capture.finish_recording()
         step.last_calls.extend(self.closures.queue[before:])
         outputs = self._outputs()
-        # State that only a closure takes is state of the step since it was looked at.
+        # Reading a state's node above made it an input of the graph, even if only closures take it.
         nodes = tuple(_cast_for_client(t.node) for _, t in outputs.values())
         graph, _ = step.capture.graph()
         self._warn_of_late_state(step, [t for _, t in outputs.values()])
@@ -350,14 +397,14 @@ class WaferSession(ExecutionSession):
                 "outputs of the graph. Please pass a result of the traced function, such as the loss, to a "
                 "@cstorch.step_closure.",
             )
-        # Only what a closure takes is an output of the program: what else the step computes never leaves the wafer.
+        # Only what closures take is an output of the program. Other values do not leave the wafer.
         names = tuple(name for name, _ in outputs.values())
         return merge_equal_nodes(Graph(graph.inputs, graph.state, nodes, graph.updates, names)), outputs
 
     def _outputs(self) -> dict[ViewIdentity, tuple[str, Tensor]]:
-        """What closures take; its name is the parameter of the closure, and the path inside.
+        """Return name and tensor of each value that closures take from the device.
 
-        A number follows a name that another output has already.
+        The name is "output_", the closure's parameter, and the path inside the argument. A number makes it unique.
         """
         outputs: dict[ViewIdentity, tuple[str, Tensor]] = {}
         for call in self.closures.queue:
@@ -366,19 +413,26 @@ class WaferSession(ExecutionSession):
                     if _is_on_client(t) or self._is_of_skipped_step(t):
                         continue
                     name = f"output_{parameter}{path}"
-                    # Two closures may take one value: it is fetched once, and named by the last one as in the original.
+                    # A value that two closures take is fetched once. The last one names it, as in the original.
                     outputs[_view_identity(t)] = name, t
         names = _make_distinct([name for name, _ in outputs.values()])
         return {k: (name, t) for (k, (_, t)), name in zip(outputs.items(), names, strict=True)}
 
     def _is_of_skipped_step(self, t: Tensor) -> bool:
-        """Whether a tensor is of an earlier step that was traced and not executed, so that no closure asks for it."""
+        """Return whether a tensor belongs to an earlier step that was traced but not executed.
+
+        Closures need not fetch it.
+        """
         epoch = t.cell.epoch
         return self.settings.execute != "all" and epoch is not None and epoch is not self.step.capture
 
     def _warn_of_late_state(self, step: TracedStep, outputs: list[Tensor]) -> None:
+        """Warn of state that is first made inside the step, or raise StateError if `settings.strict`.
+
+        Results of traced functions and outputs do not count.
+        """
         results = [t for result in step.results.values() for _, t in flatten(result)]
-        # A result or an output is made anew on purpose.
+        # Results and outputs are created in the step on purpose.
         fleeting = {id(t.cell) for t in (*outputs, *results)}
         names = [name for name, cell in find_late_state(step.capture) if id(cell) not in fleeting]
         if not names:
@@ -392,9 +446,10 @@ class WaferSession(ExecutionSession):
         warnings.warn(str(lost), UserWarning, stacklevel=2)
 
     def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
+        """Write the step's graph as torch.mlir and cirh.mlir into the folder, also in MLIR's generic form."""
         folder = self.settings.folder
         folder.mkdir(parents=True, exist_ok=True)
-        # Of both texts also the form that tools for MLIR read, and `lazywafer opt`.
+        # Also write the generic form, which MLIR tools and `lazywafer opt` read.
         texts = {
             "torch": torch_text(graph),
             "cirh": compilation.text,
@@ -402,27 +457,30 @@ class WaferSession(ExecutionSession):
             "cirh.generic": generic_text(compilation["lower_to_cirh"], CIRH_DIALECT),
         }
         for name, text in texts.items():
-            # Names of modules may have no UTF-8, and an escape would be one of MLIR's.
+            # Module names may not be valid UTF-8. An escape sequence would have a meaning in MLIR.
             (folder / f"{name}.mlir").write_text(text, encoding="utf-8", errors="replace")
 
     def flush(self) -> None:
-        """Make the calls of closures that are late."""
+        """Make the delayed closure calls."""
         self.closures.flush()
 
     def close(self) -> None:
-        """Let the client see values again, and state if the last step was a checkpoint step."""
+        """End the loop. The client can read values again, and state if the last step was a checkpoint step.
+
+        A step that is being traced is discarded.
+        """
         had_steps = self.phase not in (SessionPhase.OPEN, SessionPhase.CLOSED)
         self._move("close")
         if not had_steps:
             return
-        # The loop was left in the middle of a step, which is forgotten.
+        # Discard a step that the loop left in the middle.
         if cells.thread_state.current is self.step.capture:
             self.step.capture.leave()
         self.state.stop()
 
 
 def _is_on_client(t: Tensor) -> bool:
-    """Whether a tensor has its value on the client, so that no step has to compute or to fetch it."""
+    """Return whether a tensor has its value on the client, so that no step computes or fetches it."""
     cell = t.cell
     if t.device.type != CPU.type or cell.home is not None:
         return False
@@ -430,15 +488,22 @@ def _is_on_client(t: Tensor) -> bool:
 
 
 def _fetch_to_client(fetches: dict[ViewIdentity, np.ndarray], t: Tensor) -> Tensor:
-    """What a closure sees of a tensor: its value on the client, which has no cbfloat16."""
+    """Return a tensor with the value of `t` on the client.
+
+    The value comes from `fetches` if it is an output of the program. cbfloat16 becomes float32.
+    """
     array = fetches.get(_view_identity(t))
-    # It was widened in the program by `_cast_for_client`.
+    # `_cast_for_client` has converted it in the program.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
     return tensor_from_storage(Storage(leaf(np.array(t.array() if array is None else array), kind)))
 
 
 def _make_distinct(names: list[str]) -> list[str]:
-    """Return the names, each different: one that is taken gets the next free number behind it."""
+    """Return the names in order. A repeated name gets the first free number appended.
+
+    >>> _make_distinct(["x", "x", "y"])
+    ['x', 'x1', 'y']
+    """
     distinct: dict[str, None] = {}
     for name in names:
         free = name
@@ -451,17 +516,19 @@ def _make_distinct(names: list[str]) -> list[str]:
 
 
 def _make_checkpoint_hint(step: int | None) -> str:
+    """Return the hint for reading state outside of checkpoint steps. `step` is the next checkpoint step or None."""
     if step is None:
         return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
     return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
 
 
 def _cast_for_client(n: Node) -> Node:
+    """Return node `n`, cast to float32 if it is cbfloat16, which the client does not have."""
     return cast(n, float32) if n.type.dtype is cbfloat16 else n
 
 
 def enter_capture_with_batch(capture: Capture, batch: Any) -> Any:
-    """Enter the capture of a step on a batch; the loop sees the batch that is returned, as tensors of the device."""
+    """Enter `capture` with copies of `batch` on the device as its inputs, paused, and return these copies."""
     seen = map_tensors(batch, _copy_to_device)
     for i, (path, t) in enumerate(flatten(seen)):
         capture.feed(t.cell, i, f"input{path}")
@@ -471,11 +538,13 @@ def enter_capture_with_batch(capture: Capture, batch: Any) -> Any:
 
 
 def _copy_to_device(t: Tensor) -> Tensor:
+    """Return a copy of a tensor on the wafer's device."""
     copy = tensor_from_storage(Storage(leaf(t.array(), t.spec)))
     copy.device = LAZY_DEVICE
     return copy
 
 
 def _view_identity(t: Tensor) -> ViewIdentity:
-    # Whether a handle records gradients makes no other value of it.
+    # Ignore whether the tensor records gradients.
+    """Return the identity of a tensor's value. Tensors that differ only in requiring gradients have the same."""
     return id(t.cell), tuple(step for step in t.view_ops if step[0] != "variable")

@@ -1,4 +1,4 @@
-"""State while it lies on the wafer: the client may not read or change it whenever it likes."""
+"""State on the wafer, which the client may read and change only at certain times."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,17 +13,18 @@ from lazytensor.ir.types import StateId
 from lazytensor.runtime.state_store import Store
 
 LAZY_DEVICE = Device("lazy", 0)
-"""The device of what lies on the wafer."""
+"""The device of tensors on the wafer."""
 
 
 CLIENT_READINGS = (*FETCHING_CALLS, ".item()", ".numpy()", "float()", "int()", "bool()", "saving it")
-"""What a script does that needs values on the client. Other readings are ours: what initializes masks, for example."""
+"""The operations by which a script reads a value. Other reads are internal, such as those that initialize masks."""
 
 
 def refuse_reading(t: Tensor, what: str) -> None:
-    """Raise TraceError for a tensor of the wafer, whose values a run that executes no step never brings to the client.
+    """Raise TraceError if a script reads a tensor of the wafer in a run that executes no steps.
 
-    A printed parameter is let pass: the original prints zeros for it.
+    `what` names the reading operation. Printing a parameter is allowed, since the original prints zeros. Reads inside a
+    traced step are not refused here.
     """
     is_printed_leaf = what == "print()" and t.requires_grad
     is_of_script = what in CLIENT_READINGS and not is_printed_leaf
@@ -38,11 +39,14 @@ def refuse_reading(t: Tensor, what: str) -> None:
 
 
 class WaferState(Store):
-    """A store that the client may read before the first step, in the closures of checkpoint steps, and after a run
-    whose last step was one; it may be changed between runs, if it can be read and `is_lazy` returns true.
+    """The state of a run on the wafer, with rules on when the client may read and change it.
 
-    State named in `free` it may always read and change: metrics return to it at the end of each step. State named in
-    `on_client` it may change between runs: these are its own tensors, which a step only reads.
+    The client may read state before the first step, in the closures of checkpoint steps, and after a loop whose last
+    step was a checkpoint step. It may change state between loops if it can be read; after the first execution only if
+    `is_lazy()` is True.
+
+    free: names of state that may always be read and changed, such as metrics
+    on_client: names of tensors that steps only read and that the client owns; they may change between loops
 
     Source: the limitations page of the 2.x documentation, "Modifying stateful tensors between executions".
     """
@@ -50,31 +54,31 @@ class WaferState(Store):
     def __init__(self, is_lazy: Callable[[], bool] = lambda: True) -> None:
         super().__init__()
         self._is_lazy = is_lazy
-        self._sent: set[StateId] = set()  # the state of executions that have run a step
+        self._sent: set[StateId] = set()  # state of executions that have run a step
         self.free: set[StateId] = set()
         self.on_client: set[StateId] = set()
-        # What to do instead, while state cannot be fetched; and what that will be when the loop is over.
+        # The hint while state cannot be fetched (None while it can), and its value after the loop.
         self._way_out: Callable[[], str] | None = None
         self._after: Callable[[], str] | None = None
         self._is_running = False
         self._snapshot: dict[StateId, np.ndarray] | None = None
 
     def copy(self, state: StateId) -> np.ndarray:
-        """The values as the client sees them now. Raises StateError where they cannot be fetched."""
+        """Return a copy of the values as the client sees them now. Raises StateError if they cannot be fetched now."""
         if self._way_out is not None and state not in self.free:
             raise StateError(
                 f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
                 where=source.where(),
                 hint=self._way_out(),
             )
-        # A closure of a late step sees the weights of its own step, and not those of the steps since.
+        # A delayed closure reads the state of its own step.
         if self._snapshot is not None and state in self._snapshot:
             return self._snapshot[state].copy()
         return super().copy(state)
 
     def claim(self, state: StateId) -> None:
-        """Raises StateError where the client may not change state: in a loop, or where it cannot be fetched."""
-        # Metrics are read and reset between steps, wherever the weights are.
+        """Raise StateError if the client may not change `state` now."""
+        # Metrics may be read and reset between steps.
         if state in self.free:
             return
         if self._is_running:
@@ -99,29 +103,33 @@ class WaferState(Store):
             )
 
     def start(self) -> None:
-        """A loop begins. Until a step has run, it leaves the state as readable as it is now."""
+        """Begin a loop. If it is left before a step has run, state is as readable afterwards as it was before."""
         self._after = self._way_out
         self._is_running, self._way_out = True, _make_after_loop_hint
 
     def finish_step(self, is_checkpoint: bool) -> None:
-        """A step has run: if it is the last one, state can be fetched after the loop on a checkpoint step alone."""
+        """Record that a step has run.
+
+        After the loop, state can be fetched only if the last step was a checkpoint step.
+        """
         self._sent.update(self)
         self._after = None if is_checkpoint else _make_after_loop_hint
 
     def stop(self) -> None:
-        """The loop is over."""
+        """End the loop."""
         self._is_running, self._way_out = False, self._after
 
     @contextmanager
     def window(
         self, way_out: Callable[[], str] | None, snapshot: dict[StateId, np.ndarray] | None = None
     ) -> Iterator[None]:
-        """Let closures fetch state in the block: from `snapshot`, if it is given, else the present values.
+        """Set the access of closures to state while the context is active.
 
-        A snapshot holds the state of a step whose closures run after later steps. With `way_out` fetching raises
-        StateError instead, with its text as the hint.
+        If `way_out` is given, reading raises StateError with the text `way_out()` as its hint. Otherwise values come
+        from `snapshot`, or are the current ones if it is None. A snapshot holds the state of a step whose closures are
+        delayed.
         """
-        # Behind the window the loop goes on, in which nothing can be fetched.
+        # The loop continues after the block, where state cannot be fetched.
         before = self._way_out, self._snapshot
         self._way_out, self._snapshot = way_out, snapshot
         try:
