@@ -1,1 +1,1 @@
-"""`lazywafer ckpt`: looks into files of tensors, compares them, and converts between their formats."""
+"""`lazywafer ckpt`: list, compare, verify and convert files of tensors."""

@@ -13,10 +13,11 @@ from lazytensor.system.command_line import finite_number, nonempty_text
 from lazytensor.system.terminal import print_escaped
 
 FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
+"""The help text for a file argument."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `ckpt` and what it can do to the commands of the program."""
+    """Add the `ckpt` command and its actions to the subparsers `commands`."""
     parser = commands.add_parser("ckpt", help="look into files of tensors, compare and convert them")
     parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
@@ -48,11 +49,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Do what the command line says. Returns the exit status: 2 for an error."""
+    """Run the action of the command line. Return its exit status, or 2 after printing an error of the files."""
     try:
         return _ACTIONS[options.action](options)
     except BrokenPipeError:
-        raise  # the reader of the output has enough
+        raise  # the reader has closed the pipe
     except (CheckpointError, OSError) as e:
         print_escaped(f"lazywafer: {e}", sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""`ckpt diff`: where two files differ, whatever their formats."""
+"""`ckpt diff`: compare two files of tensors, in any formats."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,15 +12,22 @@ from lazytensor.core.file_array import LazyArray
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import escape_line, print_escaped
 
-_CHUNK_ELEMENTS = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
+_CHUNK_ELEMENTS = 1 << 18
+"""Number of elements compared at a time. Chunks avoid a copy of the whole array in float64."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A key whose values differ. The two largest differences are None where there is nothing to subtract."""
+    """A key whose values differ in two files.
+
+    key: the dotted name
+    kind: "only in a", "only in b", "type", "dtype", "shape" or "value"
+    a, b: summaries of the two values; for arrays with other values, the first pair that differs
+    max_abs, max_rel: largest absolute and relative difference in an array; None for other kinds
+    """
 
     key: str
-    kind: str  # only in a, only in b, type, dtype, shape, value
+    kind: str
     a: Any = None
     b: Any = None
     max_abs: float | None = None
@@ -28,7 +35,14 @@ class Difference:
 
 
 def find_differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
-    """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
+    """Return the differences of two trees of values.
+
+    Numbers are equal if |a - b| <= atol + rtol * |b|. NaN equals NaN. Arrays must also agree in shape and dtype, and
+    other values in type and `repr`. At most one difference is returned per key.
+
+    >>> find_differences({"lr": 0.1, "step": 3}, {"lr": 0.1}) == [Difference("step", "only in a", 3)]
+    True
+    """
     left, right = flatten_tree(a), flatten_tree(b)
     apart = [Difference(key, kind="only in a", a=_summarize_leaf(left[key])) for key in left if key not in right]
     apart += [
@@ -41,41 +55,47 @@ def find_differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> li
 
 
 def _summarize_leaf(leaf: Any) -> Any:
+    """Return dtype and shape of an array as text, and other values for JSON."""
     return f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else to_json_value(leaf)
 
 
 def _compare_leaves(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+    """Return the difference of two values, if any. Arrays are only read if type, shape and dtype agree."""
     if not isinstance(a, LazyArray) and not isinstance(b, LazyArray):
         return _compare_values(key, a, b, rtol, atol)
-    # A 0-d array is no number: a model that saved the one would not load the other.
+    # A 0-d array differs from a number: a model that saved one would not load the other.
     if not isinstance(a, LazyArray) or not isinstance(b, LazyArray):
         return [Difference(key, kind="type", a=_summarize_leaf(a), b=_summarize_leaf(b))]
     if a.shape != b.shape:
         return [Difference(key, kind="shape", a=list(a.shape), b=list(b.shape))]
     if dtype_name(a) != dtype_name(b):
         return [Difference(key, kind="dtype", a=dtype_name(a), b=dtype_name(b))]
-    # Read one pair at a time, and only after shape and type agree: the rest of the file stays unread.
+    # Read one pair of arrays at a time, and only if shape and dtype agree.
     return _compare_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
 
 
 def _compare_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+    """Return the difference of two values that are no arrays, if any."""
     if type(a) is not type(b):
         return [Difference(key, kind="type", a=to_json_value(a), b=to_json_value(b))]
-    # Numbers as arrays of one, so that the tolerance means the same for both.
+    # Compare floats as arrays, so that the tolerance applies.
     if type(a) is float:
         return _compare_arrays(key, np.array([a]), np.array([b]), rtol, atol)
-    # By text, since `==` holds between True and 1 and fails for NaN.
+    # Compare the text: `==` is True for True and 1, and False for NaN.
     return [] if repr(a) == repr(b) else [Difference(key, kind="value", a=to_json_value(a), b=to_json_value(b))]
 
 
 def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
-    """One difference at most, with the largest ones and the first pair that is too far apart."""
+    """Return at most one difference of two flat arrays, with the first pair outside of the tolerance.
+
+    `max_abs` and `max_rel` are the largest differences of all elements, including those within the tolerance.
+    """
     first, max_abs, max_rel = None, 0.0, 0.0
-    # The difference of two float16 may overflow, and that of unsigned numbers wraps around.
+    # Subtract in a wide dtype: float16 may overflow, and unsigned integers wrap around.
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     for at in range(0, a.size, _CHUNK_ELEMENTS):
         x, y = a[at : at + _CHUNK_ELEMENTS], b[at : at + _CHUNK_ELEMENTS]
-        # NaN beside NaN is no difference, and neither are equal infinities, whose difference is NaN.
+        # NaN equals NaN, and equal infinities are equal although their difference is NaN.
         same = (x == y) | ((x != x) & (y != y))
         if same.all():
             continue
@@ -83,7 +103,7 @@ def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: f
             apart = np.abs(np.subtract(x, y, dtype=wide))
             apart[same] = 0
             size = np.abs(y.astype(wide))
-            # Negated: a comparison with NaN is false, and a NaN on one side alone is a difference.
+            # Negate the comparison, which is False for NaN: a NaN on one side is a difference.
             bad = ~same & ~(apart <= atol + rtol * size)
             max_abs, max_rel = max(max_abs, _largest_difference(apart)), max(max_rel, _largest_difference(apart / size))
         if first is None and bad.any():
@@ -103,12 +123,12 @@ def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: f
 
 
 def _largest_difference(values: np.ndarray) -> float:
-    """The greatest of them, infinite where one is no number although the values differ; 0/0 is no difference."""
+    """Return the largest of `values`, with NaN counted as 0."""
     return float(np.where(np.isnan(values), 0, values).max())
 
 
 def print_differences(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
-    """Print how two files differ. Returns the exit status: 1 if they do."""
+    """Print how two files differ, as text or JSON. Return the exit status: 1 if they differ, otherwise 0."""
     apart = find_differences(read(path_a)[1], read(path_b)[1], rtol, atol)
     if as_json:
         rows = [{name: _to_json_field(v) for name, v in asdict(d).items()} for d in apart]
@@ -121,11 +141,12 @@ def print_differences(path_a: str, path_b: str, rtol: float, atol: float, as_jso
 
 
 def _to_json_field(value: Any) -> Any:
-    """A field of a difference as JSON can hold it."""
+    """Return a field of a Difference for JSON."""
     return value if isinstance(value, list) else to_json_value(value)
 
 
 def _format_difference(d: Difference) -> str:
+    """Return a difference as one line of text."""
     if d.kind.startswith("only"):
         return f"{d.key}: {d.kind}: {d.a if d.b is None else d.b}"
     largest = "" if d.max_abs is None else f", differs by up to {d.max_abs:.3g}, relative {d.max_rel:.3g}"

@@ -1,4 +1,4 @@
-"""`ckpt convert`: from one format to another, holding one array at a time."""
+"""`ckpt convert`: convert between file formats with one array in memory at a time."""
 
 import os
 from typing import Any
@@ -11,16 +11,18 @@ from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
 
 _MAX_LISTED_NAMES = 3
+"""Maximum number of names in an error message."""
 
 
 def convert(source: str, target: str, *, to: str | None, key: str | None, flatten: bool, force: bool) -> Format:
-    """Write what is in one file, or under one of its keys, to a new one. Returns the format that was written.
+    """Write the values of the file `source` to the new file `target` and return the format written.
 
-    Raises CheckpointExists unless `force`, and CheckpointError for what the target's format cannot hold; then what was
-    at the target is untouched.
+    `to` names the format; None stands for the one of the target's suffix. `key` selects the values under one dotted
+    name. `flatten` joins nested names with dots. Raises CheckpointExists if `target` exists, unless `force`. Raises
+    CheckpointError for values that the format cannot hold. On an error an existing target is not changed.
     """
     wanted = select_target_format(target, to)
-    # Before the source is read, which may take long.
+    # Test this before reading the source, which may take long.
     if os.path.lexists(target) and not force:
         raise CheckpointExists(f"{target} exists already", hint="Give --force to replace it, or another name.")
     _, tree = read(source)
@@ -28,7 +30,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
         tree = find_subtree(tree, key, source)
     if flatten:
         tree = flatten_tree(tree)
-    # Refusals come before the first byte is written; with --force the old target is still whole.
+    # Raise errors before the first byte is written.
     _refuse_pickles(tree)
     if wanted.is_flat:
         _refuse_nested_tree(tree, wanted.name)
@@ -37,6 +39,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
 
 
 def _refuse_pickles(tree: Any) -> None:
+    """Raise CheckpointError if the tree contains pickled objects."""
     closed = [name for name, leaf in leaves(tree) if isinstance(leaf, DeferredObject)]
     if closed:
         raise CheckpointError(
@@ -46,6 +49,7 @@ def _refuse_pickles(tree: Any) -> None:
 
 
 def _refuse_nested_tree(tree: Any, name: str) -> None:
+    """Raise CheckpointError unless the tree is a flat dict of arrays with string keys. `name` is the format."""
     if not isinstance(tree, dict):
         raise CheckpointError(f"a {name} file holds a dict of arrays, not a {type(tree).__name__}", hint=_FLATTEN_HINT)
     others = [key for key, leaf in leaves(tree) if not isinstance(leaf, LazyArray)]
@@ -62,8 +66,10 @@ def _refuse_nested_tree(tree: Any, name: str) -> None:
 
 
 _FLATTEN_HINT = "Give --flatten, which joins the nested names with dots, or take one level: --key NAME."
+"""The hint for nested trees."""
 
 
 def _format_names(names: list[str]) -> str:
+    """Return the first names and the number of the remaining ones as text."""
     more = len(names) - _MAX_LISTED_NAMES
     return ", ".join(repr(n) for n in names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The formats of the tools: one row for each, with how it is read and written."""
+"""The file formats of `lazywafer ckpt`, with their readers and writers."""
 
 import os
 import pathlib
@@ -20,13 +20,19 @@ from lazytensor.serialization.layout import check_walk
 
 @dataclass(frozen=True)
 class Format:
-    """A file format. `write(path, tree, replace=)` takes a tree whose arrays are LazyArrays."""
+    """A file format.
+
+    name, suffixes: its name and its file suffixes
+    read: returns the tree of values in a file, with LazyArrays
+    write: `write(path, tree, replace=)` writes a tree with LazyArrays
+    is_flat: whether a file holds only one dict of arrays
+    """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[str], Any]
     write: Callable[..., None]
-    is_flat: bool  # it holds one dict of arrays, and nothing else
+    is_flat: bool
 
 
 def _read_h5(path: str) -> Any:
@@ -38,21 +44,22 @@ def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
 
 
 def _read_torch(path: str) -> Any:
+    """Return the tree in a file of `torch.save`. Each array's key is its dotted name in the tree."""
     try:
-        # Storages of a torch file have numbers for names; the dotted names of the tree are what users know.
+        # Storages in a torch file are numbered. Users need the dotted names of the tree.
         tree = serialization.load_lazily(RawFile(path).stream(), path)
-        # A listing names what is shared each time: this bounds its lines by the bytes that describe them.
+        # A listing has a line for each occurrence of a shared value. Bound their number by the size of the file.
         check_walk(tree, max(1 << 16, os.path.getsize(path)), "the file")
         return assign_keys(tree, {})
     except CheckpointError as e:
-        raise CheckpointError(e.what, where=path, hint=e.hint) from e  # no line of a script
+        raise CheckpointError(e.what, where=path, hint=e.hint) from e  # report the file instead of a line of a script
     except RecursionError as e:
         raise CheckpointError(f"{path} is nested too deeply, or holds itself", hint="Save a flat dict of it.") from e
 
 
 def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
     with new_file(path, replace) as temporary:
-        # torch.save writes in place, so the way over a temporary name is put around it here.
+        # `serialization.save` writes in place, so use a temporary file.
         serialization.save(tree, temporary)
 
 
@@ -65,12 +72,14 @@ FORMATS = {
         Format("npz", (".npz",), npz.read, npz.write, True),
     )
 }
+"""The formats by name."""
 
 
 def read(path: str) -> tuple[Format, Any]:
-    """The format of a file, and the tree in it with a LazyArray for each array.
+    """Return the format of a file, and the tree of its values with a LazyArray for each array.
 
-    Raises CheckpointMissing, or CheckpointError for what is none of the formats or damaged.
+    The format is detected from the contents. Raises CheckpointMissing if there is no file, and CheckpointError for an
+    unknown format and for a damaged file.
     """
     if not pathlib.Path(path).is_file():
         raise CheckpointMissing(f"there is no file {path}", hint="Look for a typing error in the path.")
@@ -86,10 +95,13 @@ def read(path: str) -> tuple[Format, Any]:
 
 
 def select_target_format(path: str, name: str | None) -> Format:
-    """The format to write: the one asked for, or the one that the suffix says."""
+    """Return the format to write: the one called `name`, or the one of the path's suffix if `name` is None.
+
+    Raises CheckpointError for an unknown suffix.
+    """
     if name is not None:
         return FORMATS[name]
-    # Only for a file that is yet to be written; one that exists is known by its bytes.
+    # The suffix matters only for a file to be written; existing files are detected by their contents.
     suffix = pathlib.Path(path).suffix
     for row in FORMATS.values():
         if suffix in row.suffixes:

@@ -1,6 +1,7 @@
-"""MNIST's IDX files for `ckpt verify`: the format has no checksum, so that only their length can be compared.
+"""Verification of MNIST's IDX files for `ckpt verify`. The format has no checksum, so only the length is checked.
 
-A packed one has gzip's, which reading to its end compares. Layout: `torchvision/datasets.py`, which reads the values.
+A compressed file has the checksum of gzip, which is checked when the file is read to its end. The values are read by
+`torchvision/datasets/mnist.py`, which describes the layout.
 """
 
 import gzip
@@ -12,12 +13,13 @@ import zlib
 from lazytensor.errors import CheckpointError
 
 ITEM_BYTES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
-"""By the third byte: which kind of number, and so how long each is."""
+"""Bytes per element, by the dtype code in the third byte of the file."""
 CHUNK_BYTES = 1 << 20
+"""Bytes that are read at a time."""
 
 
 def is_idx(path: str) -> bool:
-    """Whether a file begins as one of them, packed or not, and its name says so too."""
+    """Return whether a file has "idx" in its name and an IDX header, compressed or not."""
     if "idx" not in os.path.basename(path):
         return False
     try:
@@ -29,7 +31,10 @@ def is_idx(path: str) -> bool:
 
 
 def verify_idx(path: str) -> str:
-    """What can be said of a file. Raises CheckpointError if its length is not what its header says."""
+    """Return a sentence on the result of the check.
+
+    Raises CheckpointError if the file is damaged or has the wrong length.
+    """
     size = 0
     try:
         with _open(path) as stream:
@@ -49,5 +54,6 @@ def verify_idx(path: str) -> str:
 
 
 def _open(path: str) -> gzip.GzipFile:
-    # Both read alike; `open` of what is not packed gives another class.
+    # A plain file has the same `read` method, but another class.
+    """Open a file for reading, decompressed if its name ends in ".gz"."""
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]

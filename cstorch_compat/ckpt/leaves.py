@@ -1,4 +1,4 @@
-"""The values of a tree under their dotted names."""
+"""Trees of values (nested dicts, lists, tuples and sets) and the dotted names of their leaves."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from lazytensor.errors import CheckpointError
 
 
 def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:
-    """The labels and members of a container, or None for a value."""
+    """Return an iterator over the keys and members of a container, or None if `tree` is no container."""
     if isinstance(tree, Mapping):
         return iter(tree.items())
     if isinstance(tree, list | tuple | set):
@@ -19,9 +19,15 @@ def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no container, in order. An empty container is a value."""
+    """Yield dotted name and value of each leaf, in order. `path` is the prefix of the names.
+
+    An empty container is a leaf, unless it is the whole tree.
+
+    >>> list(leaves({"a": [1, 2], "b": {}}))
+    [('a.0', 1), ('a.1', 2), ('b', {})]
+    """
     members = children(tree)
-    # Otherwise an empty dict would vanish from listings and differences; an empty file has no values at all.
+    # Yield an empty container, so that listings and differences show it. An empty file has no values.
     if members is None or (path and not tree):
         yield path, tree
         return
@@ -30,7 +36,7 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def flatten_tree(tree: Any) -> dict[str, Any]:
-    """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
+    """Return a dict of all leaves by dotted name. Raises CheckpointError if two leaves have the same name."""
     values: dict[str, Any] = {}
     for name, leaf in leaves(tree):
         if name in values:
@@ -42,9 +48,12 @@ def flatten_tree(tree: Any) -> dict[str, Any]:
 
 
 def assign_keys(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
-    """The tree with each array's `key` the name under which it stands first; `known` collects them by identity."""
+    """Return a copy of the tree in which each array's `key` is its first dotted name.
+
+    An array that occurs several times stays one object. `known` maps the ids of arrays to their copies and is updated.
+    """
     if isinstance(tree, LazyArray):
-        # One object for each array, so that tied weights are still told by identity when they are written.
+        # Keep one object per array, so that the writer recognizes tied weights by identity.
         return known.setdefault(id(tree), replace(tree, key=path))
     members = children(tree)
     if members is None:
@@ -55,7 +64,10 @@ def assign_keys(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
 
 
 def find_subtree(tree: Any, key: str, where: str) -> Any:
-    """What stands under a dotted key, whose parts may have dots themselves. Raises CheckpointError with near names."""
+    """Return the value or subtree with a dotted name, whose parts may contain dots.
+
+    Raises CheckpointError with similar names if there is none. `where` is the file in the message.
+    """
     matches = list(_find_by_key(tree, key))
     if matches:
         return matches[0]
@@ -64,10 +76,11 @@ def find_subtree(tree: Any, key: str, where: str) -> Any:
 
 
 def _find_by_key(tree: Any, key: str) -> Iterator[Any]:
+    """Yield each value with the dotted name `key`."""
     for label, child in children(tree) or ():
         name = str(label)
         if name == key:
             yield child
-        # Every split is tried, since names of files may hold dots of their own.
+        # Try every split, because names may contain dots.
         elif key.startswith(name + "."):
             yield from _find_by_key(child, key[len(name) + 1 :])

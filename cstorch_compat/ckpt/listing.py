@@ -1,4 +1,4 @@
-"""`ckpt ls` and `ckpt show`: what is in a file, without reading more of it than is asked for."""
+"""`ckpt ls` and `ckpt show`: print the contents of a file. Arrays are read only if their values are shown."""
 
 import math
 from typing import Any
@@ -12,21 +12,25 @@ from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import escape_line, print_escaped
 
 _MAX_SHOWN_VALUES = 8
+"""Number of array elements that `show` prints."""
 
 
 def dtype_name(a: LazyArray) -> str:
-    """As in "bfloat16"; for numbers without a tensor type, what NumPy calls them."""
+    """Return the tensor dtype of an array, such as "bfloat16", or its NumPy dtype if there is no tensor dtype."""
     return a.kind.name if a.dtype is None else a.dtype.name
 
 
 def list_rows(tree: Any) -> list[dict[str, Any]]:
-    """What to say of each value, as JSON holds it; an array that occurs again refers to the first."""
+    """Return a dict for JSON for each leaf.
+
+    A repeated array has the type "link" and the name of its first occurrence.
+    """
     first: dict[int, str] = {}
     table: list[dict[str, Any]] = []
     for key, leaf in leaves(tree):
         if not isinstance(leaf, LazyArray):
             table.append({"key": key, "type": type(leaf).__name__, "value": to_json_value(leaf)})
-        # Counted once: a link takes no bytes in the file.
+        # A repeated array takes no further bytes in the file.
         elif first.setdefault(id(leaf), key) != key:
             table.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
         else:
@@ -47,14 +51,14 @@ def _array_row(key: str, a: LazyArray) -> dict[str, Any]:
 
 
 def to_json_value(value: Any) -> Any:
-    """A value as JSON can hold it: numbers that JSON has not, and other objects, as text."""
-    # NaN and infinities are no JSON, and many readers refuse them.
+    """Return `value` if JSON can represent it, otherwise its `repr`. NaN, infinities and objects become text."""
+    # JSON has no NaN and infinities.
     is_plain = value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value))
     return value if is_plain else repr(value)
 
 
 def list_file(path: str, as_json: bool) -> int:
-    """Print every value of a file. Returns the exit status."""
+    """Print every value of a file, as text or JSON. Return 0."""
     kind, tree = read(path)
     table = list_rows(tree)
     total = sum(row.get("bytes", 0) for row in table)
@@ -80,7 +84,7 @@ def _format_row(row: dict[str, Any]) -> str:
 
 
 def print_value(path: str, key: str) -> int:
-    """Print the values under a key, a summary of them if they form an array. Returns the exit status."""
+    """Print the values under a dotted name. An array is summarized. Return 0."""
     _, tree = read(path)
     value = find_subtree(tree, key, path)
     if children(value) is not None:
@@ -98,13 +102,16 @@ def print_value(path: str, key: str) -> int:
 
 
 def summarize_array(values: np.ndarray) -> dict[str, Any]:
-    """Figures of an array; the least, the greatest and the mean are those of its finite numbers."""
+    """Return figures of an array: min, max, mean, number of NaN and infinities, and the first values.
+
+    Min, max and mean are those of the finite elements. They are missing for complex arrays and without finite elements.
+    """
     is_finite = np.isfinite(values)
-    # Without a copy where there is nothing to leave out.
+    # Avoid a copy if all elements are finite.
     finite = values if is_finite.all() else values[is_finite]
     figures: dict[str, Any] = {}
     if finite.size and values.dtype.kind != "c":
-        # In float64, since a sum of half numbers stops growing early.
+        # Sum in float64, because a sum in a half type soon stops growing.
         figures = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
     figures["nan"] = int(np.isnan(values).sum())
     figures["inf"] = int(values.size - np.count_nonzero(is_finite)) - figures["nan"]

@@ -1,6 +1,6 @@
-"""NumPy's npz files: a zip archive of arrays, read when asked for and written one by one.
+"""NumPy's npz files: a zip archive of arrays, which are read on demand and written one at a time.
 
-NumPy has no bfloat16: its bits are stored as the void type `V2`, as programs do that use `ml_dtypes`.
+NumPy has no bfloat16. Its bits are stored as the void dtype `V2`, as by programs that use `ml_dtypes`.
 """
 
 import math
@@ -23,19 +23,26 @@ from lazytensor.errors import CheckpointError
 from lazytensor.serialization.lazy_storages import read_into
 
 _SUFFIX = ".npy"
+"""The suffix that NumPy appends to the name of each array."""
 _BFLOAT16_STORAGE = np.dtype("V2")
-# Damaged or hostile headers announce any size; this bound is checked before memory is asked for.
-_MAX_DEFLATE_RATIO = 1032  # of deflate: what one stored byte can stand for
+"""The NumPy dtype for the bits of bfloat16."""
+# A damaged or malicious header may declare any size. Check it against this bound before allocating memory.
+_MAX_DEFLATE_RATIO = 1032
+"""The largest number of bytes that deflate can store in one byte."""
 _DTYPE_OF_KIND = DTYPES_BY_FILE_DTYPE | {_BFLOAT16_STORAGE: dt.bfloat16}
+"""The tensor dtype of each NumPy dtype in a file."""
 
 
 def read(path: str) -> dict[str, LazyArray]:
-    """The arrays of a file by name. Raises CheckpointError for objects, texts, and a damaged file."""
+    """Return the arrays of a file by name.
+
+    Raises CheckpointError for arrays of objects or text, and for a damaged file.
+    """
     with report_file_errors("the npz file cannot be read", path):
-        archive = zipfile.ZipFile(RawFile(path).stream())  # closed with the last array
+        archive = zipfile.ZipFile(RawFile(path).stream())  # closed when the last array is freed
         arrays = {}
         for info in archive.infolist():
-            # NumPy adds the suffix to each name and takes it off again.
+            # NumPy appends the suffix to each name.
             key = info.filename.removesuffix(_SUFFIX)
             if key in arrays:
                 raise CheckpointError(f"it has two arrays called {key!r}")
@@ -45,17 +52,18 @@ def read(path: str) -> dict[str, LazyArray]:
 
 
 def _make_lazy_array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> LazyArray:
+    """Return the LazyArray for a member of the archive. Raises CheckpointError if its header and size do not agree."""
     with archive.open(info) as stream:
         shape, is_fortran, kind = _read_header(stream)
         begin = stream.tell()
     if kind != _BFLOAT16_STORAGE and not is_storable(kind):
         raise CheckpointError(f"it is an array of {kind}", hint="Only arrays of plain numbers are read.")
     nbytes = math.prod(shape) * kind.itemsize
-    # The header's shape, the archive's size and what deflate can do have to agree.
+    # The shape in the header, the size in the archive and the bound of deflate must agree.
     if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MAX_DEFLATE_RATIO:
         raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")
     dtype = _DTYPE_OF_KIND.get(kind.newbyteorder("<"))
-    # Elements are turned to little-endian when they are read, for all writers write these.
+    # Convert to little-endian when reading, because all writers need it.
     target = kind.newbyteorder("<") if dtype is None else FILE_DTYPES[dtype]
     load = partial(_load, archive, info, begin, shape, is_fortran, kind, target)
     packing = "" if info.compress_type == zipfile.ZIP_STORED else "deflate"
@@ -74,8 +82,12 @@ def _make_lazy_array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo,
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return shape, whether it is in Fortran order, and dtype from an npy header.
+
+    Raises CheckpointError for version 3.
+    """
     version = npy.read_magic(stream)
-    # Version 3 is for field names outside of Latin-1; arrays of plain numbers have no fields.
+    # Version 3 is for field names outside of Latin-1, which arrays of numbers do not have.
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
         raise CheckpointError(f"it is of the npy version {version}")
@@ -91,9 +103,10 @@ def _load(
     kind: np.dtype,
     target: np.dtype,
 ) -> np.ndarray:
+    """Read an array from the archive, in C order and little-endian. `begin` is the length of its header."""
     flat = np.empty(math.prod(shape), kind)
     with archive.open(info) as stream:
-        # The header again: streams of an archive begin at their beginning.
+        # Skip the header: a stream starts at the beginning of the member.
         stream.read(begin)
         read_into(stream, flat)
     array = flat.reshape(shape, order="F" if is_fortran else "C")
@@ -103,13 +116,12 @@ def _load(
 
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
-    """Write a new file, one array after another, uncompressed. Raises CheckpointError when it cannot be written."""
+    """Write a new file with one uncompressed array after another. Raises CheckpointError if it cannot be written."""
     with new_file(path, replace) as temporary, zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
         for key, a in arrays.items():
             check_name(key)
             kind = _BFLOAT16_STORAGE if a.dtype is dt.bfloat16 else a.kind
-            # Without force_zip64 an array over 2 GiB fails in the middle of being written, as its size is unknown
-            # at first.
+            # The size is unknown in advance. Without force_zip64, writing an array over 2 GiB fails midway.
             with archive.open(zipfile.ZipInfo(key + _SUFFIX), "w", force_zip64=True) as stream:
                 npy.write_array_header_1_0(
                     stream, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": a.shape}

@@ -1,8 +1,7 @@
-"""`tensorflow-to-h5` and `h5-to-tensorflow`: checkpoints of TensorFlow's saver to H5 and back.
+"""`tensorflow-to-h5` and `h5-to-tensorflow`: convert checkpoints of TensorFlow's saver to H5 and back.
 
-TensorFlow reads and writes its own files; all that is decided here is which variable becomes what. Variables keep their
-names, as in "dense/kernel". One that holds texts, such as the graph of objects that TensorFlow 2 adds, has no
-counterpart and is left out by name.
+TensorFlow reads and writes its own files. Variables keep their names, such as "dense/kernel". Variables that hold text,
+such as TensorFlow 2's object graph, cannot be converted; their names are reported.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from lazytensor.errors import CheckpointError, OptionMissing
 
 @dataclass(frozen=True)
 class SaverVariable:
-    """A variable of a saver's checkpoint. `kind` is TensorFlow's name of its type; `read` gives a NumPy array."""
+    """A variable of a saver's checkpoint. `kind` is TensorFlow's name of its dtype. `read()` returns a NumPy array."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,17 +36,17 @@ class SaverVariable:
 
 
 class Saver(Protocol):
-    """What is needed of TensorFlow."""
+    """The operations of TensorFlow that the conversion needs."""
 
     def variables(self, path: str) -> Sequence[SaverVariable]:
-        """What is in the checkpoint of a path without a suffix."""
+        """Return the variables in the checkpoint at `path`, which has no suffix."""
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
-        """Save arrays by name; those named in `bfloat16` are uint16 bits of that type."""
+        """Save arrays by name. Those named in `bfloat16` are uint16 arrays of bfloat16 bits."""
 
 
 def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
-    """An array that is read when asked for, for each variable of numbers; and the names of all others."""
+    """Return a LazyArray for each numeric variable, by name, and the names of the other variables."""
     arrays: dict[str, LazyArray] = {}
     others: list[str] = []
     for v in sorted(variables, key=lambda v: v.name):
@@ -60,12 +59,13 @@ def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[di
 
 
 def _convert_variable(v: SaverVariable, where: str) -> LazyArray | None:
-    # TensorFlow gives these as a type of ml_dtypes, which stock NumPy does not know: the bits are enough.
+    # TensorFlow returns a dtype of ml_dtypes, which plain NumPy does not have. Read the bits.
+    """Return the LazyArray of a variable, or None if it is not numeric."""
     if v.kind == dt.bfloat16.name:
         return _make_lazy_array(v, where, dt.bfloat16, FILE_DTYPES[dt.bfloat16], lambda: v.read().view("<u2"))
     try:
         kind = np.dtype(v.kind).newbyteorder("<")
-    # NumPy does not know the name: texts, resources, quantized types.
+    # NumPy has no such dtype: text, resources, quantized types.
     except TypeError:
         return None
     if not is_storable(kind):
@@ -90,14 +90,14 @@ def _make_lazy_array(
 
 
 def collect_variables(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays to save by name, nested names joined by dots, and which of them are the bits of bfloat16.
+    """Return the arrays to save by dotted name, and the names of those that hold bfloat16 bits.
 
-    Numbers become arrays without axes. With `names` these leaves only are read. Raise a CheckpointError for names that
-    the tree does not have, and for values of which TensorFlow has no variables.
+    Python numbers become 0-d arrays. `names` selects leaves; None stands for all. Raises CheckpointError for a name
+    that the tree does not have, and for values that TensorFlow cannot store.
     """
     arrays: dict[str, np.ndarray] = {}
     bits: list[str] = []
-    # A saver's checkpoint is one flat table of names.
+    # A saver's checkpoint is a flat table.
     leaves = flatten_tree(tree)
     wanted = leaves.keys() if names is None else list(names)
     missing = [name for name in wanted if name not in leaves]
@@ -119,6 +119,7 @@ def collect_variables(tree: Any, names: Iterable[str] | None = None) -> tuple[di
 
 
 def _number_to_array(name: str, value: float) -> np.ndarray:
+    """Return a number as a 0-d array. Raises CheckpointError for an int of more than 64 bits."""
     array = np.array(value)
     if not is_storable(array.dtype):
         raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", hint="Leave it out.")
@@ -126,11 +127,11 @@ def _number_to_array(name: str, value: float) -> np.ndarray:
 
 
 class TensorFlowSaver:
-    """The saver of an installed TensorFlow. Raises OptionMissing without one."""
+    """The saver of the installed TensorFlow. The constructor raises OptionMissing if TensorFlow is not installed."""
 
     def __init__(self) -> None:
         try:
-            # Not at the head of the file: TensorFlow is large, and these two programs alone need it.
+            # Imported here, because TensorFlow is large, optional, and only used by these two programs.
             self._tf: Any = importlib.import_module("tensorflow")
         except ImportError as e:
             raise OptionMissing(
@@ -138,8 +139,8 @@ class TensorFlowSaver:
             ) from e
 
     def variables(self, path: str) -> list[SaverVariable]:
-        """What is in the checkpoint of a path without the suffix `.index`. Raises CheckpointMissing."""
-        # A checkpoint is several files; the index is the one that all of them have.
+        """Return the variables of the checkpoint at `path`, without the suffix `.index`. Raises CheckpointMissing."""
+        # A checkpoint has several files. Each checkpoint has an index file.
         if not os.path.exists(f"{path}.index"):
             raise CheckpointMissing(
                 f"there is no {path}.index", hint="Give the path without a suffix, as in model.ckpt-100."
@@ -153,25 +154,28 @@ class TensorFlowSaver:
         return [SaverVariable(n, tuple(shape), kinds[n].name, partial(values, n)) for n, shape in shapes.items()]
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
-        """Save a checkpoint; all of it is in memory meanwhile."""
+        """Save a checkpoint. All tensors are in memory at the same time."""
         tensors = [
             self._tf.bitcast(self._tf.constant(a), self._tf.bfloat16) if name in bfloat16 else self._tf.constant(a)
             for name, a in arrays.items()
         ]
         slices = [""] * len(tensors)
-        # The raw operation takes names as they are; the saver objects above it add a graph of their own.
+        # The raw operation keeps the names. tf.train.Checkpoint would add an object graph.
         self._tf.raw_ops.SaveV2(prefix=path, tensor_names=list(arrays), shape_and_slices=slices, tensors=tensors)
 
 
 def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:
-    """Write a new H5 checkpoint, one variable after another. Returns the names that were left out."""
+    """Write a new H5 checkpoint, one variable after another. Return the names of variables that are not numeric."""
     arrays, others = make_lazy_arrays(saver.variables(saver_path), saver_path)
     FORMATS["h5"].write(h5_path, arrays, replace=False)
     return others
 
 
 def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str] | None = None) -> None:
-    """Write a new saver's checkpoint of all leaves, or of `names`. Raise CheckpointExists if there is one."""
+    """Write a new saver checkpoint with all leaves of an H5 file, or with `names`.
+
+    Raises CheckpointExists if there is one.
+    """
     if os.path.exists(f"{saver_path}.index"):
         raise CheckpointExists(
             f"{saver_path}.index exists already", hint="Give another name, or delete the old one first."
@@ -180,7 +184,7 @@ def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str
 
 
 def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
-    """The program of this name. Returns the exit status."""
+    """Run the program `tensorflow-to-h5` with the arguments `argv`. Return the exit status: 0, or 2 after an error."""
     parser = argparse.ArgumentParser(
         prog="tensorflow-to-h5", description="Convert Tensorflow Saver Checkpoint to Cerebras H5 Format"
     )
@@ -191,7 +195,7 @@ def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
 
 
 def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
-    """The program of this name. Returns the exit status."""
+    """Run the program `h5-to-tensorflow` with the arguments `argv`. Return the exit status: 0, or 2 after an error."""
     parser = argparse.ArgumentParser(
         prog="h5-to-tensorflow", description="Convert Cerebras H5 Checkpoint to Tensorflow Saver Format"
     )
@@ -202,6 +206,7 @@ def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_conversion(program: str, convert: Callable[[], list[str] | None]) -> int:
+    """Call `convert`, print its errors and the names that it left out, and return the exit status."""
     try:
         left_out = convert()
     except (CheckpointError, OptionMissing, OSError) as e:

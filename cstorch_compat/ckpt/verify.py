@@ -1,4 +1,4 @@
-"""`ckpt verify`: whether the arrays of a file are those that were written, as far as the file lets one know."""
+"""`ckpt verify`: check the arrays of a file against its checksums, if it has any."""
 
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.idx import is_idx, verify_idx
@@ -9,9 +9,9 @@ from lazytensor.system.terminal import escape_line, print_escaped
 
 
 def verify(path: str) -> int:
-    """Read every array of a file and say which are damaged. Returns the exit status: 1 if one is.
+    """Read every array of a file and print which are damaged. Return the exit status: 1 if one is damaged, otherwise 0.
 
-    Raises CheckpointError where the file as a whole cannot be read.
+    An IDX file is checked by its length. Raises CheckpointError if the file as a whole cannot be read.
     """
     if is_idx(path):
         print(verify_idx(path))
@@ -31,7 +31,8 @@ def verify(path: str) -> int:
 
 
 def _is_intact(key: str, array: LazyArray) -> bool:
-    # One at a time: nothing is kept of what was read.
+    # Read one array at a time and discard it.
+    """Return whether an array can be read with a matching checksum. Prints the error if not."""
     try:
         array.stored()
     except CheckpointError as e:

@@ -1,4 +1,4 @@
-"""Our errors as the built-in ones that the original raises in the same place."""
+"""Conversion of LazyError to the built-in exceptions that the original raises."""
 
 from lazytensor.errors import LazyError
 
@@ -13,13 +13,14 @@ BUILTIN_ERRORS = (
     NotImplementedError,
     RuntimeError,
 )
-"""In the order in which they are tried: a kind comes before the ones that it derives from."""
+"""The built-in exceptions in the order in which they are tried. Subclasses come before their base classes."""
 
 
 class reraise_as_builtin:
-    """A block that raises what it raises of ours as the built-in error that it derives from, with ours as the cause.
+    """A context manager that raises a LazyError from its block as the built-in exception that the error derives from.
 
-    Scripts and tests that look at the type of an error see the one they see on the system.
+    The LazyError is the cause of the built-in exception. Scripts that test the exact type of an exception thus see the
+    same type as on the system. A LazyError that derives from no built-in exception is not changed.
     """
 
     __slots__ = ()
@@ -29,12 +30,12 @@ class reraise_as_builtin:
     def __exit__(self, of: object, e: BaseException | None, trace: object) -> None:
         if not isinstance(e, LazyError):
             return
-        # Our errors derive from several kinds, of which the first that fits is the one the original raises.
+        # A LazyError may derive from several built-in exceptions. The original raises the first that fits.
         kind = next((k for k in BUILTIN_ERRORS if isinstance(e, k)), None)
         if kind is None:
             return
         plain = kind(str(e)).with_traceback(e.__traceback__)
-        # Notes say where a name came from; they would be lost with the first error.
+        # Copy the notes, which say where a name came from.
         for note in getattr(e, "__notes__", ()):
             plain.add_note(note)
         raise plain from e

@@ -1,4 +1,4 @@
-"""`lazywafer coverage`: for every known name of the emulated packages, whether it is here."""
+"""`lazywafer coverage`: list for every known name of the emulated packages whether it exists here."""
 
 import argparse
 import importlib
@@ -12,11 +12,12 @@ from cstorch_compat.names import manifest, shim, torch_surface
 from lazytensor.display.table import Column, Table
 
 STATUSES = ("full", "partial", "missing")
+"""The possible states of a name."""
 
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """One name: "full", "partial" or "missing", with the reason unless it is full."""
+    """The status of one name: "full", "partial" or "missing". `reason` is "" for "full"."""
 
     name: str
     status: str
@@ -24,12 +25,15 @@ class CoverageRow:
 
 
 def coverage_rows() -> Iterator[CoverageRow]:
-    """A row for every known name, in order. Needs the shim to be installed."""
+    """Yield a row for every known name, sorted by name. Requires an installed shim.
+
+    A name that can be imported but refuses every use counts as missing.
+    """
     for name in sorted(manifest.known_names() | manifest.PARTIAL_REASONS.keys()):
         value = _resolve_name(name)
         if value is manifest.ABSENT:
             yield CoverageRow(name, "missing", manifest.find_missing_reason(name))
-        # What can be imported and refuses every use is as good as missing.
+        # A name that refuses every use counts as missing.
         elif "refused" in getattr(value, "__dict__", ()):
             yield CoverageRow(name, "missing", value.refused[0])
         elif name in manifest.PARTIAL_REASONS:
@@ -39,9 +43,9 @@ def coverage_rows() -> Iterator[CoverageRow]:
 
 
 def _resolve_name(name: str) -> Any:
-    """What a dotted name stands for, through modules and then attributes."""
+    """Return the value of a dotted name, or `manifest.ABSENT`. The longest importable prefix is the module."""
     parts = name.split(".")
-    # The longest part that can be imported is the module: utils.call_once is one, and also a function in it.
+    # Try the longest module first: utils.call_once is a module and also a function in it.
     for n in range(len(parts), 0, -1):
         try:
             value: Any = importlib.import_module(".".join(parts[:n]))
@@ -56,14 +60,14 @@ def _resolve_name(name: str) -> Any:
 
 
 def format_coverage(listed: bool) -> str:
-    """Counts by package, then, if `listed`, every name that is partial or missing with its reason.
+    """Return the coverage as text: the shares of three lists of names, then counts by package.
 
-    First of all PyTorch's public surface: a count against our own list would say little.
+    If `listed`, every partial and missing name follows with its reason. Packages with only missing names have no count.
     """
     names = list(coverage_rows())
     counts = Counter((_package(r.name), r.status) for r in names)
     columns = (Column("package", is_words=True), *map(Column, STATUSES))
-    # Modules of PyTorch of which nothing is here are many, and each is a line of --list.
+    # Leave out the many modules of PyTorch with only missing names; --list has a line for each.
     packages = sorted({_package(r.name) for r in names if r.status != "missing"})
     lines = [
         _format_shares(names),
@@ -76,7 +80,10 @@ def format_coverage(listed: bool) -> str:
 
 
 def _format_shares(names: list[CoverageRow]) -> str:
-    """How much is there of each list of names."""
+    """Return a table with the coverage of three lists of names.
+
+    The lists are PyTorch's public names, those that published scripts use, and the names of cerebras.pytorch.
+    """
     lists = {
         f"public names of PyTorch {torch_surface.TORCH_RELEASE}": torch_surface.all_torch_names(),
         "names of PyTorch that published scripts use": {
@@ -96,11 +103,12 @@ def _format_shares(names: list[CoverageRow]) -> str:
 
 
 def _package(name: str) -> str:
+    """Return the module of a dotted name."""
     return name.rpartition(".")[0] or name
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
+    """Add the `coverage` command to the subparsers `commands`."""
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.add_argument("--json", action="store_true", help="print every name with its status and reason as JSON")
@@ -108,7 +116,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def print_coverage(listed: bool = False, as_json: bool = False) -> int:
-    """Print the coverage. Returns the exit status."""
+    """Print the coverage as text, or as JSON with all names. Installs the shim. Return 0."""
     shim.install()
     print(json.dumps([asdict(row) for row in coverage_rows()], indent=0) if as_json else format_coverage(listed))
     return 0

@@ -1,4 +1,4 @@
-"""`lazywafer example NAME`: writes an example script to begin with."""
+"""`lazywafer example NAME`: write an example script into the working directory."""
 
 import argparse
 import ast
@@ -9,29 +9,31 @@ from collections.abc import Callable
 from lazytensor.system.terminal import print_escaped
 
 EXAMPLE_NAMES = ("gpt", "mnist")
+"""The names of the examples."""
 DATA_FOLDER = "digits"
-"""The folder in which the example `mnist` looks for its data."""
+"""The folder with the data of the example `mnist`."""
 DigitsWriter = Callable[[pathlib.Path], str]
-"""Writes digits into a folder, and returns a sentence about them."""
+"""A function that writes digit images into a folder and returns a message."""
 INSTALLED_SCRIPTS = pathlib.Path(__file__).parents[1] / "scripts"
-"""The folder of the course's scripts in an installed package."""
+"""The folder of the example scripts in an installed package."""
 SCRIPTS = (
     INSTALLED_SCRIPTS if INSTALLED_SCRIPTS.is_dir() else pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
 )
-"""The folder of the course's scripts, which is `notebooks/scripts` in a checkout."""
+"""The folder of the example scripts: in the installed package, or `notebooks/scripts` in a checkout."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: DigitsWriter) -> None:
-    """Describe the command; `write_digits` writes the data of the example `mnist`."""
+    """Add the `example` command to the subparsers `commands`. `write_digits` writes the data of the example `mnist`."""
     writer = commands.add_parser("example", help="write an example script into this folder; without a name, list them")
     writer.add_argument("name", nargs="?", metavar="NAME", help="the example, such as mnist")
     writer.set_defaults(execute=lambda options: write_example(options.name, write_digits))
 
 
 def write_example(name: str | None, write_digits: DigitsWriter) -> int:
-    """Write an example and its data to the working directory; without a name, print all names.
+    """Write the example `name` and its data into the working directory. Without a name, print all names.
 
-    Returns the exit status: 2 if there is no such example, or a file of its name already.
+    Returns the exit status: 0, or 2 if there is no such example, if the file exists already, or if it cannot be
+    written.
     """
     if name is None:
         for each in EXAMPLE_NAMES:
@@ -62,4 +64,5 @@ def _read_script(name: str) -> str:
 
 
 def _first_line(text: str) -> str:
+    """Return the first line of the docstring of a source text."""
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""What is installed: our version, and what a bug report or a page says of everything around it."""
+"""Versions and settings of the installation, for bug reports and HTML pages."""
 
 import os
 import platform
@@ -11,19 +11,20 @@ from lazytensor import config
 from lazytensor.runtime import schedule, thread_pool
 
 VERSION = "0.2.0"
+"""The version of this package."""
 
-# Products are cut by their shapes alone and BLAS has one thread for each part; a product of 700 x 900 by 900 x 800
-# differed between one and two threads of OpenBLAS.
+# Matrix products are split by shape only, with one BLAS thread per part: a product of 700 x 900 by 900 x 800 differed
+# between one and two threads of OpenBLAS.
 REPRODUCIBILITY_NOTE = (
     "equal runs are equal to the last bit with the same versions, machine and BLAS core type, for any number of "
     "threads; another type (OPENBLAS_CORETYPE) changes last digits of matrix products, and another number of BLAS "
     "threads perhaps those of torch.linalg"
 )
-"""What changes bits of a result."""
+"""What changes the last bits of a result."""
 
 
 def find_versions() -> dict[str, str]:
-    """The versions that decide what a run gives."""
+    """Return the versions of lazywafer, Python, NumPy, h5py and numba."""
     return {
         "lazywafer": VERSION,
         "python": platform.python_version(),
@@ -34,7 +35,7 @@ def find_versions() -> dict[str, str]:
 
 
 def collect_information() -> dict[str, str]:
-    """What a bug report needs."""
+    """Return the facts for a bug report by name: versions, BLAS, CPUs, threads, and the cache folder."""
     threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
     return {
         **find_versions(),
@@ -49,7 +50,7 @@ def collect_information() -> dict[str, str]:
 
 
 def _step_threads() -> str:
-    """How many threads share the steps of a program."""
+    """Return the number of threads that share a step, as text."""
     if not config.current().jit:
         return "1: with LT_JIT=0 steps run in Python"
     return (
@@ -60,5 +61,6 @@ def _step_threads() -> str:
 
 
 def _blas_version() -> str:
+    """Return name and version of NumPy's BLAS."""
     library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{library.get('name', 'unknown')} {library.get('version', '')}".strip()

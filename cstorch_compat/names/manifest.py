@@ -1,8 +1,8 @@
-"""Which names of the emulated packages exist here, and what to say of the others.
+"""Which names of the emulated packages are known, and the messages for those that do not exist here.
 
-`known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use,
-`torch_surface.txt` all public names of PyTorch. A name that a module has is provided; one that is only listed is known
-but missing; any other is unknown. Both lists are data because most of their names have no code here.
+`known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use.
+`torch_surface.txt` lists all public names of PyTorch. A listed name that does not exist here is "known but missing";
+any other name is unknown. The lists are data because most of their names have no code here.
 """
 
 import difflib
@@ -16,8 +16,9 @@ from lazytensor.core import source
 from lazytensor.errors import NameMissing
 
 CSTORCH_PREFIX = "cerebras.pytorch."
+"""Prefix of the names of the Cerebras API."""
 ABSENT = object()
-"""Stands for the value of a name that is not there."""
+"""A marker for a name that does not exist."""
 PARTIAL_REASONS = {
     "torch.Tensor.view": "in another dtype it is a copy, and some views are allowed that PyTorch refuses",
     "cerebras.pytorch.load": "no PyTorch files from before the zip format; a pickled object stays closed",
@@ -57,23 +58,23 @@ PARTIAL_REASONS = {
     "cerebras.appliance": "settings of the compiler are kept and have no effect",
     "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
 }
-"""Names that are there but do less than the original, with the reason."""
+"""Names that exist here but do less than the original, with the reason."""
 
 
 @functools.cache
 def names_in_published_scripts() -> frozenset[str]:
-    """Every name of `known_names.txt`."""
+    """Return the names in `known_names.txt`."""
     return frozenset(pathlib.Path(__file__).with_name("known_names.txt").read_text(encoding="utf-8").split())
 
 
 @functools.cache
 def known_names() -> frozenset[str]:
-    """Every name that the originals are known to have."""
+    """Return every name that the originals are known to have."""
     return names_in_published_scripts() | torch_surface.all_torch_names()
 
 
 def is_known(full: str) -> bool:
-    """Whether the original has a name, or a module above names that are listed."""
+    """Return whether the original has a name. Parents of listed names count, and names of older releases."""
     return (
         full in known_names()
         or full in _parent_modules()
@@ -83,7 +84,7 @@ def is_known(full: str) -> bool:
 
 @functools.cache
 def _parent_modules() -> frozenset[str]:
-    """Every module that has a listed name inside."""
+    """Return every prefix of a known name."""
     return frozenset(name[:k] for name in known_names() for k, letter in enumerate(name) if letter == ".")
 
 
@@ -98,7 +99,7 @@ MISSING_REASONS = {
     "torchvision": "classification models, local data sets and common transforms are there",
     "cerebras.pytorch.mesh": "not written yet",
 }
-"""Reasons for names that are missing, by the longest prefix; the others are not written yet."""
+"""Why a name is missing, by prefix; the longest one counts. Other names are not written yet."""
 
 
 WORKAROUNDS = {
@@ -115,40 +116,42 @@ WORKAROUNDS = {
     "torch.ao": "Train in float32 or bfloat16 here, and quantize with the original package.",
     "torchvision": "Give the data or the model from a file of your own.",
 }
-"""What to do without a name, by the longest prefix."""
+"""What to do without a missing name, by prefix; the longest one counts."""
 DEFAULT_WORKAROUND = "Replace it by an operation that is there, or run this part with the original package."
+"""The workaround for names without a row in WORKAROUNDS."""
 NATIVE_PACKAGES = frozenset(
     """apex bitsandbytes deepspeed fairscale flash_attn functorch mamba_ssm megatron pyg_lib tensorrt torch_cluster
     torch_geometric torch_scatter torch_sparse torch_spline_conv torch_tensorrt torchao torchaudio torchdata torchtext
     torchtune torchtitan torch_xla triton vllm xformers""".split()
 )
-"""Packages that are compiled against PyTorch itself or against a GPU, so that installing them is no way out."""
+"""Packages that are compiled against PyTorch or a GPU. Installing them does not help."""
 
 
 def _find_by_prefix(rows: dict[str, str], name: str, default: str) -> str:
+    """Return the value of the longest prefix of `name` in `rows`, or `default`."""
     prefix = max((p for p in rows if name == p or name.startswith(p + ".")), key=len, default="")
     return rows.get(prefix, default)
 
 
 def find_missing_reason(name: str) -> str:
-    """Why a known name is missing."""
+    """Return why a known name is missing."""
     return _find_by_prefix(MISSING_REASONS, name, "not written yet")
 
 
 def find_workaround(name: str) -> str:
-    """What a script does without a known name."""
+    """Return what to do without a known name."""
     return _find_by_prefix(WORKAROUNDS, name, DEFAULT_WORKAROUND)
 
 
 def find_package_workaround(package: str) -> str:
-    """What to do about a package of others that is not installed."""
+    """Return what to do about a package outside of the emulated ones that is not installed."""
     if package.partition(".")[0] in NATIVE_PACKAGES:
         return "It is compiled against PyTorch itself or a GPU: run this part with the original packages."
     return f"Install {package} where lazywafer is installed, or leave the import out."
 
 
 def format_absent_module(name: str, path: str) -> str:
-    """What is said where a module is imported that is not here; `path` is how the lists call it."""
+    """Return the error message for importing a missing module. `path` is its name in the lists."""
     place = source.where()
     if is_known(path):
         why = f"it is known but missing in this version ({find_missing_reason(path)})"
@@ -159,15 +162,15 @@ def format_absent_module(name: str, path: str) -> str:
 
 
 def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
-    """Raise NameMissing for `public.name`; `have` are the names that the module does provide.
+    """Raise NameMissing for the name `public.name`. In a check, record a finding and return a StandIn.
 
-    `full` is how the lists call it, where the module is known by more than one name. While a script is checked, give
-    back a stand-in instead.
+    `have` are the names that exist in the module, for a suggestion. `full` is the name in the lists, if the module is
+    imported under another spelling.
     """
-    # The lists know a module by its latest name, the user by the one that was imported: both are needed.
+    # The lists have the latest name of a module; `public` is the imported one.
     full = full or f"{public}.{name}"
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
-    # Only the packages of cstorch have a history; torch is the same for every release.
+    # Only cstorch has a history of releases.
     path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
     gone = releases.explain_absence(path, releases.LATEST_ONLY)
     if gone is not None:
@@ -179,9 +182,9 @@ def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
             hint=find_workaround(full),
         )
         return errors.refuse("missing here", error, full)
-    # One suggestion, of names that are really here: a way out has to work.
+    # Suggest only names that exist here.
     near = difflib.get_close_matches(name, have, 1)
-    # Undocumented names of PyTorch are in no list.
+    # The lists do not contain undocumented names of PyTorch.
     unknown = "it is not provided, and is no documented name" if public.startswith("torch") else "no such name is known"
     error = NameMissing(
         f"{owner} has no attribute {name!r}: {unknown}",
@@ -192,22 +195,28 @@ def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
 
 
 def refuse_absent_name(public: str, name: str, path: str, why: str, hint: str) -> Any:
-    """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in.
+    """Raise NameMissing for a name that the script's release does not have.
 
-    A module that has only to be imported is no finding of the check: the import itself asks here first.
+    In a check, record a finding and return a StandIn.
+
+    `path` is the name in the release rows. Modules in IMPORT_ONLY_MODULES always raise: Python reads the attribute
+    before it imports the module.
     """
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), hint=hint)
-    # `from x import y` asks for the attribute first and imports the module if that fails, so it has to fail.
+    # `from x import y` reads the attribute first and imports the module only if that fails.
     if path in releases.IMPORT_ONLY_MODULES:
         raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")
 
 
 def explain_missing_attributes(public: str, kind: Any) -> None:
-    """Make the instances of a class answer for the attributes that they do not have."""
+    """Set `kind.__getattr__`, so that instances explain missing attributes.
+
+    `public` is the public name of the class.
+    """
 
     def missing(self: object, name: str) -> Any:
-        # copy, pickle and numpy ask for special names that most objects lack; their answer must be plain and quick.
+        # copy, pickle and numpy test for special names, which must fail quickly with a plain error.
         if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name.startswith("_"):

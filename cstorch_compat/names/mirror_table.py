@@ -1,6 +1,6 @@
-"""The table of `mirrors.txt`: every public module of the emulated packages, and where its names come from.
+"""The table `mirrors.txt`: every public module of the emulated packages, and where its names are defined.
 
-The table is data because a name is imported when a script first reads it: import statements would load every module.
+The table is data because a name is imported at its first use. Import statements would load every module.
 """
 
 import functools
@@ -15,21 +15,26 @@ from typing import Any
 from cstorch_compat.names import torch_surface
 
 ALL_BELOW = ".**"
-"""Behind the path of a module in the table: it and all of PyTorch's modules below it."""
+"""Suffix of a path in the table that stands for the module and all of PyTorch's modules below it."""
 REFUSED_MODULE = "cstorch_compat.torch.unavailable"
+"""The module with names that can be imported and refuse every use."""
 TABLE_PATH = pathlib.Path(__file__).with_name("mirrors.txt")
+"""The file of the table."""
 
 
 @dataclass(frozen=True)
 class NameOrigin:
-    """Where a public name comes from: a module, and the path of a name in it."""
+    """Where a public name is defined: a module, and a dotted name in it."""
 
     module: str
     name: str
 
     def value(self) -> Any:
-        """What the name stands for. Raises AttributeError if the module has no such name."""
-        # A public module may take names from another public one; the way goes on from there.
+        """Return the object.
+
+        Raises AttributeError if the module has no such name. The module may be another public one.
+        """
+        # A public module may take names from another public one. Follow the chain.
         inner = find_origin(self.module, self.name) if self.module in entries() else None
         if inner is not None:
             return inner.value()
@@ -38,7 +43,10 @@ class NameOrigin:
 
 @dataclass(frozen=True)
 class MirrorEntry:
-    """One public module: its docstring, its names by their spelling, and the lists that it takes as they are."""
+    """A public module: its path, docstring, and the origins of its names.
+
+    `names` maps public names to origins. `lists` are lists of names, such as `__all__`, that are taken unchanged.
+    """
 
     path: str
     doc: str
@@ -48,7 +56,10 @@ class MirrorEntry:
 
 @functools.cache
 def entries() -> dict[str, MirrorEntry]:
-    """Every public module by its path, in the order of the table; behind it the modules that are refused on use."""
+    """Return all public modules by path.
+
+    Those listed in the table come first, then PyTorch's other modules, whose names are refused on use.
+    """
     rows = list(_parse_table(TABLE_PATH.read_text(encoding="utf-8")))
     listed = {entry.path: entry for entry in rows if not entry.path.endswith(ALL_BELOW)}
     for entry in rows:
@@ -58,13 +69,13 @@ def entries() -> dict[str, MirrorEntry]:
 
 
 def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Iterator[MirrorEntry]:
-    """PyTorch's modules from a path on down, with all their names: what is not listed of them is refused on use."""
+    """Yield PyTorch's modules from the path of `whole` on. Names that the table does not list are refused on use."""
     root, modules = whole.path.removesuffix(ALL_BELOW), torch_surface.torch_names_by_module()
     for path, inside in modules.items():
         if path != root and not path.startswith(f"{root}."):
             continue
         below = {name for name in inside if f"{path}.{name}" in modules}
-        # A slash for each dot: what is asked of the module below is one name.
+        # Slashes instead of dots make the path one name of the refused module.
         names = {
             name: NameOrigin(REFUSED_MODULE, f"{path}.{name}".replace(".", "/")) for name in sorted(inside - below)
         }
@@ -73,7 +84,8 @@ def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Itera
 
 
 def _parse_table(text: str) -> Iterator[MirrorEntry]:
-    # The grammar is the indent: 0 a module, 4 where names come from, deeper more of them.
+    # Indentation 0 is a module, 4 is a source of names, and a deeper line continues the source.
+    """Yield the entries of the table's text."""
     head, rows = "", list[list[str]]()
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -91,6 +103,7 @@ def _parse_table(text: str) -> Iterator[MirrorEntry]:
 
 
 def _parse_entry(head: str, rows: list[list[str]]) -> MirrorEntry:
+    """Return the entry for the line of a module, `head`, and the words of its rows."""
     path, _, doc = head.partition(": ")
     names, lists = {}, []
     for module, *words in rows:
@@ -104,14 +117,17 @@ def _parse_entry(head: str, rows: list[list[str]]) -> MirrorEntry:
 
 
 def find_submodules(path: str) -> list[str]:
-    """The last parts of the modules directly below a module."""
-    # A name that is spelled like a module below it wins, as after `from x.configure import configure`.
+    """Return the last parts of the paths directly below `path`, without those that are also names of the module."""
+    # A name takes precedence over a submodule, as after `from x.configure import configure`.
     return [name for name in _submodules_by_parent().get(path, ()) if name not in entries()[path].names]
 
 
 @functools.cache
 def _submodules_by_parent() -> dict[str, list[str]]:
-    """By module, the last parts of those below it: to go through all of them for each took most of a `check`."""
+    """Return the last parts of all submodules by parent path.
+
+    Cached, because this search took most of the time of a `check`.
+    """
     parts: dict[str, list[str]] = {}
     for path in entries():
         above, _, name = path.rpartition(".")
@@ -120,28 +136,28 @@ def _submodules_by_parent() -> dict[str, list[str]]:
 
 
 def find_origin(path: str, name: str) -> NameOrigin | None:
-    """Where a name of a public module comes from; None if the module has no such name, or it is a module below."""
+    """Return where the name `name` of the module `path` is defined. Return None for unknown names and submodules."""
     entry = entries()[path]
-    # Names that stand in the table come first: they replace what a list has under the same spelling.
+    # Names in the table take precedence over those of lists.
     if name in entry.names:
         return entry.names[name]
     if name in find_submodules(path):
         return None
     source = next((s for s in entry.lists if name in _names_in_list(s)), None)
-    # A namespace is named with a full stop at its end, which is what stands before the names in it.
+    # The name of a namespace ends with a dot and is the prefix of its names.
     prefix = source.name if source is not None and source.name.endswith(".") else ""
     return NameOrigin(source.module, prefix + name) if source is not None else None
 
 
 def import_sources(path: str) -> None:
-    """Import every module of ours that a public module takes names from."""
+    """Import every module of this package that the public module `path` takes names from."""
     for source in (*entries()[path].lists, *entries()[path].names.values()):
         if source.module not in entries():
             importlib.import_module(source.module)
 
 
 def list_names(path: str) -> list[str]:
-    """Every name of a public module, the modules below it left out."""
+    """Return the sorted names of a public module, without its submodules."""
     entry = entries()[path]
     listed = frozenset[str]().union(*map(_names_in_list, entry.lists))
     return sorted((entry.names.keys() | listed) - set(find_submodules(path)))
@@ -149,19 +165,19 @@ def list_names(path: str) -> list[str]:
 
 @functools.cache
 def _names_in_list(where: NameOrigin) -> frozenset[str]:
-    """What a list of names has, modules left out; of another public module all names."""
+    """Return the names in a list of names, without modules. A public module stands for all of its names."""
     if where.module in entries():
         return frozenset(list_names(where.module))
     module = importlib.import_module(where.module)
     if where.name.endswith("."):
         return frozenset(vars(getattr(module, where.name[:-1])))
-    # Modules stay out: what is public below a public module has a row of its own.
+    # Public submodules have their own rows.
     return frozenset(name for name in where.value() if not isinstance(getattr(module, name), ModuleType))
 
 
 @functools.cache
 def public_module_by_source() -> dict[str, str]:
-    """The public module that first takes names from each of ours: where classes say that they live."""
+    """Return, for each source module, the first public module of the table that takes names from it."""
     first: dict[str, str] = {}
     for entry in entries().values():
         for source in (*entry.lists, *entry.names.values()):

@@ -1,6 +1,6 @@
-"""What `importlib.metadata` says of the emulated packages: libraries ask it for the version before they import one.
+"""The `importlib.metadata` of the emulated packages. Some libraries check the version before they import a package.
 
-Only who asks by name gets an answer. A list of all that is installed has none of them, since none of them is.
+Only look-ups by name succeed. Listings of all distributions do not contain the emulated packages.
 """
 
 import os
@@ -16,18 +16,19 @@ EMULATED_VERSIONS = {
     "cerebras-pytorch": "2.10.0",
     "cerebras-appliance": "2.10.0",
 }
-"""By normalized name, the releases whose names and numbers are given."""
+"""The emulated release of each package, by normalized name."""
 EMULATED_SUMMARIES = {"torch": "Tensors, as emulated by lazywafer", "torchvision": "Datasets and transforms, emulated"}
+"""The summary of a package in its metadata, by name."""
 
 
 class EmulatedDistribution(metadata.Distribution):
-    """The metadata of a package that the shim answers for; it has no files."""
+    """The metadata of an emulated package. It has no files."""
 
     def __init__(self, name: str):
         self._name = name
 
     def read_text(self, filename: str) -> str | None:
-        """The text of METADATA; there is no other file."""
+        """Return the text of METADATA, and None for other files."""
         if filename != "METADATA":
             return None
         summary = EMULATED_SUMMARIES.get(self._name, "Emulated by lazywafer")
@@ -36,13 +37,13 @@ class EmulatedDistribution(metadata.Distribution):
         )
 
     def locate_file(self, path: str | os.PathLike[str]) -> pathlib.Path:
-        """Where a file of the package would be."""
+        """Return the path at which a file of the package would be."""
         return pathlib.Path(__file__).parent / path
 
 
 def find_emulated_distributions(context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
-    """The emulated distribution of the name that is asked for."""
-    # Spellings of a name are equal by PEP 503; a list of everything has no name and gets nothing.
+    """Yield the distribution whose name `context` asks for, if it is emulated."""
+    # Normalize the name by PEP 503. A request without a name is a listing and gets nothing.
     name = (context.name or "").lower().replace("_", "-").replace(".", "-")
     if name in EMULATED_VERSIONS:
         yield EmulatedDistribution(name)

@@ -1,36 +1,41 @@
-"""The releases of the API as data: which spelling of the package means what, and which names came and went.
+"""The releases of the Cerebras API: which package names they use, and which names were added, changed and removed.
 
-A name is given by its path in the package, such as "optim.configure_optimizer". One without a row has been there since
-release 1.8, the first with this API; before it there was cbtorch, whose modules have no rows.
+A name is given by its path in the package, such as "optim.configure_optimizer". A name without a row exists since
+release 1.8, the first with this API. Earlier releases have cbtorch, whose modules have no rows.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 RELEASES = tuple(f"1.{n}" for n in range(2, 10)) + tuple(f"2.{n}" for n in range(11))
+"""All releases, oldest first."""
 LATEST = RELEASES[-1]
+"""The latest release."""
 CSTORCH, CBTORCH, APPLIANCE = "cerebras.pytorch", "cerebras_torch", "cerebras.appliance"
-"""The packages under the names that the table of mirrors has for them."""
+"""The packages, by their paths in the table of mirrors."""
 
 
 def parse_release(release: str) -> tuple[int, int]:
-    """A release as something that can be compared. Raises ValueError for one that is not known."""
+    """Return a release such as "2.10" as a pair of integers, which compare correctly.
+
+    Raises ValueError if it is unknown.
+    """
     if release not in RELEASES:
         raise ValueError(f"there is no release {release!r} of the API; known are {', '.join(RELEASES)}")
-    # As text "2.10" would come before "2.2".
+    # As a string, "2.10" would sort before "2.2".
     major, minor = release.split(".")
     return int(major), int(minor)
 
 
 @dataclass(frozen=True)
 class ReleaseRange:
-    """The releases from `since` to `until`, both included."""
+    """The releases from `since` to `until`, inclusive."""
 
     since: str
     until: str
 
     def meets(self, other: "ReleaseRange") -> bool:
-        """Whether a release lies in both."""
+        """Return whether the two ranges have a release in common."""
         return parse_release(self.since) <= parse_release(other.until) and parse_release(other.since) <= parse_release(
             self.until
         )
@@ -44,9 +49,9 @@ LATEST_ONLY = ReleaseRange(LATEST, LATEST)
 
 @dataclass(frozen=True)
 class Spelling:
-    """What a name of the package means in some releases: a path in the table of mirrors.
+    """The meaning of a package name in some releases: `target` is a path in the table of mirrors.
 
-    Modules of `CSTORCH` are shown as they were in the release, all others as they are.
+    Modules of `CSTORCH` show the names of the chosen release, other modules always the same names.
     """
 
     name: str
@@ -71,22 +76,23 @@ SPELLINGS = (
     Spelling("cerebras_appliance", ReleaseRange("1.6", "2.1"), APPLIANCE),
     Spelling("cerebras.appliance", ReleaseRange("2.2", "2.10"), APPLIANCE),
 )
+"""The names under which scripts import the packages."""
 DEFAULT_RANGES = {
     "cerebras.pytorch": LATEST_ONLY,
     "cerebras_pytorch": ReleaseRange("2.0", "2.1"),
     "cerebras_pytorch.experimental": ReleaseRange("1.8", "1.9"),
 }
-"""The releases meant where none is chosen and a spelling could mean several."""
+"""The releases of a spelling with several meanings if the user chose no release."""
 
 
 def find_spelling(name: str, api: str | None) -> tuple[Spelling, ReleaseRange] | None:
-    """What a name of the package, or of a module in it, means in a release; None if it means nothing there.
+    """Return the meaning of a module name in release `api`, and the releases whose names the module shows.
 
-    The span is what the module is to show: the release that was chosen, or the usual ones.
+    `api` None stands for the default releases. Returns None if the name has no meaning in that release.
     """
-    # The longest decides: cerebras_pytorch.experimental was the new API while cerebras_pytorch was the old one.
+    # The longest spelling wins: in 1.8 cerebras_pytorch.experimental was the new API and cerebras_pytorch the old one.
     best = max((s.name for s in SPELLINGS if name == s.name or name.startswith(s.name + ".")), key=len, default=None)
-    # A spelling has several rows where releases meant different things by it; one that has what is wanted is meant.
+    # A spelling has one row per meaning. Use the first row that covers the wanted releases.
     for row in (s for s in SPELLINGS if s.name == best):
         wanted = ReleaseRange(api, api) if api else DEFAULT_RANGES.get(row.name, row.span)
         if row.span.meets(wanted):
@@ -95,21 +101,23 @@ def find_spelling(name: str, api: str | None) -> tuple[Spelling, ReleaseRange] |
 
 
 def is_parent_package(name: str) -> bool:
-    """Whether a name is only the way to others, as "cerebras.framework" is."""
+    """Return whether a name is only a parent of packages, such as "cerebras.framework"."""
     return any(s.name.startswith(name + ".") for s in SPELLINGS) and all(s.name != name for s in SPELLINGS)
 
 
 def find_spellings(name: str) -> list[Spelling]:
-    """Every meaning of a name, in whatever release."""
+    """Return all meanings of a module name, in any release."""
     return [s for s in SPELLINGS if name == s.name or name.startswith(s.name + ".")]
 
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """A name that was not in every release, or not always the same.
+    """A name that does not exist in every release, or not with the same meaning.
 
-    `target` is "module:name" in this package where it is not what the latest release has; `instead` is what the
-    releases after it say.
+    path: the name
+    since, until: the releases of this row
+    target: "module:name" in this package, or "" if it is the same as in the latest release
+    instead: the hint for later releases
     """
 
     path: str
@@ -120,11 +128,12 @@ class ReleaseRow:
 
     @property
     def span(self) -> ReleaseRange:
-        """The releases that have it."""
+        """The releases of this row."""
         return ReleaseRange(self.since, self.until)
 
 
 def _removal_hint(what: str, call: str) -> str:
+    """Return the message of the original for a removed summary function."""
     return (
         f"cstorch.{what} is now removed. Please create a SummaryWriter and write to it directly:\n\n"
         "\timport cerebras.pytorch.utils.tensorboard\n\n\twriter = tensorboard.SummaryWriter(log_dir='./log_dir')\n"
@@ -329,44 +338,44 @@ RELEASE_ROWS = (
     ReleaseRow("experimental.Compression", since="2.4"),
     ReleaseRow("experimental.listener", since="2.1"),
 )
-"""Facts about the releases are from the pages and the Model Zoo of each."""
+"""The history of names, from the documentation and the Model Zoo of each release."""
 IMPORT_ONLY_MODULES = ("utils.tensorboard",)
-"""Modules that later releases have although they are no attribute there: `from ... import` finds them."""
+"""Modules that later releases have but do not set as an attribute: only importing them works."""
 
 
 def find_rows(path: str) -> list[ReleaseRow]:
-    """The rows of a name, the oldest first."""
+    """Return the rows of a name, oldest first."""
     return [row for row in RELEASE_ROWS if row.path == path]
 
 
 def find_row(path: str, span: ReleaseRange) -> ReleaseRow | None:
-    """What a name is in the newest release of a span that has it; None without a row, or if no release has it."""
+    """Return the row of a name for the newest release in `span` that has it. Return None if there is no such row."""
     return next((row for row in reversed(find_rows(path)) if row.span.meets(span)), None)
 
 
 def explain_absence(path: str, span: ReleaseRange) -> tuple[str, str] | None:
-    """Why a name with rows is not in a span, and what to do; None for a name that is there or has no rows."""
+    """Return why a name does not exist in the releases `span`, and a hint. Return None if it exists or has no rows."""
     history = find_rows(path)
-    # Names without rows have always been there; whether they exist at all is for the manifest to say.
+    # Names without rows exist in all releases or in none; the manifest decides which.
     if not history or any(row.span.meets(span) for row in history):
         return None
     have = (
         f"it is in release {ReleaseRange(history[0].since, history[-1].until)}, and the script runs as release {span}"
     )
-    # Gone by now, or not there yet: the first needs another call, the second another release.
+    # A removed name needs another call, a later name needs another release.
     if parse_release(history[-1].until) < parse_release(span.since):
         return have, history[-1].instead or "Use what took its place in the later release."
     return have, f"Run the script with --api {history[0].since} or later."
 
 
 def find_target(path: str, span: ReleaseRange) -> str | None:
-    """What older releases had under a name instead of what the latest one has; None if they had the same."""
+    """Return the "module:name" of a name in `span` if it differs from the latest release, else None."""
     row = find_row(path, span)
     return row.target or None if row is not None else None
 
 
 def find_older_names(path: str, span: ReleaseRange) -> Iterator[str]:
-    """The names directly below a path that a span has and the latest release has not, or not alike."""
+    """Yield the names directly below `path` that `span` has and the latest release lacks or has in another form."""
     prefix = f"{path}." if path else ""
     for row in RELEASE_ROWS:
         name = row.path.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""The import shim: `torch`, `torchvision` and every spelling of the cstorch package are found as mirrors."""
+"""The import hook by which `torch`, `torchvision` and every spelling of cstorch resolve to mirrors."""
 
 import importlib
 import importlib.abc
@@ -18,17 +18,21 @@ from lazytensor.core import pytorch_release
 from lazytensor.errors import NameMissing
 
 VERSIONLESS_PACKAGES = ("torch", "torchvision")
-"""Packages that every release of the API finds as they are."""
+"""Packages that are the same for every release of the Cerebras API."""
 
 
 class _MirrorLoader(importlib.abc.Loader):
-    """Gives the mirror for a name: a path in the table of names, and the releases that it is to show."""
+    """A loader for the mirror with a path in the table, showing the names of the releases `span`."""
 
     def __init__(self, path: str, span: ReleaseRange | None):
         self.path, self.span = path, span
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
+        """Return the mirror. Raises ModuleNotFoundError if the table has no such path.
+
+        The first module of cstorch also switches random numbers to VENDOR_TORCH_RELEASE, unless the user chose a
+        release.
+        """
         if self.path not in mirror_table.entries():
             raise ModuleNotFoundError(manifest.format_absent_module(spec.name, self.path), name=spec.name)
         if self.span is not None and _torch_release is None:
@@ -36,23 +40,26 @@ class _MirrorLoader(importlib.abc.Loader):
         return get_mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
-        """A mirror has nothing to run."""
+        """Do nothing."""
 
 
 class _NamespaceLoader(importlib.abc.Loader):
-    """Makes a namespace package, such as `cerebras`: nothing is in it, and other distributions may add to it."""
+    """A loader for a namespace package such as `cerebras`.
+
+    It is empty, and other distributions may add modules to it.
+    """
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Python's own."""
+        """Return None, so that Python creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is in it."""
+        """Do nothing."""
 
 
 class _NamespacePath(Sequence[str]):
-    """The folders that other distributions give to a namespace package, such as the one with `cerebras/modelzoo`.
+    """The folders that other distributions contribute to a namespace package, such as the one with `cerebras/modelzoo`.
 
-    They are looked up at each use, as Python does it: a script may add to sys.path after the first import.
+    They are searched at each use, as Python does, because a script may extend sys.path after the first import.
     """
 
     def __init__(self, package: str, above: Sequence[str] | None):
@@ -76,7 +83,7 @@ class _NamespacePath(Sequence[str]):
 
 
 class _Finder(metadata.DistributionFinder):
-    """Answers for the aliased names before any installed package can. `api` is the release that was chosen."""
+    """The finder that resolves emulated names before installed packages. `api` is the chosen release, or None."""
 
     def __init__(self, api: str | None):
         self.api = api
@@ -84,6 +91,10 @@ class _Finder(metadata.DistributionFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of an emulated module, or None for other modules.
+
+        Raises ModuleNotFoundError if only other releases have the module.
+        """
         loader = self._loader(fullname)
         if loader is None:
             return None
@@ -95,17 +106,18 @@ class _Finder(metadata.DistributionFinder):
     def find_distributions(
         self, context: metadata.DistributionFinder.Context = metadata.DistributionFinder.Context()
     ) -> Iterator[metadata.Distribution]:
-        """The metadata of an emulated package, for who asks by its name."""
+        """Return the metadata of an emulated package that is requested by name."""
         return find_emulated_distributions(context)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
-        # `import cerebras.pytorch` imports `cerebras` first, which is no module of any release.
+        # `import cerebras.pytorch` imports `cerebras` first, which is a namespace package.
+        """Return the loader for a module name, or None if it is not emulated."""
         if releases.is_parent_package(name):
             return _NamespaceLoader()
         meaning = resolve_import(name, self.api)
         if meaning is not None:
             return _MirrorLoader(*meaning)
-        # Silence would let Python say that there is no such package, although another release has it.
+        # Otherwise Python would report that there is no such package, although another release has it.
         others = releases.find_spellings(name)
         if others:
             which = ", ".join(f"--api {s.span.until}" for s in others)
@@ -116,7 +128,7 @@ class _Finder(metadata.DistributionFinder):
 
 
 def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None] | None:
-    """The path in the table of names that an imported name means, and the releases that the mirror is to show."""
+    """Return the path in the table for a module name, and the releases to show. Return None if it is not emulated."""
     if name.partition(".")[0] in VERSIONLESS_PACKAGES:
         return name, None
     meaning = releases.find_spelling(name, api)
@@ -128,13 +140,19 @@ def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None
 
 
 def find_mirror_path(name: str) -> str | None:
-    """The path in the table of names that an imported name means, if the shim answers for it."""
+    """Return the path in the table for a module name with the installed shim's release.
+
+    Return None if it is not emulated.
+    """
     meaning = None if releases.is_parent_package(name) else resolve_import(name, _finder.api if _finder else None)
     return meaning[0] if meaning else None
 
 
 class _ShimInstaller:
-    """Installs the shim in a process that is started anew: unpickled there, before the script is imported."""
+    """An object that installs the shim when it is unpickled.
+
+    multiprocessing unpickles it in a spawned process before it imports the script.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return install, (_finder.api if _finder else None, _torch_release)
@@ -145,24 +163,26 @@ _spawn_module: Any = spawn
 
 
 def _preparation_data(name: str) -> dict[str, Any]:
-    """What Python tells such a process, and our part; Python passes over what it does not know."""
+    """Return multiprocessing's data for a spawned process, with a _ShimInstaller. Python ignores the additional key."""
     return {**_original_preparation_data(name), "packages": _ShimInstaller()}
 
 
 _finder: _Finder | None = None
 _torch_release: str | None = None
-"""The release of PyTorch whose random numbers were asked for."""
+"""The release of PyTorch whose random numbers the user chose, or None."""
 VENDOR_TORCH_RELEASE = "2.4"
-"""The PyTorch that releases of the vendor stand on, as far as its numbers are known here."""
+"""The PyTorch release that the vendor's releases use, as far as its random numbers are known here."""
 
 
 def install(api: str | None = None, numbers: str | None = None) -> None:
-    """Let `import torch` and every spelling of cstorch find this package.
+    """Make `import torch` and every spelling of cstorch resolve to this package.
 
-    `api` is the release that the script was written for, such as "1.8"; it decides where one spelling has meant two
-    things, and which names there are. `numbers` is the release of PyTorch whose random numbers are drawn, "2.4" or
-    "2.13"; by default those of 2.13 until the script imports cstorch, which stands on 2.4.
-    Raises NameMissing if PyTorch itself is loaded already, ValueError for an unknown release.
+    `api` is the release that the script was written for, such as "1.8". It selects the meaning of ambiguous spellings
+    and the names that exist. `numbers` is the release of PyTorch whose random numbers are drawn, "2.4" or "2.13". By
+    default these are the numbers of 2.13 until the script imports cstorch, which uses 2.4.
+
+    Installing again with another `api` replaces the shim. Raises NameMissing if the real PyTorch is loaded already, and
+    ValueError for an unknown release.
 
     >>> install()
     >>> import torch
@@ -176,11 +196,11 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     pytorch_release.follow_release(numbers or pytorch_release.LATEST)
     _torch_release = numbers
     if _finder is not None:
-        # Installed twice, scripts must not get modules that those before them do not share.
+        # A second installation with the same release keeps the modules that earlier scripts have imported.
         if _finder.api == api:
             return
         uninstall()
-    # Two packages called torch in one process would exchange tensors that neither understands.
+    # Two packages called torch in one process would exchange incompatible tensors.
     loaded = sys.modules.get("torch")
     if loaded is not None and not isinstance(loaded, Mirror):
         raise NameMissing(
@@ -190,21 +210,23 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     _finder = _Finder(api)
     _spawn_module.get_preparation_data = _preparation_data
     public_modules.set_public_names()
-    # First, so that an installed PyTorch is not found instead.
+    # First in the list, so that it takes precedence over an installed PyTorch.
     sys.meta_path.insert(0, _finder)
 
 
 def is_installed() -> bool:
-    """Whether scripts find this package now."""
+    """Return whether the shim is installed."""
     return _finder is not None
 
 
 def uninstall() -> None:
-    """Take the shim away; modules that were imported through it leave the table of modules.
+    """Remove the shim, and remove the modules imported through it from `sys.modules`.
+
+    Does nothing if it is not installed.
 
     >>> install()
     >>> uninstall()
-    >>> uninstall()  # nothing is left to take away
+    >>> uninstall()  # has no effect
     """
     global _finder
     if _finder is None:
@@ -214,11 +236,11 @@ def uninstall() -> None:
     _finder, _numbers = None, None
     pytorch_release.follow_release(pytorch_release.LATEST)
     public_modules.restore_original_names()
-    # The next installation may be of another release, where the same name is another module.
-    # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
+    # A later installation may have another release, in which the same name is another module. Test the first part of
+    # the name first, because there are about a thousand modules and the other tests are slow.
     roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(VERSIONLESS_PACKAGES)
     for name in [n for n in sys.modules if n.partition(".")[0] in roots]:
-        # What others have put below a package of ours goes with it: those modules hold names of this release.
+        # Also remove modules of other distributions below these packages: they hold names of this release.
         above = name.partition(".")[0]
         if find_mirror_path(name) or releases.find_spellings(name) or releases.is_parent_package(above):
             del sys.modules[name]

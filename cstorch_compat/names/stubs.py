@@ -1,6 +1,6 @@
-"""`lazywafer stubs DIR`: stub files for what the shim serves, so that editors and type checkers know it in scripts.
+"""`lazywafer stubs DIR`: write stub files for the emulated packages, for editors and type checkers.
 
-They hold nothing but imports: the types are those of the packages here, and the names those of the table.
+The stubs consist of imports: the types come from this package, and the names from the table.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from lazytensor.system.command_line import new_folder
 from lazytensor.system.terminal import print_escaped
 
 STUB_PACKAGES = ("torch", "torchvision", "cerebras")
-"""What is written: the packages that scripts of the latest release import."""
+"""The packages with stubs: those that scripts of the latest release import."""
 GENERATED_MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
 HELP = """Write stub packages for torch, torchvision and cerebras.pytorch into DIR, one folder each. Pyright and Pylance
 find them in the folder `typings` beside a script or where `stubPath` names DIR, mypy where MYPYPATH or `mypy_path`
@@ -24,20 +24,23 @@ does. An older set of stubs is replaced; any other package of these names in DIR
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
+    """Add the `stubs` command to the subparsers `commands`."""
     writer = commands.add_parser("stubs", help="write stubs with which an editor completes scripts", description=HELP)
     writer.add_argument("folder", metavar="DIR", type=new_folder, help="the folder; it is made if it is not there")
     writer.set_defaults(execute=write_stubs)
 
 
 def write_stubs(options: argparse.Namespace) -> int:
-    """Write the stubs. Returns the exit status: 2 if the folder cannot have them."""
+    """Write the stubs into the folder of the command line, replacing older ones.
+
+    Returns the exit status: 0, or 2 if the stubs cannot be written there.
+    """
     folder: pathlib.Path = options.folder
     reason = _find_obstacle(folder)
     if reason:
         print_escaped(f"lazywafer: {reason}", sys.stderr)
         return 2
-    # Stale files would go on completing names that are gone.
+    # Remove old stubs, which may contain names that no longer exist.
     for root in STUB_PACKAGES:
         shutil.rmtree(folder / root, ignore_errors=True)
     files = dict(generate_stubs())
@@ -49,10 +52,14 @@ def write_stubs(options: argparse.Namespace) -> int:
 
 
 def _find_obstacle(folder: pathlib.Path) -> str:
-    """Why nothing can be written to a folder; empty if it can."""
+    """Return why the stubs cannot be written to `folder`, or "".
+
+    Reasons are a file of that name, missing permission, and a package of the same name that was not written by this
+    command.
+    """
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file: name a folder for the stubs"
-    # The folder may still have to be made, which its nearest existing parent must allow.
+    # The folder may not exist yet. Its nearest existing parent must be writable.
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         return f"{nearest} cannot be written to: name another folder"
@@ -65,7 +72,7 @@ def _find_obstacle(folder: pathlib.Path) -> str:
 
 
 def generate_stubs() -> Iterator[tuple[str, str]]:
-    """The text of each stub by its path in the folder."""
+    """Yield the path of each stub in the folder, and its text."""
     yield "cerebras/__init__.pyi", f"{GENERATED_MARK}\n"
     for path in mirror_table.entries():
         if path.startswith(("cerebras.pytorch", "torch")):
@@ -75,7 +82,8 @@ def generate_stubs() -> Iterator[tuple[str, str]]:
 
 
 def _format_stub(path: str) -> str:
-    # What the module shows, not all of the table: some modules are there only for those who import them.
+    # Visible names only: some submodules of the table can only be imported.
+    """Return the text of the stub for the public module `path`."""
     names = list_visible_names(path, default_release_range(path))
     lines = [GENERATED_MARK, f'"""{mirror_table.entries()[path].doc}"""']
     for name in names:
@@ -85,10 +93,10 @@ def _format_stub(path: str) -> str:
         elif origin.module == mirror_table.REFUSED_MODULE:
             lines += ["from typing import Any as _Any", f"{name}: _Any"]
         elif "." in origin.name:
-            # A stub can import no part of an object, so it imports the object under a private name.
+            # A stub cannot import a part of an object. Import the object under a private name.
             owner, _, part = origin.name.partition(".")
             lines += [f"from {origin.module} import {owner} as _{owner}", f"{name} = _{owner}.{part}"]
         else:
             lines.append(f"from {origin.module} import {origin.name} as {name}")
-    # Without this list a type checker takes a name that is imported under another one for private.
+    # Without __all__ a type checker treats a name imported under another name as private.
     return "\n".join([*lines, f"__all__ = {names}"]) + "\n"
