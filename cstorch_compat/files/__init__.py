@@ -1,1 +1,1 @@
-"""Files of tensors: checkpoints in H5, safetensors, and the trees that they hold."""
+"""Files of tensors: checkpoints in HDF5, safetensors files, and the trees of values in them."""

@@ -1,4 +1,4 @@
-"""`cstorch.save` and `cstorch.load`: state dicts in H5 files, tensors read when somebody looks."""
+"""`cstorch.save` and `cstorch.load`: state dicts in HDF5 files. Tensors are read at their first use."""
 
 import os
 import pathlib
@@ -22,9 +22,9 @@ from lazytensor.ir.types import StateId, Type
 from lazytensor.system import atomic_files
 
 
-# The original gives such a tensor for every map_location, even on the CPU; both classes have its names.
+# The original returns these classes for every map_location, even on the CPU; the names are the same.
 class DeferredTorchTensor(Tensor):
-    """A tensor whose values are read from a checkpoint at the first use; changing it does not change the file."""
+    """A tensor whose values are read from a checkpoint at the first use. Changing it does not change the file."""
 
 
 class DeferredSafeTensor(Tensor):
@@ -32,52 +32,58 @@ class DeferredSafeTensor(Tensor):
 
 
 class _FileStore:
-    """Stands in for the store of state: brings the one array of a file home."""
+    """A state store with one array of a file, from which a deferred tensor gets its values."""
 
     def __init__(self, source: LazyArray):
         self.source = source
 
     def copy(self, state: StateId) -> Any:
-        """The values, read now."""
+        """Read the values from the file."""
         return self.source.read()
 
     def claim(self, state: StateId) -> None:
-        """A tensor of a file may be changed: the file stays as it is."""
+        """Do nothing: the tensor may be changed, and the file is not."""
 
 
 def _make_deferred_tensor(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
-    # The original gives NumPy arrays at once; nothing else could stand for one where a script computes with it.
+    # The original returns NumPy arrays immediately too. No lazy object could replace one in computations.
+    """Return a tensor of class `kind` that reads `lazy` at its first use. A NumPy array is read immediately."""
     if not lazy.is_tensor:
         return lazy.read()
-    # What is a tensor in the file has a tensor type: both readers refuse it otherwise.
+    # Both readers refuse tensors without a tensor dtype.
     assert lazy.dtype is not None
     return tensor_of_class(kind, Storage.from_store(_FileStore(lazy), Type(lazy.shape, lazy.dtype)))
 
 
 def _describe_leaf(obj: object) -> ArrayLeaf | FullLeaf | None:
+    """Return how `save` writes an object: an ArrayLeaf, a FullLeaf, or None if it is no tensor.
+
+    Raises CheckpointError for a tensor that requires a gradient.
+    """
     if not isinstance(obj, Tensor):
         return None
-    # The type (RuntimeError) and the condition are the original's, which saves state dicts and no parameters.
+    # The original raises RuntimeError on the same condition: it saves state dicts, not parameters.
     if obj.requires_grad:
         raise CheckpointError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             hint=f"{source.where()}: save model.state_dict(), or tensor.detach().",
         )
     n = obj.node
-    # On the wafer `cstorch.full` and fresh optimizer state are one value until somebody computes with them; saving
-    # them must not bring them to life. The original writes this form from a CSX run alone, and so do we.
+    # `cstorch.full` and new optimizer state on the wafer are one value until they are used. Write that value without
+    # allocating the tensor. The original writes this form only in a CSX run.
     if obj.device.type == "lazy" and n.op == "full":
         return FullLeaf(obj.spec.shape, obj.dtype, n.attrs["value"])
-    # Fetched when its turn comes, so that one tensor at a time is in memory. Rounded to the declared type because a
-    # cell of a half type is computed in a wider one.
+    # Fetch the values when they are written, so that one tensor at a time is in memory. Round them, because a storage
+    # with a half type is computed in a wider one.
     return ArrayLeaf(lambda: round_to(obj.array("saving it"), obj.dtype), obj.dtype)
 
 
 def save(state_dict: Any, checkpoint_file: Any) -> None:
-    """Write a structure of tensors, numbers and strings to a new H5 file.
+    """Write a structure of tensors, NumPy arrays, numbers and strings to the new HDF5 file `checkpoint_file`.
 
-    Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing. The file appears
-    under its name when it is complete.
+    The structure consists of dicts, lists, tuples and sets. The file appears under its name only when it is complete.
+    Raises FileExistsError if the file exists, FileNotFoundError if its folder does not, and CheckpointError for values
+    that the format cannot store, and for tensors that require a gradient.
     """
     h5write.write(checkpoint_file, state_dict, _describe_leaf)
 
@@ -89,19 +95,22 @@ def load(
     read_torch: Callable[..., Any] = serialization.load,
     **options: Any,
 ) -> Any:
-    """The structure in an H5, safetensors or PyTorch file; which of them it is, its first bytes say.
+    """Return the structure in an HDF5, safetensors or PyTorch file. The format is detected from the contents.
 
-    Tensors of the first two are read when they are used; NumPy arrays, and numbers for which there is no tensor type,
-    come as NumPy arrays. `options` go to `read_torch`, which reads PyTorch files. Raises FileNotFoundError, KeyError or
-    RuntimeError for a file that is missing, foreign or damaged. Pickled objects of H5 files are
-    never loaded: a DeferredObject stands for each.
+    Tensors of HDF5 and safetensors files are read at their first use. NumPy arrays, and numbers without a tensor dtype,
+    are returned as NumPy arrays. Tensors are placed on `map_location` (default: the CPU). `options` are passed to
+    `read_torch`, which reads PyTorch files.
+
+    A pickled object in an HDF5 file is never loaded: it becomes a DeferredObject, with a warning. Raises
+    FileNotFoundError for a missing file, KeyError for an HDF5 file that is no checkpoint, and RuntimeError for a
+    damaged or unknown file.
     """
     path = os.fspath(checkpoint_file)
     atomic_files.remove_leftovers(pathlib.Path(path).parent)
     if not os.path.isfile(path):
-        return h5read.read(path, _make_deferred_tensor)  # which says what is wrong
-    # By content, since the original tries one reader after another and takes the first that succeeds; a name says
-    # nothing (checkpoints end in .mdl, .h5, .bin or not at all).
+        return h5read.read(path, _make_deferred_tensor)  # raises an error for the missing file
+    # Detect the format by content: the original tries one reader after another, and file names end in .mdl, .h5, .bin
+    # or have no suffix.
     kind = detect_format(path)
     if kind in ("torch", "legacy torch"):
         return _load_torch(path, map_location, options, read_torch)
@@ -109,7 +118,7 @@ def load(
     tree: Any = safetensors.read(path) if kind == "safetensors" else _load_h5(path)
     if kind == "safetensors":
         tree = {key: _make_deferred_tensor(lazy, DeferredSafeTensor) for key, lazy in tree.items()}
-    # Moved by name only: the values are fetched to the device when they are used, so the file is still not read.
+    # Set only the device. The values are moved when they are read.
     if device is not CPU:
         for _, t in flatten(tree):
             t.device = device
@@ -117,10 +126,11 @@ def load(
 
 
 def _load_h5(path: str) -> Any:
+    """Return the structure in an HDF5 file. Warns of pickled objects."""
     closed: list[str] = []
 
-    # One pickled leaf (a NumPy scalar in an old state dict is enough) must not cost the weights beside it: it is
-    # named in one warning, and is an error when used.
+    # A pickled leaf, such as a NumPy scalar in an old state dict, must not prevent loading the weights. Warn once, and
+    # raise an error when it is used.
     def stand_in(key: str) -> DeferredObject:
         closed.append(key)
         return DeferredObject(key)
@@ -135,8 +145,9 @@ def _load_h5(path: str) -> Any:
 
 
 def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
+    """Return the structure in a PyTorch file. Errors name the file."""
     try:
-        # `cache` is a location of the original's own, which no PyTorch reader knows. The original trusts its files.
+        # Only the original has the location `cache`. It also loads without `weights_only`.
         location = "cpu" if map_location == "cache" else map_location
         return read_torch(path, location, **{"weights_only": False, **options})
     except CheckpointError as e:
@@ -145,9 +156,13 @@ def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torc
 
 
 def _parse_map_location(map_location: Any) -> Device:
+    """Return the device of `map_location`.
+
+    Raises TypeError or RuntimeError with PyTorch's message for an invalid one.
+    """
     if map_location is None or map_location == "cache":
         return CPU
-    # The texts of this refusal and the next one are PyTorch's, as a wrong location gives them there.
+    # The next two messages are PyTorch's.
     if not isinstance(map_location, str | Device):
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({type(map_location).__name__}), but expected a "

@@ -1,8 +1,8 @@
-"""Checksums behind the end of an HDF5 file, where HDF5 and the original's reader do not look.
+"""Checksums after the end of an HDF5 file, where HDF5 and the original's reader do not look.
 
-The trailer has the place and the CRC-32 of each array, and one CRC-32 of all other bytes: the tables of a file can be
-known whole before HDF5 reads them, and an array is checked with the bytes that are read for it anyway. A program that
-changes the file through HDF5 cuts the trailer off, and the file is then one without checksums.
+The trailer contains offset and CRC-32 of each array, and one CRC-32 of all other bytes. The tables of a file are thus
+verified before HDF5 reads them, and an array is verified when it is read. A program that changes the file through HDF5
+cuts the trailer off; the file then has no checksums.
 """
 
 import json
@@ -19,25 +19,32 @@ from cstorch_compat.files.rawfile import RawFile
 from lazytensor.errors import CheckpointError
 
 MAGIC = b"LWCHECK1"
-_FOOTER = struct.Struct("<QI8s")  # length of the text, its checksum, the magic
+"""The last bytes of a file with checksums."""
+_FOOTER = struct.Struct("<QI8s")  # length and CRC-32 of the text, then the magic bytes
 _SUPERBLOCK = struct.Struct("<8s4B3Q")
 _TEXT_PREFIX = b'{"size":'
 _MAX_READ_BYTES = 1 << 22
 _MAX_TEXT_BYTES = 1 << 28
 RESTORE_HINT = "Restore the file from a copy, or save the checkpoint again."
+"""The hint for a damaged file."""
 
 
 @dataclass(frozen=True)
 class Trailer:
-    """What a file said of itself when it was written."""
+    """The checksums of a file.
 
-    size: int  # of the file without the trailer
-    arrays: dict[tuple[int, int], int]  # the checksum of each by its place and size
-    rest: int  # the checksum of all that is no array
+    size: bytes of the file without the trailer
+    arrays: the CRC-32 of each array, by offset and size in bytes
+    rest: the CRC-32 of all bytes that belong to no array
+    """
+
+    size: int
+    arrays: dict[tuple[int, int], int]
+    rest: int
 
 
 def encode_trailer(trailer: Trailer) -> bytes:
-    """The trailer as it stands in the file."""
+    """Return the bytes of the trailer."""
     arrays = [[*place, crc] for place, crc in trailer.arrays.items()]
     said = {"size": trailer.size, "arrays": arrays, "rest": trailer.rest}
     text = json.dumps(said, separators=(",", ":")).encode()
@@ -45,7 +52,10 @@ def encode_trailer(trailer: Trailer) -> bytes:
 
 
 def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], size: int) -> int:
-    """The checksum of the first `size` bytes of a file without those at the places of arrays."""
+    """Return the CRC-32 of the first `size` bytes of an open file without the arrays.
+
+    `places` are offset and size of each array. Raises CheckpointError if the file is shorter.
+    """
     crc = 0
     for begin, end in _iter_gaps(places, size):
         at = begin
@@ -58,6 +68,7 @@ def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], si
 
 
 def _iter_gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each part of the first `size` bytes that is outside of the arrays."""
     at = 0
     for offset, length in sorted(places):
         yield at, offset
@@ -66,7 +77,7 @@ def _iter_gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[i
 
 
 def read_trailer(file: RawFile) -> Trailer | None:
-    """The trailer of a file, None without one. Raises CheckpointError if the tables of the file are damaged."""
+    """Return the trailer of a file, or None if it has none. Raises CheckpointError if the file's tables are damaged."""
     trailer = _parse_trailer(file)
     if trailer is not None and compute_rest_checksum(file.descriptor, trailer.arrays, trailer.size) != trailer.rest:
         raise CheckpointError(
@@ -76,12 +87,13 @@ def read_trailer(file: RawFile) -> Trailer | None:
 
 
 def _parse_trailer(file: RawFile) -> Trailer | None:
+    """Return the trailer of a file, or None. Raises CheckpointError if the trailer is damaged or cut off."""
     end = file.size - _FOOTER.size
     if end < 0:
         return None
     length, crc, magic = _FOOTER.unpack(os.pread(file.descriptor, _FOOTER.size, end))
     if magic != MAGIC:
-        # Cut within the checksums: HDF5 would find the rest whole, and nobody knew whether it is.
+        # The file was cut inside its trailer: HDF5 could still read it, but it would be unverified.
         left = os.pread(file.descriptor, len(_TEXT_PREFIX), _find_hdf5_end(file)).rstrip(b"\0")
         if left and _TEXT_PREFIX.startswith(left):
             raise CheckpointError("damaged: it is cut short within its checksums", hint=RESTORE_HINT)
@@ -98,13 +110,13 @@ def _parse_trailer(file: RawFile) -> Trailer | None:
 
 
 def _find_hdf5_end(file: RawFile) -> int:
-    """Where HDF5 says that the file ends: in the third address of the superblock that is written here."""
+    """Return the end of the file according to HDF5's superblock, version 2 or 3; the file's size for other versions."""
     head = file.head(_SUPERBLOCK.size)
     return int(_SUPERBLOCK.unpack(head)[-1]) if len(head) == _SUPERBLOCK.size and head[8] in (2, 3) else file.size
 
 
 def verify_checksum(trailer: Trailer | None, offset: int, data: np.ndarray) -> None:
-    """Raises CheckpointError if bytes that were read at a place are not those that were written there."""
+    """Raise CheckpointError if `data`, read from `offset`, does not have its checksum. Do nothing if there is none."""
     crc = None if trailer is None else trailer.arrays.get((offset, data.nbytes))
     if crc is not None and zlib.crc32(data.reshape(-1).data) != crc:
         raise CheckpointError("damaged: its bytes have another checksum than when they were written", hint=RESTORE_HINT)

@@ -1,4 +1,4 @@
-"""Which format a file of tensors has, by its first bytes: its name may say anything."""
+"""Detection of the format of a file of tensors by its contents. File names are not reliable."""
 
 import zipfile
 from typing import Literal
@@ -9,21 +9,24 @@ from lazytensor.core.file_array import FILE_READER_ERRORS
 from lazytensor.system.plain_files import open_plain_file
 
 FileFormat = Literal["h5", "torch", "legacy torch", "safetensors", "npz", "unknown"]
-_ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothing
+_ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second one is of an empty archive
 
 _PICKLE_MAGIC = b"\x80"  # protocol 2 and later
 _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 
 
 def detect_format(path: str) -> FileFormat:
-    """The format of the file at `path`. Raises OSError when it cannot be opened."""
-    # The order is that of certainty: two magics first, then safetensors, which has none and is told by the
-    # plausible length of its header and a brace. The original tries HDF5, safetensors and torch.load in turn.
+    """Return the format of the file at `path`, or "unknown". Raises OSError if it cannot be opened.
+
+    "legacy torch" is the format of torch.save before PyTorch 1.6.
+    """
+    # Test the formats with magic bytes first. Safetensors has none and is recognized by a plausible header length and a
+    # brace. The original tries HDF5, safetensors and torch.load in turn.
     with open_plain_file(path) as stream:
         head = stream.read(9)
         if head.startswith(HDF5_MAGIC):
             return "h5"
-        # torch.save writes zip files as NumPy does; what they hold tells them apart.
+        # torch.save and NumPy both write zip files, which differ by their members.
         if head.startswith(_ZIP_MAGICS):
             return "npz" if _is_npz(path) else "torch"
         if is_safetensors(head):
@@ -35,10 +38,11 @@ def detect_format(path: str) -> FileFormat:
 
 
 def _is_npz(path: str) -> bool:
+    """Return whether a zip archive contains only npy files. An empty archive counts."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except FILE_READER_ERRORS:
-        return False  # whoever reads it will say what is wrong
-    # Also true of an empty archive, which numpy.savez() without arrays leaves; torch.save always writes data.pkl.
+        return False  # the reader will raise the error
+    # True for an empty archive, which numpy.savez() without arrays writes. torch.save always writes data.pkl.
     return all(name.endswith(".npy") for name in names)

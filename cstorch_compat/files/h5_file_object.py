@@ -1,6 +1,6 @@
-"""The file that HDF5 writes to: it keeps a full disk from HDF5, which does not survive one.
+"""The file object that HDF5 writes to. It hides write errors from HDF5, which cannot handle a full disk.
 
-When closing a file fails, HDF5 keeps it and tries again when the process ends, which then crashes.
+If closing a file fails, HDF5 keeps it and tries again at the end of the process, which then crashes.
 """
 
 import contextlib
@@ -22,52 +22,55 @@ from lazytensor.system.signals import defer_signals
 from lazytensor.system.threads import warn_of_no_thread
 
 ArrayPiece = tuple[str, np.ndarray, int]
-"""The key of an array, its bytes, and their place in the file."""
+"""The key of an array, its bytes, and their offset in the file."""
 Checksums = dict[tuple[int, int], int]
-"""Those of arrays by place and size."""
+"""The CRC-32 of each array, by offset and size in bytes."""
 
-_h5py: Any = h5py  # its stubs do not know the lower interface in full
-_MAX_DIRECT_BYTES = 1 << 16  # what HDF5 collects of a dataset before it writes
+_h5py: Any = h5py  # its stubs do not describe the low-level interface completely
+_MAX_DIRECT_BYTES = 1 << 16  # the size of HDF5's buffer for a dataset
 _MIN_BATCH_BYTES = 1 << 25
-_SYNC_FILE_RANGE_WRITE = 2  # SYNC_FILE_RANGE_WRITE
+_SYNC_FILE_RANGE_WRITE = 2  # the value of SYNC_FILE_RANGE_WRITE in Linux
 
 
 class H5Sink(io.RawIOBase):
-    """A new file whose first failure is remembered, and after which all else is accepted and forgotten."""
+    """A new file that stores its first write error and silently ignores everything written after it.
 
-    # Set on the class, so that `close` finds it when opening failed: the garbage collector closes every stream.
+    `check` raises the stored error. Raises FileExistsError if `path` exists.
+    """
+
+    # A class attribute, because the garbage collector calls `close` even if opening the file failed.
     _descriptor = -1
 
     def __init__(self, path: str):
-        # Exclusive: the temporary name is random, and whatever bears it already is not ours to overwrite.
+        # O_EXCL: the temporary name is random, so an existing file of that name must not be overwritten.
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._path, self._at = path, 0
         self._left_out: int | None = None
         self._error: OSError | None = None
 
     def check(self) -> None:
-        """Raises the OSError that was met first, if there was one."""
+        """Raise the first OSError, if there was one."""
         if self._error is not None:
             raise self._error
 
     def abandon(self) -> None:
-        """Accept and forget whatever comes: nobody wants the file any more."""
+        """Ignore all further writes, because the file is not needed."""
         self._error = self._error or OSError("nobody wants the file any more")
 
     def append_checksums(self, arrays: Checksums) -> None:
-        """Put the checksums behind the file: those of arrays by place and size, and that of all other bytes."""
+        """Append the trailer with the checksums of arrays and of all other bytes. Does nothing after an error."""
         if self._error is None:
             size = self.seek(0, os.SEEK_END)
             self.write(encode_trailer(Trailer(size, arrays, compute_rest_checksum(self._descriptor, arrays, size))))
 
     def close(self) -> None:
-        """Give the file back to the system."""
+        """Close the file descriptor."""
         if not self.closed and self._descriptor >= 0:
             os.close(self._descriptor)
         super().close()
 
     def write(self, data: Any) -> int:
-        """Put all bytes where the position is."""
+        """Write all bytes at the current position and return their number. The array of `skip_array` is not written."""
         view = memoryview(data).cast("B")
         if self._left_out is None or np.frombuffer(view, np.uint8).ctypes.data != self._left_out:
             self.put(view, self._at)
@@ -75,20 +78,23 @@ class H5Sink(io.RawIOBase):
         return len(view)
 
     def put(self, view: memoryview, place: int) -> None:
-        """Put all bytes at a place."""
-        # After the first error all goes on as if it were well: a failure that HDF5 sees is one that it tries again
-        # when the process ends. `check` tells the truth.
+        """Write all bytes at offset `place`. An error is stored instead of raised."""
+        # After the first error, pretend that all writes succeed: HDF5 would repeat a failed write at the end of the
+        # process. `check` raises the error.
         done = 0
         while self._error is None and done < len(view):
             try:
-                # At a position, not at the file's own: HDF5 seeks between every two writes, and a short write (a
-                # disk that is nearly full takes what it can) has to be continued where it stopped.
+                # Write at an offset, because HDF5 moves the position between writes. Continue short writes, which occur
+                # if the disk is nearly full.
                 done += os.pwrite(self._descriptor, view[done:], place + done)
             except OSError as e:
                 self._error = e
 
     def put_pieces(self, pieces: list[ArrayPiece]) -> None:
-        """Write pieces at their places. Raises CheckpointError with the key of one that cannot be written."""
+        """Write pieces of arrays at their offsets.
+
+        Raises CheckpointError with the key of a piece that cannot be written.
+        """
         for key, raw, place in pieces:
             with report_file_errors(f"{key!r} cannot be written", self._path, hint=DISK_FULL_HINT):
                 self.put(raw.data, place)
@@ -96,19 +102,22 @@ class H5Sink(io.RawIOBase):
         self._begin(min(place for *_, place in pieces), max(place + raw.nbytes for _, raw, place in pieces))
 
     def _begin(self, place: int, end: int) -> None:
-        """Have the disk begin with some bytes, on which the file waits in the end."""
-        # Not as advice that nobody will read them: the system would forget tables beside them that are read once more.
-        begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux alone has it
+        """Make the system start to write a range of bytes to the disk, so that the final flush takes less time.
+
+        Linux only.
+        """
+        # Not posix_fadvise(DONTNEED), which would evict nearby tables that are read again.
+        begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # only Linux has it
         if begin is not None:
             begin(self._descriptor, ctypes.c_int64(place), ctypes.c_int64(end - place), _SYNC_FILE_RANGE_WRITE)
 
     @contextlib.contextmanager
     def skip_array(self, array: np.ndarray) -> Iterator[None]:
-        """Within the block, drop the write of exactly this array, recognised by the address of its memory.
+        """Do not write this array while the context is active. It is recognized by the address of its memory.
 
-        HDF5 still reserves the bytes in the file; the caller has them written there.
+        HDF5 still reserves the bytes in the file; the caller writes them.
         """
-        # HDF5 passes the array's own memory on, if it has the type of the file and is larger than HDF5's buffer.
+        # HDF5 passes the array's own memory to `write` if it has the dtype of the file and exceeds HDF5's buffer.
         self._left_out = array.ctypes.data
         try:
             yield
@@ -116,19 +125,22 @@ class H5Sink(io.RawIOBase):
             self._left_out = None
 
     def readinto(self, target: Any) -> int:
-        """Fill `target` with the bytes at the position; what was never written is zero."""
+        """Fill `target` with the bytes at the current position. Bytes that were never written are zero."""
         view = memoryview(target).cast("B")
-        # Where nothing was written, or writing failed: zeros, as a hole in a file gives. A short read would be an
-        # error within HDF5, whose text names no cause.
+        # Return zeros for bytes that were not written, like a hole in a file. After a short read HDF5 raises an error
+        # without a cause.
         data = os.pread(self._descriptor, len(view), self._at)
         view[:] = data + bytes(len(view) - len(data))
         self._at += len(view)
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
-        """Make the file as long as HDF5 says."""
+        """Set the file's length to `size`, or to the current position, and return it.
+
+        An error is stored instead of raised.
+        """
         size = self._at if size is None else size
-        # A limit on the size of files strikes here as well as in a write.
+        # A limit on file sizes may apply here too.
         if self._error is None:
             try:
                 os.ftruncate(self._descriptor, size)
@@ -137,21 +149,22 @@ class H5Sink(io.RawIOBase):
         return size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the position."""
-        # The end is the real one, since HDF5 asks for it to learn how long the file is.
+        """Move the current position and return it."""
+        # Use the real size, because HDF5 seeks to the end to determine it.
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}
         self._at = starts[whence] + offset
         return self._at
 
     def tell(self) -> int:
-        """The position."""
+        """Return the current position."""
         return self._at
 
 
 class BackgroundWriter:
-    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums.
+    """A context manager that writes arrays in a background thread while the caller writes the file's tables.
 
-    If the system starts no thread, the caller writes them.
+    `checksums` collects the checksums of the arrays. If the system cannot start a thread, the caller writes the arrays.
+    Leaving the context waits for all writes; after an exception it abandons the file.
     """
 
     def __init__(self, sink: H5Sink):
@@ -167,7 +180,8 @@ class BackgroundWriter:
         return self
 
     def __exit__(self, kind: object, *error: object) -> None:
-        # Once the descriptor is closed another file may get it: nobody may write any more, whatever interrupts.
+        # The thread must not write after the descriptor is closed, because another file may get its number. Signals are
+        # deferred for that reason.
         with defer_signals():
             try:
                 if kind is None:
@@ -178,20 +192,21 @@ class BackgroundWriter:
                 self._writer.shutdown()
 
     def put(self, key: str, array: np.ndarray, dataset: Any) -> None:
-        """Write an array to a dataset of h5py's lower interface that has no place in the file yet.
+        """Write `array` to `dataset`, an h5py low-level dataset without an offset in the file.
 
-        Raises CheckpointError for an earlier array that could not be written.
+        Small arrays are written by HDF5, larger ones by the thread. Raises CheckpointError if an earlier array could
+        not be written.
         """
         if not array.size:
             return
         ordered = np.asarray(array, order="C")
         raw = ordered.reshape(-1).view(np.uint8)
-        # HDF5 keeps what is small and writes it with its tables, in less time than handing it over takes.
+        # HDF5 buffers small arrays and writes them with its tables, which is faster than using the thread.
         is_small = raw.nbytes <= _MAX_DIRECT_BYTES
         with contextlib.nullcontext() if is_small else self._sink.skip_array(raw):
             dataset.write(_h5py.h5s.ALL, _h5py.h5s.ALL, ordered)
         place = dataset.get_offset()
-        # Of the bytes in memory: what the disk makes of them is what is to be found out.
+        # Compute the checksum from memory, so that it detects errors of the disk.
         self.checksums[place, raw.nbytes] = zlib.crc32(raw.data)
         if not is_small:
             self._pieces.append((key, raw, place))
@@ -200,17 +215,18 @@ class BackgroundWriter:
                 self._submit_pieces()
 
     def wait(self) -> None:
-        """Go on when all is written. Raises CheckpointError for an array that could not be."""
+        """Wait until all arrays are written. Raises CheckpointError for one that could not be written."""
         self._submit_pieces()
         self._submit_pieces()
 
     def _submit_pieces(self) -> None:
+        """Wait for the previous batch of pieces, then pass the collected pieces to the thread."""
         if self._written is not None:
             self._written.result()
             self._written = None
         if self._pieces:
             pieces, self._pieces, self._bytes = self._pieces, [], 0
-            # Many at a time: for each call the thread would wait until the caller lets go of the interpreter's lock.
+            # Submit many pieces at a time: at each call the thread waits for the interpreter lock.
             if self._has_thread:
                 try:
                     self._written = self._writer.submit(self._sink.put_pieces, pieces)
@@ -223,12 +239,12 @@ class BackgroundWriter:
 
 @contextlib.contextmanager
 def close_on_failure(sink: H5Sink) -> Iterator[None]:
-    """A block behind whose failure HDF5 has nothing of the file any more."""
+    """If the block raises, abandon the file and close all of HDF5's handles to it."""
     try:
         yield
     except BaseException:
-        # An interrupt may come when HDF5 has opened the file and no variable holds it: what the end of the process
-        # then closes would write to a stream that is gone, and complain.
+        # A signal may arrive after HDF5 has opened the file and before a variable holds it. Closing it at the end of
+        # the process would then write to a closed stream and print an error.
         sink.abandon()
         name = repr(sink).encode("ascii", "replace")
         for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):

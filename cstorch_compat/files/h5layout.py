@@ -1,27 +1,27 @@
-"""What the writer and the reader of checkpoint files agree on: the layout of cerebras_pytorch 2.10."""
+"""The layout of checkpoint files, which writer and reader share: that of cerebras_pytorch 2.10."""
 
 import numpy as np
 
 from lazytensor.core import dtype as dtypes
 from lazytensor.errors import CheckpointError
 
-# The original reads every file from 0.5 on as if it were 0.5, and anything below by its legacy reader; without the
-# attribute its load fails with a KeyError, hence the base of VersionMissing.
+# The original reads every file from 0.5 on as 0.5, and older ones by its legacy reader. Without the attribute its load
+# fails with a KeyError, hence the base class of VersionMissing.
 LAYOUT_VERSION = 0.5
-# Recorded in each file and read by nobody: the release whose layout this is, not the one of this package.
+# Written into each file and never read: the release with this layout, not the version of this package.
 CSTORCH_VERSION = "2.10.0"
-VERSION_KEY = "__cstorch_version__"  # its attribute
-# What a leaf is stands at the root under its key and this suffix, and not at its dataset: a scalar has none. These
-# texts are of variable length, which HDF5 keeps outside of an object's header and its limit of 64 KiB (254 KB of
+VERSION_KEY = "__cstorch_version__"  # the attribute with CSTORCH_VERSION
+# The metadata of a leaf is an attribute of the root, under its key and this suffix, because a scalar has no dataset.
+# These texts have variable length: HDF5 stores them outside of object headers, which are limited to 64 KiB (254 KB of
 # `__spec__` were tried).
 METADATA_SUFFIX = ".__metadata__"
-MAX_AXES = 32  # of an HDF5 dataset
-# By exact type: JSON gives these back as they were, NaN, infinities and integers of any size among them. A NumPy
-# scalar is none of them, and the original pickles it.
+MAX_AXES = 32  # the limit of HDF5 datasets
+# Types that JSON restores exactly, including NaN, infinities and integers of any size. The original pickles NumPy
+# scalars, which are not among them.
 SCALAR_TYPES = (bool, int, float)
-# Tensor types that a file can hold: the format's code for each, and the NumPy type of its dataset. The codes are those
-# of the vendor's element types; int8 and complex numbers have none, which is why the original refuses them. HDF5 has no
-# bfloat16, so its bits lie there as int16, and only the code and the name in `dtypes` tell them from whole numbers.
+# Tensor dtypes that a file can contain, with the format's code and the NumPy dtype of the dataset. The codes are those
+# of the vendor's element types. The original refuses int8 and complex numbers, which have no code. HDF5 has no
+# bfloat16: its bits are stored as int16, and only the code and the name in `dtypes` distinguish them from integers.
 DTYPE_CODES = {
     dtypes.bool_: (1, "?"),
     dtypes.int16: (3, "<i2"),
@@ -34,26 +34,26 @@ DTYPE_CODES = {
     dtypes.float64: (12, "<f8"),
     dtypes.bfloat16: (15, "<i2"),
 }
-# Texts, times, records and objects are left out: what their bytes mean would need a pickle or a dtype description.
+# Text, times, records and objects are excluded: their bytes need a pickle or a dtype description.
 _ARRAY_KINDS = "biufc"
 
 
 class VersionMissing(CheckpointError, KeyError):
-    """An HDF5 file that is not a checkpoint."""
+    """An HDF5 file is no checkpoint."""
 
-    def __str__(self) -> str:  # KeyError would show the repr of the text
+    def __str__(self) -> str:  # KeyError shows the repr of the text
         return str(self.args[0])
 
 
 class DtypeRefused(CheckpointError, ValueError):
-    """The format has no code for a tensor's type."""
+    """The format has no code for the dtype of a tensor."""
 
 
 class LeafRefused(CheckpointError, TypeError):
-    """An object that a checkpoint cannot hold."""
+    """A checkpoint cannot contain this object."""
 
 
 def is_storable(kind: np.dtype) -> bool:
-    """Whether a NumPy type is one of plain numbers."""
-    # longdouble (12 or 16 bytes) differs between machines, and so does its complex twin.
+    """Return whether a NumPy dtype is one of plain numbers that a checkpoint can contain. longdouble is not."""
+    # longdouble (12 or 16 bytes) and its complex type differ between machines.
     return kind.kind in _ARRAY_KINDS and kind.itemsize <= (16 if kind.kind == "c" else 8)

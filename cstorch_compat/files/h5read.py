@@ -1,7 +1,7 @@
-"""Reads checkpoint files: arrays lazily, everything else at once.
+"""Read checkpoint files in HDF5: arrays lazily, all other values immediately.
 
-The layout is that of cerebras_pytorch 2.10 (see h5write); files older than layout 0.5 are read, but not written.
-Nothing is ever unpickled.
+The layout is that of cerebras_pytorch 2.10 (see `h5write`). Older layouts than 0.5 can be read but not written. Nothing
+is ever unpickled.
 """
 
 import json
@@ -41,12 +41,14 @@ from lazytensor.core.file_array import FILE_READER_ERRORS, LazyArray, report_fil
 from lazytensor.errors import CheckpointError
 
 Values = dict[str, object]
+"""The values of leaves by their dotted key."""
 BuildTree = Callable[[Values], object]
-_h5py: Any = h5py  # its stubs do not know the lower interface in full
+"""A function that builds the tree from the values of its leaves."""
+_h5py: Any = h5py  # its stubs do not describe the low-level interface completely
 _TENSOR_DTYPES = {f"torch.{dtype.name}": dtype for dtype in DTYPE_CODES}
-_MAX_FILL_BYTES = 1 << 44  # beyond any host; a filled array has no stored bytes that would bound its shape
+_MAX_FILL_BYTES = 1 << 44  # more than any host has; the shape of a filled array is not bounded by stored bytes
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
-# Releases up to 1.8 have no `__H5_TYPE__`; a leaf with none of these marks is a tensor.
+# Releases up to 1.8 have no `__H5_TYPE__`. A leaf without any of these marks is a tensor.
 _TYPE_OF_MARK = {
     "is_none": "NoneH5Type",
     "is_string": "StringH5Type",
@@ -58,7 +60,7 @@ _LEAF_MARKS = {"__H5_TYPE__", "is_bfloat16", *_TYPE_OF_MARK}
 
 @dataclass(frozen=True)
 class _Pickle:
-    """A pickled object that was found, and stays closed."""
+    """A marker for a pickled object, which is not read."""
 
     key: str
 
@@ -69,29 +71,34 @@ def read(
     namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
     pickled: Callable[[str], object] = DeferredObject,
 ) -> object:
-    """The tree in the file at `path`, with `make_leaf` of a LazyArray for every array.
+    """Return the tree in the file at `path`, with `make_leaf(array)` in place of each LazyArray `array`.
 
-    `pickled` is called with the key of each pickled object and gives what stands in its place. Raises
-    CheckpointMissing, VersionMissing or CheckpointError.
+    `namedtuples` are the namedtuple classes that may occur, by recorded name. `pickled` is called with the key of each
+    pickled object and returns its replacement. A file without checksums is read in a child process first, because
+    damaged tables can make HDF5 hang or crash.
+
+    Raises CheckpointMissing if there is no file, VersionMissing if it is HDF5 but no checkpoint, and CheckpointError if
+    it is damaged or no HDF5 file.
     """
     path = os.fspath(path)
     if not os.path.exists(path):
         raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
     with _translate_errors(path):
         source = RawFile(path)
-        # Before HDF5 sees them: some damaged tables keep it busy for ever.
+        # Verify the tables before HDF5 reads them, because some damaged tables make it loop forever.
         with report_file_errors("the checkpoint cannot be read", path):
             checks = checksums.read_trailer(source)
     if checks is None and source.is_hdf5:
         read_in_trial_process(lambda beat: _read_tables(source, None, namedtuples, beat), path)
     values, build = _read_tables(source, checks, namedtuples)
-    # Outside the handlers above: what the caller's functions raise is theirs.
+    # Outside of the handlers above, so that exceptions of the caller's functions are not translated.
     leaves = {key: _convert_leaf(value, make_leaf, pickled) for key, value in values.items()}
     with report_file_errors("the checkpoint cannot be rebuilt", path):
         return build(leaves)
 
 
 def _convert_leaf(value: object, make_leaf: Callable[[LazyArray], object], pickled: Callable[[str], object]) -> object:
+    """Return `make_leaf(value)` for an array, `pickled(key)` for a pickled object, and other values unchanged."""
     if isinstance(value, LazyArray):
         return make_leaf(value)
     return pickled(value.key) if isinstance(value, _Pickle) else value
@@ -100,10 +107,12 @@ def _convert_leaf(value: object, make_leaf: Callable[[LazyArray], object], pickl
 def _read_tables(
     source: RawFile, checks: Trailer | None, namedtuples: Mapping[str, type], beat: Heartbeat = lambda: None
 ) -> tuple[Values, BuildTree]:
-    """What stands in the file, and the function that makes the tree of it. `beat` is called before each leaf.
+    """Return the values in the file, and the function that builds the tree from them.
 
-    All of the file's tables are read here, and the HDF5 handle is closed; what remains are byte ranges of a descriptor.
-    The file may be replaced while a script trains.
+    `beat` is called before each leaf.
+
+    All tables of the file are read and the HDF5 handle is closed. LazyArrays then read byte ranges of an open
+    descriptor, so the file may be replaced meanwhile.
     """
     with _translate_errors(source.path):
         file = source.open_hdf5()
@@ -114,7 +123,7 @@ def _read_tables(
 
 @contextmanager
 def _translate_errors(path: str) -> Iterator[None]:
-    """Turn what others raise about a file that is no HDF5 into our error."""
+    """Raise a CheckpointError for errors that other libraries raise for a damaged file."""
     try:
         yield
     except CheckpointError:
@@ -128,28 +137,35 @@ def _translate_errors(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _CheckpointReader:
-    """What reading one leaf needs."""
+    """The state for reading leaves: the open file, its root attributes, and its checksums.
+
+    `number` is HDF5's number of the open file. `beat` is called before each leaf.
+    """
 
     file: h5py.File
     source: RawFile
-    number: int  # by which HDF5 tells the file from others
+    number: int  # HDF5's number of the open file
     attributes: dict[str, Any]
     checks: Trailer | None = None
     beat: Heartbeat = lambda: None
 
 
 def _is_legacy(reader: _CheckpointReader) -> bool:
+    """Return whether the file has a layout older than 0.5. Raises VersionMissing if it is no checkpoint.
+
+    Raises CheckpointError if the file was not written completely.
+    """
     path = reader.source.path
-    # The original's load fails with a KeyError here, even for its own files from before there were versions. Their
-    # marks give them away, so they are read; any other HDF5 file gets the KeyError.
+    # The original's load fails with a KeyError here, even for its own files without a version. Files with the marks of
+    # leaves are read; any other HDF5 file gets the KeyError.
     if "__version__" not in reader.attributes:
         if any(_LEAF_MARKS & set(item.attrs) for item in reader.file.values()):
             return True
         raise VersionMissing("'__version__' is not among its attributes", where=path, hint="It is HDF5, no checkpoint.")
-    # A later layout than 0.5 is read as 0.5, as by the original: what it adds is unknown, what it keeps is checked.
+    # Read a later layout as 0.5, as the original does.
     if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
         return True
-    # Written last: its absence says that the writer died.
+    # The attribute is written last. Without it the file is incomplete.
     if not reader.attributes.get("__SUCCESS__", False):
         raise CheckpointError(
             f"Cannot load partially written checkpoint at {path}", where=path, hint="Use an earlier checkpoint."
@@ -158,8 +174,8 @@ def _is_legacy(reader: _CheckpointReader) -> bool:
 
 
 def _read_leaves(reader: _CheckpointReader, namedtuples: Mapping[str, type]) -> tuple[Values, BuildTree]:
-    """The value of each key that has its own, and the function that makes the tree of them."""
-    # The description decides which keys there are; attributes that it does not name are left alone.
+    """Return the value of each leaf that is no link, and the function that builds the tree."""
+    # The description of the tree lists the keys. Other attributes are ignored.
     root = treespec.parse_spec(reader.attributes["__spec__"], namedtuples)
     keys = tuple(treespec.leaf_keys(root))
     values: Values = {}
@@ -172,30 +188,30 @@ def _read_leaves(reader: _CheckpointReader, namedtuples: Mapping[str, type]) -> 
                 links[key] = descriptor["key"]
             else:
                 values[key] = _read_leaf(reader, key, name, descriptor)
-    # A link is to a leaf of its own and never to another link, since the writer links each occurrence to the first.
-    # Held to it, a file cannot describe a circle.
+    # A link must refer to a stored leaf, as the writer ensures, so that links cannot form a cycle.
     for key, original in links.items():
         if original not in values:
             raise CheckpointError(f"{key!r} is a link to {original!r}, which holds no value", where=reader.source.path)
-    # Tied entries become the very same object, so that tied weights of a model stay tied after loading.
+    # Linked entries become the same object, so that tied weights stay tied.
     return values, lambda leaves: treespec.rebuild_tree(root, (leaves[links.get(key, key)] for key in keys))
 
 
 def _read_descriptor(reader: _CheckpointReader, key: str) -> tuple[str, dict[str, Any]]:
-    """The name under which a leaf is stored, and what its metadata says about it.
+    """Return the name under which a leaf is stored, and its metadata.
 
-    An array that was never computed is two objects, `<key>.0` with its fill value and `<key>.1` with its type; only
-    the first one is listed, and it says all.
+    A filled array consists of two objects: `<key>.0` with the fill value and `<key>.1` with the type. Only the first is
+    listed, and it is sufficient.
     """
     metadata = json.loads(reader.attributes[key + METADATA_SUFFIX])
-    # One name, that of the leaf or its `.0`; more than one is nothing that the original was seen to write.
+    # Exactly one name: the leaf's, or its `.0`. The original was not seen to write more.
     (name,) = metadata["__objects__"]
     descriptor = metadata[name + METADATA_SUFFIX]
-    # The original reads files whose JSON lacks the type, since the dataset repeats it.
+    # The type may be only in the dataset's attributes. The original reads such files too.
     return name, descriptor if "__TYPE__" in descriptor else read_attributes(reader.file[name]) | descriptor
 
 
 def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[str, Any]) -> object:
+    """Return the value of a leaf by the type in its metadata. Raises CheckpointError for an unknown type."""
     kind = descriptor["__TYPE__"]
     if kind == "NoneSerializer":
         return None
@@ -203,13 +219,13 @@ def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[
         return _check_type(descriptor["string_value"], (str,))
     if kind == "ScalarSerializer":
         return _check_type(descriptor["scalar_value"], SCALAR_TYPES)
-    # A dill pickle in an attribute of an empty dataset. It is not even fetched: a pickle can run any code.
+    # A dill pickle in an attribute of an empty dataset. Do not read it: unpickling can run any code.
     if kind == "ObjectSerializer":
         return _Pickle(key)
     if kind == "DeferredFullTensor":
         return _make_filled_array(reader, key, descriptor)
     if kind == "TorchTensorSerializer":
-        # What is declared here and the dataset have to agree, because tensors are typed before their bytes are read.
+        # The metadata and the dataset must agree, because tensors get their dtype before their data is read.
         (shape,), (dtype,) = descriptor["shapes"], descriptor["dtypes"]
         return _make_stored_array(reader, key, name, True, _parse_dtype(dtype), _shape(shape))
     if kind == "NumpyArraySerializer":
@@ -218,13 +234,15 @@ def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[
 
 
 def _check_type(value: Any, kinds: tuple[type, ...]) -> Any:
-    # By exact type, since True is an int to isinstance, and a file that says so was tampered with or damaged.
+    # Compare exact types, because True is an int for isinstance. Another type means that the file is damaged.
+    """Return `value` if its exact type is in `kinds`. Otherwise raise CheckpointError."""
     if type(value) not in kinds:
         raise CheckpointError(f"its value {value!r} is not of the type that its description says")
     return value
 
 
 def _parse_dtype(name: str) -> DType:
+    """Return the dtype for a name such as "torch.float32". Raises CheckpointError if the format does not have it."""
     dtype = _TENSOR_DTYPES.get(name)
     if dtype is None:
         raise CheckpointError(f"the checkpoint format has no tensors of {name}")
@@ -232,18 +250,20 @@ def _parse_dtype(name: str) -> DType:
 
 
 def _shape(sizes: Any) -> tuple[int, ...]:
+    """Return `sizes` as a shape. Raises CheckpointError if it is none."""
     if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > MAX_AXES:
         raise CheckpointError(f"{sizes!r} is not a shape")
     return tuple(sizes)
 
 
 def _make_filled_array(reader: _CheckpointReader, key: str, descriptor: dict[str, Any]) -> LazyArray:
+    """Return a LazyArray with the same value everywhere."""
     dtype, shape = _parse_dtype(descriptor["dtype"]), _shape(descriptor["shape"])
-    # Any other array is bounded by the bytes that the file holds for it. Here a few digits of JSON could ask for
-    # all of the memory, some time later and in an unrelated line of the script.
+    # Other arrays are bounded by their bytes in the file. Here a few digits could request all memory, at a later line
+    # of the script.
     if math.prod(shape) * dtype.host.itemsize > _MAX_FILL_BYTES:
         raise CheckpointError(f"its shape {shape} is larger than any memory")
-    with np.errstate(all="ignore"):  # an infinity is a fill value too
+    with np.errstate(all="ignore"):  # the fill value may be infinite
         value = dtypes.round_to(np.asarray(_check_type(descriptor["fill_value"], SCALAR_TYPES), dtype.host), dtype)
     load = partial(np.full, shape, encode_elements(value, dtype), FILE_DTYPES[dtype])
     return LazyArray(
@@ -267,27 +287,32 @@ def _make_stored_array(
     dtype: DType | None,
     shape: tuple[int, ...] | None = None,
 ) -> LazyArray:
-    """The array in a dataset; `dtype` and `shape` are what the file says elsewhere, and have to agree."""
-    # By the lower interface of h5py: for the upper one alone loading took half as long again.
+    """Return the LazyArray of a dataset.
+
+    Raises CheckpointError if `dtype` or `shape`, from the metadata, do not match it.
+
+    `dtype` None stands for the dtype of the dataset, `shape` None for its shape.
+    """
+    # Use the low-level interface: the high-level one made loading take half as long again.
     dataset = _h5py.h5o.open(reader.file.id, name.encode())
-    # A key with a slash would lead to a group, and the original's pickles are datasets without a shape.
+    # A key with a slash may refer to a group, and the original's pickles are datasets without a shape.
     is_array = isinstance(dataset, _h5py.h5d.DatasetID)
     if not is_array or dataset.get_space().get_simple_extent_type() == _h5py.h5s.NULL or not is_storable(dataset.dtype):
         raise CheckpointError("there is no array of numbers under its name")
     stored_shape = dataset.shape
-    # Compared in one byte order: files of big-endian hosts are read, and turned round when they are loaded.
+    # Compare in one byte order. Files of big-endian hosts are converted when they are loaded.
     kind = dataset.dtype.newbyteorder("<")
     if dtype is not None and kind != np.dtype(DTYPE_CODES[dtype][1]):
         raise CheckpointError(f"it is declared {dtype!r} but stored as {kind}")
     if shape not in (None, stored_shape):
         raise CheckpointError(f"it is declared {shape} but stored as {stored_shape}")
-    # Legacy files and NumPy arrays say nothing of their type but what the dataset has. There a tensor of an
-    # unlisted type is an error, an array is not.
+    # Legacy files and NumPy arrays declare no dtype besides the dataset's. An unlisted dtype is an error for a tensor
+    # only.
     if dtype is None:
         dtype = DTYPES_BY_FILE_DTYPE.get(kind)
         if is_tensor and dtype not in DTYPE_CODES:
             raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
-    # From here on h5py is not needed for this array, and its place in the file is checked.
+    # StoredArray checks the location of the data. h5py is not needed for this array afterwards.
     stored = StoredArray(reader.source, reader.number, dataset, reader.checks)
     kind = kind if dtype is None else FILE_DTYPES[dtype]
     load = partial(_load, stored, kind)
@@ -308,38 +333,40 @@ def _make_stored_array(
 
 
 def _load(stored: StoredArray, kind: np.dtype) -> np.ndarray:
+    """Read an array as little-endian and reinterpret its bits as dtype `kind`, as for bfloat16."""
     array = stored.read()
-    # Only the order of the bytes may differ, but for bfloat16, which stands as int16 in the dataset.
+    # Only the byte order may differ, and bfloat16 is stored as int16.
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(kind)
 
 
 def _read_legacy(reader: _CheckpointReader) -> tuple[Values, BuildTree]:
-    """The leaves of a file of the older layout: one dataset for each, under its percent-encoded key.
+    """Return the leaves of a file with an older layout: one dataset per leaf, under its percent-encoded key.
 
-    Its tree is described by a pickle, so the nesting is guessed from the keys.
+    The tree in such a file is a pickle, so the nesting is derived from the keys.
     """
     values = {}
     for name in reader.file:
         key = unquote(name)
         reader.beat()
         with report_file_errors(f"{key!r} cannot be read", reader.source.path):
-            # Legacy names are percent-encoded since HDF5 takes a slash for a path; the current layout does not
+            # Legacy names are percent-encoded, because HDF5 treats a slash as a path. The current layout does not
             # encode them.
             values[key] = _read_legacy_leaf(reader, key, name)
     return values, treespec.nest_by_keys
 
 
 def _read_legacy_leaf(reader: _CheckpointReader, key: str, name: str) -> object:
+    """Return the value of a leaf in an older layout."""
     marks = read_attributes(reader.file[name])
     kind = marks.get("__H5_TYPE__") or _find_marked_type(marks)
     if kind in ("TorchTensorH5Type", "NumpyArrayH5Type"):
         dtype = dtypes.bfloat16 if marks.get("is_bfloat16") else None
         return _make_stored_array(reader, key, name, kind == "TorchTensorH5Type", dtype)
-    # A 0-d dataset where later layouts have JSON.
+    # Later layouts have JSON in place of this 0-d dataset.
     if kind == "ScalarH5Type":
         return _check_type(reader.file[name][()].item(), SCALAR_TYPES)
     if kind == "StringH5Type":
-        # An attribute beside `__H5_TYPE__`, a dataset of text in releases up to 1.8.
+        # An attribute if the file has `__H5_TYPE__`, a text dataset in releases up to 1.8.
         return _check_type(marks["string_value"] if "string_value" in marks else _read_text(reader.file[name]), (str,))
     if kind == "NoneH5Type":
         return None
@@ -351,11 +378,12 @@ def _read_legacy_leaf(reader: _CheckpointReader, key: str, name: str) -> object:
 
 
 def _find_marked_type(marks: Mapping[str, Any]) -> str:
-    """The type of a leaf of the releases up to 1.8, which have a mark for everything that is no tensor."""
+    """Return the type of a leaf in files of releases up to 1.8, which mark all leaves that are no tensors."""
     return next((kind for mark, kind in _TYPE_OF_MARK.items() if marks.get(mark)), "TorchTensorH5Type")
 
 
 def _read_text(dataset: h5py.Dataset) -> object:
-    # Anything else under the mark of a text is damage, and the check of the value says so.
+    # Other datasets are damaged; `_check_type` raises the error.
+    """Return the text in a scalar dataset of strings, or None for any other dataset."""
     is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype) and dataset.shape == ()
     return dataset.asstr()[()] if is_text else None

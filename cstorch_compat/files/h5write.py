@@ -1,7 +1,7 @@
-"""Writes checkpoint files: a tree of arrays and scalars in one flat HDF5 file.
+"""Write checkpoint files: a tree of arrays and scalars as one flat HDF5 file.
 
-Every leaf has a dotted key. An array is a dataset of that name; what a leaf is stands in a JSON attribute
-`<key>.__metadata__`, the containers in `__spec__` (see treespec). Nothing is ever pickled.
+Every leaf has a dotted key. An array is a dataset of that name. The JSON attribute `<key>.__metadata__` describes the
+leaf, and `__spec__` the containers (see `treespec`). Nothing is ever pickled.
 """
 
 import functools
@@ -41,12 +41,16 @@ from lazytensor.errors import CheckpointError
 from lazytensor.system.signals import defer_signals
 
 _KEY_PLACEHOLDER = "@key@"
+"""Stands for the key in a cached metadata text."""
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ArrayLeaf:
-    """A tensor to be written: its values in the host type of `dtype`, or a callable that gives them when needed."""
+    """A tensor to write.
+
+    `array` has its values in the host type of `dtype`, or is a function that returns them when needed.
+    """
 
     array: np.ndarray | Callable[[], np.ndarray]
     dtype: DType
@@ -54,7 +58,7 @@ class ArrayLeaf:
 
 @dataclass(frozen=True)
 class FullLeaf:
-    """A tensor of one value everywhere, of which the file keeps the value alone."""
+    """A tensor with the same value everywhere. The file contains only the value."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -62,6 +66,7 @@ class FullLeaf:
 
 
 LeafDescription = ArrayLeaf | FullLeaf | LazyArray | None
+"""How an object is written. None means that it is no tensor."""
 
 
 def write(
@@ -74,38 +79,40 @@ def write(
 ) -> None:
     """Write `tree` to a new file that appears under `path` only when it is complete.
 
-    `describe` gives the ArrayLeaf of a tensor, a LazyArray of another file, and None for any other object. Arrays are
-    asked for one at a time. An object that occurs twice is stored once. `namedtuples` gives the namedtuple classes that
-    may occur, by the name to record. Raises CheckpointMissing, CheckpointExists, DtypeRefused, LeafRefused or
-    CheckpointError; then nothing is left behind.
+    `describe` returns the ArrayLeaf or FullLeaf of a tensor, a LazyArray of another file, and None for other objects.
+    Arrays are requested one at a time. An object that occurs twice is stored once and linked. `namedtuples` are the
+    namedtuple classes that may occur, by the name to record. An existing file is replaced only if `replace`.
+
+    Raises CheckpointExists, CheckpointMissing (no folder), DtypeRefused, LeafRefused or CheckpointError. No file
+    remains after an error.
     """
     path = os.fspath(path)
-    # The keys are checked before anything else: a collision must not cost the file that stands there now.
+    # Check the keys before an existing file is touched.
     flat = treespec.flatten(tree, namedtuples)
-    # Everything that can be refused is refused before the first byte, so that no file is begun in vain; the name of the
-    # target is looked at before the tensors, which may have to be computed.
+    # Refuse invalid leaves before the first byte is written. Check the target before the tensors, which may have to be
+    # computed.
     with new_file(path, replace) as temporary:
         leaves = [(leaf.key, _plan_leaf(leaf, describe)) for leaf in flat.leaves]
         _write_file(temporary, flat.spec, leaves)
 
 
 def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafDescription]) -> object:
-    """What to write: a leaf, a NumPy array, or the descriptor of something without a dataset."""
+    """Return what to write for a leaf: an array leaf, a NumPy array, or the metadata of a value without a dataset."""
     key, leaf = occurrence.key, occurrence.value
-    # Identity decides, as in the original, and it does for interned scalars too: every further `1`, `True` or `None`
-    # of a state dict becomes a link to the first. Views of one storage are different objects and are stored twice.
+    # Leaves are linked by identity, as in the original. This includes interned scalars: each further `1`, `True` or
+    # `None` is a link to the first. Views of one storage are different objects and are stored twice.
     if occurrence.original != key:
         return {"key": occurrence.original, "__LINKED__": True, "__TYPE__": "LinkedObject", "__NONE__": True}
     array = describe(leaf)
     if array is None and not isinstance(leaf, np.ndarray):
         return _scalar_descriptor(key, leaf)
-    # The name of a dataset is its key, and a bare tensor at the root has none; the original fails there with a
-    # TypeError. A bare scalar can be saved: its descriptor is an attribute.
+    # The name of a dataset is its key, and a tensor at the root has none. The original fails with a TypeError there. A
+    # scalar at the root can be saved, because its metadata is an attribute.
     if not key:
         raise LeafRefused("an array without a key cannot be saved", hint="Put it into a dict: {'x': tensor}.")
     if array is None:
         return _require_plain_array(key, leaf)
-    # What was a NumPy array in another file stays one, so that a conversion changes no type.
+    # A NumPy array of another file stays one.
     if isinstance(array, LazyArray) and not array.is_tensor:
         return array
     if array.dtype not in DTYPE_CODES:
@@ -118,7 +125,8 @@ def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafD
 
 
 def _require_plain_array(key: str, array: Any) -> np.ndarray:
-    # By exact type: masked arrays and records carry more than their numbers, and it would be lost in silence.
+    # Compare exact types: masked arrays and records have more than their numbers, which would be lost.
+    """Return a NumPy array of plain numbers. Raises LeafRefused for subclasses and other dtypes."""
     if type(array) in (np.ndarray, np.memmap) and is_storable(array.dtype):
         plain: np.ndarray = array
         return plain
@@ -129,7 +137,8 @@ def _require_plain_array(key: str, array: Any) -> np.ndarray:
 
 
 def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
-    value = leaf.item() if isinstance(leaf, np.generic) else leaf  # a NumPy scalar would have to be pickled
+    """Return the metadata of None, a string or a number. Raises LeafRefused for other objects."""
+    value = leaf.item() if isinstance(leaf, np.generic) else leaf  # otherwise a NumPy scalar would have to be pickled
     if value is None:
         return {"__TYPE__": "NoneSerializer", "__NONE__": True}
     if type(value) is str:
@@ -144,24 +153,24 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 
 
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
-    # The objects of HDF5 1.8 index many attributes and carry checksums, and every HDF5 since reads them. The oldest
-    # kind, h5py's default, looks through a list for each name, and the root has an attribute for each leaf.
+    # Objects of HDF5 1.8 have an index of attributes and checksums, and every later HDF5 reads them. In h5py's default,
+    # the oldest version, finding a name is a linear search, and the root has an attribute per leaf.
+    """Write the leaves and the description of the tree, then the checksums."""
     with H5Sink(path) as sink, close_on_failure(sink), _open_h5(sink) as file:
-        # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
-        # of another layout; both readers refuse a file without __SUCCESS__.
+        # Write the version first and __SUCCESS__ last: a file that was cut short then differs from one of another
+        # layout. Both readers refuse a file without __SUCCESS__.
         with defer_signals():
             file.attrs["__version__"] = LAYOUT_VERSION
             file.attrs[VERSION_KEY] = CSTORCH_VERSION
             file.attrs["__spec__"] = spec
         with open_templates(path) as kinds, BackgroundWriter(sink) as beside:
             for key, leaf in leaves:
-                # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
-                # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
-                # into nothing.
+                # Write one leaf at a time, because a checkpoint may exceed the memory. Check for errors after each one,
+                # so that a full disk is reported immediately and with the leaf's key.
                 _write_leaf(file, key, leaf, path, kinds, beside)
                 with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT):
                     sink.check()
-        # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
+        # HDF5 writes most tables when it closes the file, so check for errors afterwards.
         with defer_signals():
             file.attrs["__SUCCESS__"] = True
             file.close()
@@ -171,7 +180,8 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
 
 
 def _open_h5(sink: H5Sink) -> h5py.File:
-    # HDF5 calls the sink back, and what a signal raises in there is lost, or is another error in the end.
+    # Defer signals: HDF5 calls the sink, and would lose or replace an exception raised there.
+    """Return an h5py file that writes to `sink`."""
     with defer_signals():
         return h5py.File(sink, "w", libver=("v108", "latest"))
 
@@ -179,32 +189,35 @@ def _open_h5(sink: H5Sink) -> h5py.File:
 def _write_leaf(
     file: h5py.File, key: str, leaf: object, path: str, kinds: DatasetTemplates, beside: BackgroundWriter
 ) -> None:
-    """Write a leaf, the bytes of a large array beside."""
-    # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
-    # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
+    """Write a leaf. The bytes of a large array are passed to the background writer `beside`."""
+    # A FullLeaf has no dataset; its attribute is complete. The original does the same for lazily initialized state of a
+    # CSX run. Optimizer state that is still zero takes a few hundred bytes.
     if isinstance(leaf, FullLeaf):
         with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT), defer_signals():
             file.attrs[key + METADATA_SUFFIX] = json.dumps(_full_leaf_metadata(key, leaf), indent=4)
         return
-    # Outside the handler below: what reading the values raises says itself where it comes from.
+    # Outside of the handler below, because errors in reading the values have their own message.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     descriptor = leaf if isinstance(leaf, dict) else {}
     with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT), defer_signals():
         if array is not None:
-            # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and
-            # stock HDF5 readers can open the file. HDF5's own refusal names neither the tensor nor the bound.
+            # Contiguous and uncompressed, which the original reads too: LZ4 hardly compresses weights, and every HDF5
+            # reader can open the file. HDF5's own error for too many axes does not name the tensor.
             if array.ndim > MAX_AXES:
                 raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MAX_AXES}: reshape it.")
             descriptor = _array_descriptor(leaf, array)
             beside.put(key, array, kinds.copy(file, key, array, descriptor))
-            # What comes from another file is in memory for this alone.
+            # Wait, because an array of another file is in memory only for this copy.
             if isinstance(leaf, LazyArray):
                 beside.wait()
         put_text(file, key + METADATA_SUFFIX, _format_metadata(key, descriptor))
 
 
 def _format_metadata(key: str, descriptor: dict[str, Any]) -> str:
-    """The text that describes a leaf, which Python takes long to indent: once for all tensors alike."""
+    """Return the metadata text of a leaf.
+
+    The texts of equal tensors are cached, because indented JSON is slow in Python.
+    """
     if "__NUMPY__" in descriptor and re.fullmatch(r"[\w.]+", key, re.ASCII):
         return _format_metadata_template(json.dumps(descriptor)).replace(_KEY_PLACEHOLDER, key)
     return _format_indented_metadata(key, descriptor)
@@ -212,17 +225,20 @@ def _format_metadata(key: str, descriptor: dict[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _format_metadata_template(descriptor: str) -> str:
+    """Return the metadata text of a tensor with a placeholder for its key. `descriptor` is JSON."""
     return _format_indented_metadata(_KEY_PLACEHOLDER, json.loads(descriptor))
 
 
 def _format_indented_metadata(key: str, descriptor: dict[str, Any]) -> str:
-    # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
-    # rebuilds it from there and fails without it, though the root's description says the same.
+    # The metadata of each leaf contains the description of a dict with only this leaf. The original's reader requires
+    # it.
+    """Return the metadata text of a leaf."""
     metadata = {"__spec__": treespec.leaf_spec(key), "__objects__": [key], key + METADATA_SUFFIX: descriptor}
     return json.dumps(metadata, indent=4)
 
 
 def _full_leaf_metadata(key: str, leaf: FullLeaf) -> dict[str, Any]:
+    """Return the metadata of a FullLeaf: two objects, one with the fill value and one with the type of the tensor."""
     fill = {
         "shape": list(leaf.shape),
         "dtype": f"torch.{leaf.dtype.name}",
@@ -230,18 +246,18 @@ def _full_leaf_metadata(key: str, leaf: FullLeaf) -> dict[str, Any]:
         "__TYPE__": "DeferredFullTensor",
         "__NONE__": True,
     }
-    # Two objects, as the original writes them: `.0` is what fills the tensor and is the one listed, `.1` is the
-    # tensor itself, without __NUMPY__ since it has no dataset.
+    # Two objects, as in the original: `.0` is the fill value and is listed, `.1` is the tensor, without __NUMPY__
+    # because it has no dataset.
     tensor = {**_tensor_descriptor(leaf.shape, leaf.dtype), "__TYPE__": "TorchTensorSerializer"}
     parts = {f"{key}.0{METADATA_SUFFIX}": fill, f"{key}.1{METADATA_SUFFIX}": tensor}
     return {"__spec__": treespec.nested_leaf_spec(key), "__objects__": [f"{key}.0"], **parts}
 
 
 def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
+    """Return the part of the metadata that describes shape and dtype of a tensor."""
     return {
         "__TORCH__": True,
-        # Lists, of one entry in every file that the original was seen to write; with `dtypes` what its reader
-        # cannot do without.
+        # `shapes` and `dtypes` are lists with one entry in all known files of the original, whose reader requires them.
         "shapes": [list(shape)],
         "dtypes": [f"torch.{dtype.name}"],
         "rtfx_dtypes": [DTYPE_CODES[dtype][0]],
@@ -249,7 +265,8 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
-    # A NumPy array says for itself whether its int16 are bits of bfloat16; a tensor says so by its type.
+    # A NumPy array has a flag for bits of bfloat16; a tensor has its dtype.
+    """Return the metadata of a tensor or NumPy array with a dataset."""
     if isinstance(leaf, np.ndarray) or (isinstance(leaf, LazyArray) and not leaf.is_tensor):
         is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
         return {"is_bfloat16": is_bfloat16, "__TYPE__": "NumpyArraySerializer", "__NUMPY__": True, "compressed": False}
@@ -258,22 +275,25 @@ def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
 
 
 def _to_stored(key: str, leaf: Any) -> np.ndarray:
-    """The values of a leaf as its dataset holds them: little-endian, in C order, half types in two bytes."""
+    """Return the values of a leaf as its dataset contains them: little-endian, in C order, half types in two bytes.
+
+    Raises CheckpointError if the values do not fit the leaf's dtype.
+    """
     if isinstance(leaf, ArrayLeaf):
         values = np.asarray(leaf.array() if callable(leaf.array) else leaf.array)
-        # A cast that loses something would change what was saved without a word.
+        # A lossy cast would silently change the saved values.
         if not np.can_cast(values.dtype, leaf.dtype.host, "safe"):
             raise CheckpointError(
                 f"{key!r} is declared torch.{leaf.dtype.name} but its values are {values.dtype}",
                 hint="Convert the values first.",
             )
-        # Rounded first: `encode_elements` cuts a half type, and a value computed in float32 may lie between two of
+        # Round first: `encode_elements` truncates half types, and a value computed in float32 may be between two of
         # them.
         array = encode_elements(dtypes.round_to(values.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
     else:
-        # The bits as the other file has them, not decoded and encoded again, so that NaN payloads survive.
+        # Copy the stored bits of another file, so that NaN payloads are preserved.
         array = leaf.stored() if isinstance(leaf, LazyArray) else np.asarray(leaf)
         array = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-    # The words of bfloat16 are unsigned here and signed in the format; the bits are the same.
+    # bfloat16 is uint16 here and int16 in the format, with the same bits.
     is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
     return array.view(DTYPE_CODES[dtypes.bfloat16][1]) if is_bfloat16 else array

@@ -1,8 +1,8 @@
-"""Safetensors files: a JSON header that says where each array is, then the arrays.
+"""Safetensors files: a JSON header with the location of each array, then the arrays.
 
-Layout: 8 bytes little-endian length of the header; the header, one JSON object of `{"dtype", "shape", "data_offsets"}`
-by name, offsets counted from its end, and `__metadata__` of texts; the data without gaps. Nothing that the header says
-is believed before it was compared with the size of the file.
+Layout: the length of the header as 8 bytes little-endian; the header, a JSON object; the data without gaps. The header
+maps each name to `{"dtype", "shape", "data_offsets"}`, with offsets from the end of the header, and `__metadata__` to a
+dict of strings. The reader checks everything in the header against the size of the file.
 """
 
 import json
@@ -24,11 +24,11 @@ from lazytensor.core.element_bytes import FILE_DTYPES
 from lazytensor.core.file_array import LazyArray, report_file_errors
 from lazytensor.errors import CheckpointError
 
-MAX_HEADER_BYTES = 100_000_000  # what the reference implementation reads
+MAX_HEADER_BYTES = 100_000_000  # the limit of the reference implementation
 _METADATA_KEY = "__metadata__"
 _CHECKSUM_PREFIX = "crc32 of "
 _HEADER_LENGTH = struct.Struct("<Q")
-_MAX_AXES = 64  # of a NumPy array
+_MAX_AXES = 64  # the limit of NumPy arrays
 _DTYPES: dict[str, DType] = {
     "BOOL": dt.bool_,
     "U8": dt.uint8,
@@ -42,7 +42,7 @@ _DTYPES: dict[str, DType] = {
     "F32": dt.float32,
     "F64": dt.float64,
 }
-# Numbers for which there is no tensor type here: NumPy arrays.
+# Dtypes without a tensor dtype here. They are read as NumPy arrays.
 _NUMPY_ONLY_DTYPES: dict[str, np.dtype] = {"U32": np.dtype("<u4"), "U64": np.dtype("<u8"), "C64": np.dtype("<c8")}
 _DTYPE_NAMES: dict[Any, str] = {d: name for name, d in _DTYPES.items()} | {
     kind: name for name, kind in _NUMPY_ONLY_DTYPES.items()
@@ -51,7 +51,7 @@ _DTYPE_NAMES: dict[Any, str] = {d: name for name, d in _DTYPES.items()} | {
 
 @dataclass(frozen=True)
 class _ArrayEntry:
-    """One array of a header that was checked by itself."""
+    """The header entry of an array: `begin` and `end` are its data offsets, `checksum` is None if the file has none."""
 
     key: str
     dtype: DType | None
@@ -63,18 +63,18 @@ class _ArrayEntry:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Whether a file that begins with these 9 bytes may be one."""
-    # There is no magic. Two bytes, `{}`, are the shortest header; the bound keeps text and zip files out, whose
-    # first eight bytes read as an enormous length.
+    """Return whether a file that begins with the 9 bytes `head` may be a safetensors file."""
+    # The format has no magic bytes. The shortest header is `{}`. The bound excludes text and zip files, whose first
+    # eight bytes are a huge length.
     return len(head) >= 9 and head[8:9] == b"{" and 2 <= _HEADER_LENGTH.unpack_from(head)[0] <= MAX_HEADER_BYTES
 
 
 def read(path: str) -> dict[str, LazyArray]:
-    """The arrays of a file by name, in the order of its header. Raises CheckpointError for a damaged file."""
+    """Return the arrays of a file by name, in the order of its header. Raises CheckpointError for a damaged file."""
     file = RawFile(path)
     with report_file_errors("the safetensors file cannot be read", path):
         header, start = _read_header(file)
-        # Texts, such as which framework wrote the file, and checksums where they were written here.
+        # Strings, such as the framework that wrote the file, and the checksums if this package wrote it.
         texts = header.pop(_METADATA_KEY, None)
         texts = texts if isinstance(texts, dict) else {}
         entries = [_parse_entry(key, said, texts.get(_CHECKSUM_PREFIX + key)) for key, said in header.items()]
@@ -83,26 +83,27 @@ def read(path: str) -> dict[str, LazyArray]:
 
 
 def _read_header(file: RawFile) -> tuple[dict[str, Any], int]:
+    """Return the header and the offset of the data. Raises CheckpointError if the header is invalid."""
     head = file.head(_HEADER_LENGTH.size)
     if len(head) < _HEADER_LENGTH.size:
         raise CheckpointError(f"{file.size} bytes are too few for a header")
     (length,) = _HEADER_LENGTH.unpack(head)
-    # Compared before reading: the length is whatever eight bytes say.
+    # Check the length before reading the header.
     if length > min(MAX_HEADER_BYTES, file.size - _HEADER_LENGTH.size):
         raise CheckpointError(
             f"its header of {length} bytes passes the end of the file, or is longer than any real one"
         )
     text = file.head(_HEADER_LENGTH.size + length)[_HEADER_LENGTH.size :].decode()
-    # Python keeps the last of two equal names; the format forbids them, because readers then disagree on which one
-    # counts.
+    # Python's json keeps the last of two equal names. The format forbids them, because readers differ.
     header = json.loads(text, object_pairs_hook=_require_unique_names)
-    # JSON allows blanks before the object, the format does not.
+    # JSON allows whitespace before the object, the format does not.
     if not text.startswith("{") or not isinstance(header, dict):
         raise CheckpointError("its header is not a JSON object")
     return header, _HEADER_LENGTH.size + length
 
 
 def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object as a dict. Raises CheckpointError if a name occurs twice."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise CheckpointError("a name stands twice in its header")
@@ -110,7 +111,8 @@ def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
-    # Exactly these three: a field that is not known could change what the bytes mean.
+    # Require exactly these fields: an unknown one could change the meaning of the bytes.
+    """Return the header entry `said` of an array. Raises CheckpointError if it is invalid."""
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
@@ -129,14 +131,15 @@ def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
 
 
 def _are_sizes(values: Any) -> bool:
-    # By exact type, as True is an int; bounded, so that products of sizes stay cheap numbers.
+    # Compare exact types, because True is an int. The bound keeps products of sizes small.
+    """Return whether `values` is a list of ints from 0 to 2**63 - 1."""
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
 
 
 def _check_data_offsets(entries: list[_ArrayEntry], size: int) -> None:
-    """The arrays have to follow each other from the first byte to the last: no overlap, no gap."""
+    """Raise CheckpointError unless the arrays cover `size` bytes of data without overlap and gap."""
     at = 0
-    # Ordered by both ends, so that an empty array goes before the one that begins at the same byte.
+    # Sort by both ends, so that an empty array precedes one that begins at the same byte.
     for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
         if entry.begin != at:
             raise CheckpointError(f"{entry.key!r} begins at byte {entry.begin} of the data instead of {at}")
@@ -146,6 +149,7 @@ def _check_data_offsets(entries: list[_ArrayEntry], size: int) -> None:
 
 
 def _make_lazy_array(file: RawFile, start: int, e: _ArrayEntry) -> LazyArray:
+    """Return the LazyArray of a header entry. `start` is the offset of the data."""
     load = partial(_load, file, start + e.begin, e)
     return LazyArray(
         key=e.key,
@@ -160,6 +164,7 @@ def _make_lazy_array(file: RawFile, start: int, e: _ArrayEntry) -> LazyArray:
 
 
 def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
+    """Read an array and verify its checksum, if there is one."""
     array = np.empty(entry.shape, entry.kind)
     raw = array.reshape(-1).view(np.uint8)
     file.fetch(offset, raw)
@@ -171,19 +176,24 @@ def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
 
 
 def _compute_checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str:
-    # With type and shape: a flipped bit in the header can make integers of floats.
+    # Include dtype and shape, because a flipped bit in the header can turn floats into integers.
+    """Return the CRC-32 of dtype name, shape and bytes of an array, as text."""
     return f"{zlib.crc32(raw.data, zlib.crc32(f'{name}{list(shape)}'.encode())):08x}"
 
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
-    """Write a new file, one array after another. Raises CheckpointError for names and types that it cannot hold."""
-    # Hugging Face's loader asks for this entry and refuses files that lack it.
-    # Checksums are known when the arrays are, behind the header: it is written again then, as long as before.
+    """Write a new file, one array after another, with checksums. The arrays are sorted by decreasing element size.
+
+    Raises CheckpointError for names and dtypes that the format does not have, and the errors of `new_file`. An existing
+    file is replaced only if `replace`.
+    """
+    # Hugging Face's loader requires the entry "format". The checksums are known only after the arrays are written, so
+    # the header is written again at the end, with the same length.
     texts = {"format": "pt", **{_CHECKSUM_PREFIX + key: "0" * 8 for key in arrays}}
     header: dict[str, Any] = {_METADATA_KEY: texts}
     header |= {key: {"dtype": _find_dtype_name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
-    # The sort is stable: within a width the arrays stay in the order of the dict.
-    order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # so that every array is aligned
+    # The sort is stable: arrays with the same element size stay in the order of the dict.
+    order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # aligns every array
     at = 0
     for key in order:
         header[key]["data_offsets"] = [at, at + arrays[key].nbytes]
@@ -199,15 +209,19 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
 
 
 def _encode_header(header: Mapping[str, Any]) -> bytes:
-    """The head of a file."""
+    """Return the bytes before the data: length and header, padded to a multiple of 8 bytes."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    # Blanks are allowed after the object, and eight bytes align the data that follows.
+    # The format allows spaces after the object. They align the data to eight bytes.
     text += b" " * (-len(text) % 8)
     return _HEADER_LENGTH.pack(len(text)) + text
 
 
 def _find_dtype_name(key: str, a: LazyArray) -> str:
-    # Its entry in the header would be read as the texts.
+    # The entry of the array would be read as the metadata.
+    """Return the safetensors name of an array's dtype.
+
+    Raises CheckpointError if there is none, or for the name of the metadata.
+    """
     if key == _METADATA_KEY:
         raise CheckpointError(f"an array cannot be called {_METADATA_KEY!r} in a safetensors file", hint="Rename it.")
     name = _DTYPE_NAMES.get(a.dtype or a.kind.newbyteorder("<"))

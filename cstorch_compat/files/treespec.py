@@ -1,7 +1,7 @@
-"""The tree of a checkpoint: containers to dotted leaves, their JSON description, and back.
+"""The tree of a checkpoint: convert containers to dotted leaves and a JSON description, and back.
 
-The description is what a checkpoint keeps in `__spec__`: `[outline, "[1, node]"]`, where the outline is for people and
-each node names its container type, its labels (`context`) and its children.
+A checkpoint has the description in `__spec__`: `[outline, "[1, node]"]`. The outline is for human readers. Each node
+has the type of a container, its keys (`context`) and its children.
 """
 
 import json
@@ -13,22 +13,23 @@ from typing import Any
 from lazytensor.errors import CheckpointError
 
 Description = dict[str, Any]
+"""A node of the description, as JSON."""
 _DICTS: dict[str, type] = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
 _SEQUENCES: dict[str, type] = {"builtins.list": list, "builtins.tuple": tuple, "builtins.set": set}
-# Classes cannot be found by name without importing what a file says, so callers list those they know.
+# Callers list the namedtuple classes, because importing a class that a file names could run any code.
 _NAMEDTUPLE = "collections.namedtuple"
 _TYPE_NAMES = {kind: name for name, kind in (_DICTS | _SEQUENCES).items()}
-# The nodes have the form of PyTorch's own pytree serialization, protocol 1, which the original calls and its reader
-# expects to the letter.
+# The nodes have the form of PyTorch's pytree serialization, protocol 1, which the original uses and its reader
+# requires.
 _LEAF_SPEC: Description = {"type": None, "context": None, "children_spec": []}
-# A tuple as a key would come back as a list, on which the original's load breaks.
-_KEY_TYPES = (str, int, float, bool, type(None))  # what JSON gives back as it was
+# A tuple as a key would be read back as a list, on which the original's load fails.
+_KEY_TYPES = (str, int, float, bool, type(None))  # types that JSON restores exactly
 _SPEC_PROTOCOL = 1
 
 
 @dataclass(frozen=True)
 class TreeLeaf:
-    """A value under its dotted key. `original` is the key of the first leaf that is the very same object."""
+    """A value with its dotted key. `original` is the key of the first leaf that is the same object."""
 
     key: str
     value: object
@@ -45,7 +46,7 @@ class FlatTree:
 
 @dataclass(frozen=True)
 class TreeNode:
-    """One container of a described tree, or a leaf when `make` is None. `labels` are its keys or positions."""
+    """A container of a described tree, or a leaf if `make` is None. `labels` are its keys or positions."""
 
     make: Any
     labels: tuple[Any, ...]
@@ -53,10 +54,10 @@ class TreeNode:
 
 
 def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
-    """The leaves and the description of `tree`.
+    """Return the leaves and the description of `tree`.
 
-    `namedtuples` gives each namedtuple class that may occur under the name by which the file records it. Raises
-    CheckpointError for keys that the file cannot hold.
+    `namedtuples` are the namedtuple classes that may occur, by the name to record. Raises CheckpointError for keys that
+    the file cannot contain, for equal keys, and for a tree that is nested too deeply.
     """
     pairs: list[tuple[str, object]] = []
     names = {kind: name for name, kind in namedtuples.items()}
@@ -67,34 +68,35 @@ def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
         raise CheckpointError(
             "the saved object is nested too deeply", hint="Save a flat dict; look for a list or dict that holds itself."
         ) from e
-    # Checked when all keys are known: `{"a.b": x, "a": {"b": y}}` is fine as a tree, and one name in the file. The
-    # original writes such a file and cannot load it.
+    # Check all keys together: `{"a.b": x, "a": {"b": y}}` is a valid tree, but gives two equal names. The original
+    # writes such a file and cannot load it.
     _check_keys([key for key, _ in pairs])
-    # By identity, as the original links leaves. The tree keeps all of them alive, so no number is used twice.
+    # By identity, as in the original. The tree keeps all leaves alive, so no id is reused.
     first: dict[int, str] = {}
     return FlatTree(tuple(TreeLeaf(key, value, first.setdefault(id(value), key)) for key, value in pairs), spec)
 
 
 def leaf_spec(key: str) -> list[Any]:
-    """The `__spec__` pair that every leaf's own metadata repeats: a dict with this one leaf."""
+    """Return the `__spec__` pair in the metadata of a leaf: a dict with only this leaf."""
     return _spec_pair(key, "*", _LEAF_SPEC)
 
 
 def nested_leaf_spec(key: str) -> list[Any]:
-    """The same for a leaf that is described by two objects: what fills it, and the tensor that it is."""
-    # The original fills such tensors through a namedtuple class of its own called so; two leaves, as its fields.
+    """Return the `__spec__` pair of a leaf that consists of two objects: the fill value, and the tensor."""
+    # The original describes such tensors by a namedtuple class of this name with two leaves.
     nested = {"type": "collections.namedtuple", "context": "NestedObject", "children_spec": [_LEAF_SPEC, _LEAF_SPEC]}
     return _spec_pair(key, ["*", "*"], nested)
 
 
 def _spec_pair(key: str, outline: object, child: Description) -> list[Any]:
+    """Return outline and description of a dict with one child."""
     node = {"type": "builtins.dict", "context": json.dumps([key]), "children_spec": [child]}
     return [{key: outline}, json.dumps([_SPEC_PROTOCOL, node])]
 
 
 def format_spec(node: Description) -> str:
-    """The JSON text of `__spec__` for the node of the root."""
-    # A set has no JSON. The outline is for people alone, so the original gives up the whole of it, and so do we.
+    """Return the `__spec__` text for the root node. The outline is null if the tree contains a set."""
+    # JSON has no sets. As in the original, the outline is then omitted; only human readers need it.
     outline = None if _holds_set(node) else _outline(node)
     return json.dumps([outline, json.dumps([_SPEC_PROTOCOL, node])], indent=4)
 
@@ -102,8 +104,12 @@ def format_spec(node: Description) -> str:
 def _describe(
     tree: object, path: tuple[str, ...], leaves: list[tuple[str, object]], names: Mapping[type, str]
 ) -> Description:
+    """Return the description of `tree` and append its leaves, with their keys, to `leaves`.
+
+    `path` are the labels from the root. `names` are the recorded names of namedtuple classes.
+    """
     kind = type(tree)
-    # Exact types: a subclass would come back as its base, so it counts as a leaf, which the writer refuses by name.
+    # Compare exact types: a subclass would be read back as its base. It counts as a leaf, which the writer refuses.
     if isinstance(tree, dict) and kind in _TYPE_NAMES:
         name, context = _TYPE_NAMES[kind], _dict_context(tree, path)
         items: Iterable[tuple[Any, object]] = tree.items()
@@ -113,14 +119,15 @@ def _describe(
     else:
         leaves.append((".".join(path), tree))
         return _LEAF_SPEC
-    # Depth first, in the order of the containers: leaves are later told apart by this order alone.
+    # Depth first, in the order of the containers. Leaves are matched by this order when the tree is rebuilt.
     children = [_describe(child, (*path, str(label)), leaves, names) for label, child in items]
     return {"type": name, "context": context, "children_spec": children}
 
 
 def _dict_context(tree: dict[Any, Any], path: tuple[str, ...]) -> str:
+    """Return the keys of a dict as JSON. Raises CheckpointError for keys that JSON does not preserve."""
     for key in tree:
-        # By exact type: an IntEnum is an int to isinstance, and would come back as a plain number.
+        # Compare exact types: an IntEnum is an int for isinstance and would be read back as a plain int.
         if type(key) not in _KEY_TYPES:
             raise CheckpointError(
                 f"the dict at {'.'.join(path)!r} has a key {key!r} of type {type(key).__name__}",
@@ -130,6 +137,7 @@ def _dict_context(tree: dict[Any, Any], path: tuple[str, ...]) -> str:
 
 
 def _check_keys(keys: list[str]) -> None:
+    """Raise CheckpointError if a key occurs twice or is no valid name."""
     seen = set()
     for key in keys:
         if key in seen:
@@ -142,12 +150,12 @@ def _check_keys(keys: list[str]) -> None:
 
 
 MAX_KEY_BYTES = 60_000
-"""Bytes of a name: what the tables of zip archives and of HDF5 have room for."""
+"""Maximum length of a name in bytes, within the limits of the tables of zip archives and HDF5."""
 
 
 def check_name(key: str) -> None:
-    """Raise CheckpointError for a key that cannot name anything in a file."""
-    # HDF5 ends names at a NUL, and lone surrogates (which file systems hand to Python) have no UTF-8.
+    """Raise CheckpointError if `key` cannot be a name in a file."""
+    # HDF5 names end at a NUL. Lone surrogates, which file names may contain, have no UTF-8 encoding.
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
         raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")
     if len(key.encode()) > MAX_KEY_BYTES:
@@ -157,24 +165,28 @@ def check_name(key: str) -> None:
 
 
 def _outline(node: Description) -> object:
+    """Return the outline of a description: nested dicts and lists with "*" for leaves."""
     if node["type"] is None:
         return "*"
     children = [_outline(child) for child in node["children_spec"]]
-    # Tuples become lists here, as in the original's outline.
+    # Tuples become lists, as in the original's outline.
     if node["type"] in _DICTS:
         return dict(zip(json.loads(node["context"]), children, strict=True))
     return children
 
 
 def _holds_set(node: Description) -> bool:
+    """Return whether a description contains a set."""
     return node["type"] == "builtins.set" or any(_holds_set(child) for child in node["children_spec"])
 
 
 def parse_spec(text: object, namedtuples: Mapping[str, type]) -> TreeNode:
-    """The tree that a `__spec__` text describes. Raises CheckpointError when it is not such a text."""
+    """Return the tree that a `__spec__` text describes. Raises CheckpointError if it is invalid.
+
+    `namedtuples` are the namedtuple classes that may occur, by recorded name.
+    """
     try:
-        # The second entry is a text within the text: it is PyTorch's, and the first one only tells people what is
-        # in it.
+        # The second entry is JSON in a string, in PyTorch's format. The first is the outline.
         described = json.loads(text)[1]  # type: ignore[arg-type]
         protocol, root = json.loads(described)
         if protocol != _SPEC_PROTOCOL:
@@ -185,9 +197,10 @@ def parse_spec(text: object, namedtuples: Mapping[str, type]) -> TreeNode:
 
 
 def _parse_node(spec: Description, namedtuples: Mapping[str, type]) -> TreeNode:
+    """Return the tree for a node of the description."""
     name, context = spec["type"], spec["context"]
     children = tuple(_parse_node(child, namedtuples) for child in spec["children_spec"])
-    # The type of a leaf is null; that of no container is.
+    # The type of a leaf is null.
     if name is None:
         if children:
             raise _make_spec_error("a leaf has children")
@@ -202,16 +215,18 @@ def _parse_node(spec: Description, namedtuples: Mapping[str, type]) -> TreeNode:
 
 
 def _parse_labels(context: str, count: int) -> tuple[Any, ...]:
+    """Return the keys of a dict. Raises CheckpointError unless they are `count` different keys."""
     labels = json.loads(context)
     if not isinstance(labels, list) or any(type(label) not in _KEY_TYPES for label in labels):
         raise _make_spec_error(f"{context} is not a list of plain dict keys")
-    # Two equal keys (1 and 1.0 are) would swallow a value without anybody noticing.
+    # Equal keys, such as 1 and 1.0, would silently lose a value.
     if len(set(labels)) != count or len(labels) != count:
         raise _make_spec_error(f"a dict has {len(set(labels))} keys for {count} values")
     return tuple(labels)
 
 
 def _make_spec_error(why: str) -> CheckpointError:
+    """Return the error for an invalid description."""
     return CheckpointError(
         f"the checkpoint's description of its tree cannot be read: {why}",
         hint="Save it again from plain dicts, lists and tuples, with str or int keys.",
@@ -219,7 +234,7 @@ def _make_spec_error(why: str) -> CheckpointError:
 
 
 def leaf_keys(node: TreeNode, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The dotted keys of the leaves below `node`, in the order in which `rebuild_tree` wants their values."""
+    """Yield the dotted keys of the leaves below `node`, in the order of the values for `rebuild_tree`."""
     if node.make is None:
         yield ".".join(path)
     for label, child in zip(node.labels, node.children, strict=True):
@@ -227,12 +242,15 @@ def leaf_keys(node: TreeNode, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def rebuild_tree(node: TreeNode, values: Iterator[object]) -> object:
-    """The tree of `node` with `values` as its leaves. Raises CheckpointError when they do not fit its containers."""
+    """Return the tree of `node` with `values` as its leaves, in order.
+
+    Raises CheckpointError if a container refuses them.
+    """
     if node.make is None:
         return next(values)
     children = [rebuild_tree(child, values) for child in node.children]
     try:
-        # Pairs, not keywords: keys may be numbers, and their order is that of the file.
+        # Pass pairs instead of keywords, because keys may be numbers.
         if issubclass(node.make, dict):
             return node.make(zip(node.labels, children, strict=True))
         return node.make(*children) if hasattr(node.make, "_fields") else node.make(children)
@@ -241,21 +259,25 @@ def rebuild_tree(node: TreeNode, values: Iterator[object]) -> object:
 
 
 class _Branch(dict[str, object]):
-    """An inner dict of `nest_by_keys`, told from a leaf that happens to be a dict."""
+    """An inner dict of `nest_by_keys`, as opposed to a leaf that is a dict."""
 
 
 def nest_by_keys(leaves: Mapping[str, object]) -> object:
-    """The nesting that dotted keys suggest, for files whose own description is a pickle.
+    """Return a nested structure derived from the dotted keys of `leaves`, for files without a usable description.
 
-    The container types are a guess: keys 0..n-1 make a list, other whole numbers stay int keys, all else is a dict.
+    The container types are guesses: keys 0..n-1 become a list, other integers become int keys of a dict, and any other
+    keys a dict with string keys. Raises CheckpointError if a key is both a leaf and a container.
+
+    >>> nest_by_keys({"a.0": 1, "a.1": 2, "b": 3})
+    {'a': [1, 2], 'b': 3}
     """
     root = _Branch()
     for key, value in leaves.items():
-        # The legacy description is a pickled TreeSpec, so only the keys are left to tell the nesting.
+        # The legacy description is a pickled TreeSpec, so derive the nesting from the keys.
         *parents, last = key.split(".")
         branch: object = root
         for name in parents:
-            # None marks a value that something tries to nest below: the test after the loop refuses it.
+            # None marks a value that has a key below it. The test after the loop raises the error.
             branch = branch.setdefault(name, _Branch()) if isinstance(branch, _Branch) else None
         if not isinstance(branch, _Branch) or last in branch:
             raise _make_spec_error(f"{key!r} is both a value and a group of values")
@@ -264,14 +286,15 @@ def nest_by_keys(leaves: Mapping[str, object]) -> object:
 
 
 def _restore_lists(value: object) -> object:
+    """Return the containers for a _Branch, with lists and int keys where the keys suggest them."""
     if not isinstance(value, _Branch):
         return value
     children = {name: _restore_lists(child) for name, child in value.items()}
-    # `isdecimal` alone lets "01" and digits of other scripts through, which no str(int) of the writer gives.
+    # `isdecimal` also accepts "01" and digits of other scripts, which the writer never produces.
     if not children or not all(name.isdecimal() and str(int(name)) == name for name in children):
         return children
-    # A dict with the keys 0..n-1 (the state of an optimizer is one) cannot be told from a list; the list is the
-    # likelier one, and both are indexed alike.
+    # A dict with the keys 0..n-1, such as optimizer state, is indistinguishable from a list. A list is more likely, and
+    # both are indexed alike.
     if set(children) == {str(i) for i in range(len(children))}:
         return [children[str(i)] for i in range(len(children))]
     return {int(name): children[name] for name in sorted(children, key=int)}

@@ -1,8 +1,8 @@
-"""Reads a file that nobody vouches for in a process first, which may not take for ever and may die.
+"""Read an untrusted file in a child process first, which has limited time and may crash.
 
-Some damaged tables keep libhdf5 busy without end, inside a call that nothing in this process can interrupt, and some
-crash it. What ends in the rehearsal ends here too, by the same steps on the same bytes; nothing else comes back from
-there, so that no bytes of a stranger's file can speak through it.
+Some damaged tables make libhdf5 loop forever inside a call that cannot be interrupted, and some crash it. If reading
+ends in the child, it also ends in this process, which performs the same steps on the same bytes. The child returns no
+data, so the contents of the file cannot affect this process through it.
 """
 
 import math
@@ -14,32 +14,35 @@ import time
 import warnings
 from collections.abc import Callable
 
-from h5py._objects import phil  # the lock around all of HDF5
+from h5py._objects import phil  # h5py's lock around all HDF5 calls
 
 from lazytensor.core import source
 from lazytensor.errors import CheckpointError
 from lazytensor.system.signals import defer_signals
 
 MAX_LEAF_CPU_SECONDS = 2
-"""What one leaf may take of a processor; good ones take milliseconds. Systems count whole seconds."""
+"""Maximum CPU time for one leaf. Intact leaves take milliseconds; the system's limit has whole seconds."""
 MAX_IDLE_SECONDS = 60.0
-"""How long nothing may happen: a slow disk is no damage."""
+"""Maximum time without a heartbeat. A slow disk is no damage."""
 _HINT = "Use another copy; a process of its own can be given up, if this one has to be read by other means."
 _is_warned = False
 
 Heartbeat = Callable[[], None]
-"""Called by a reader whenever it has come further."""
+"""A function that the reader calls whenever it makes progress."""
 
 
 def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> None:
-    """Run `read` in a forked process. Raises CheckpointError if it never ends there or dies.
+    """Run `read` in a forked process and wait for it. The result is discarded.
 
-    Where no process can be had the file is read directly, with one warning.
+    Raises CheckpointError if the process makes no progress or crashes. Exceptions of `read` are ignored, because the
+    caller reads the file again. If no process can be started, nothing is run, and the first time a warning is given.
+    `path` is the file in error messages.
     """
     into, out = os.pipe()
     child = _fork()
     if child == 0:
-        # Its own end would keep the pipe open: where this process is killed it would wait for a reader for ever.
+        # Close the read end in the child: otherwise the child would wait forever on a full pipe after the parent is
+        # killed.
         os.close(into)
         _run_child(read, out)
     os.close(out)
@@ -55,11 +58,14 @@ def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> Non
 
 
 def _fork() -> int | None:
-    """As `os.fork`; None where there are no processes to be had."""
+    """Fork while no other thread uses HDF5.
+
+    Return the child's id, 0 in the child, or None if no process can be started.
+    """
     global _is_warned
     try:
-        # Another thread may be inside HDF5: the child would wait for it, and it is not there. Python warns of forks
-        # beside threads; the child runs none of their code and leaves by `_exit`.
+        # Hold h5py's lock: if another thread is inside HDF5, the child would wait for a thread that it does not have.
+        # Ignore Python's warning about forks with threads, because the child runs no other code and leaves by `_exit`.
         with defer_signals(), phil, warnings.catch_warnings(action="ignore"):
             return os.fork()
     except (OSError, AttributeError) as e:
@@ -72,7 +78,7 @@ def _fork() -> int | None:
 
 
 def _run_child(read: Callable[[Heartbeat], object], out: int) -> None:
-    """The child: read, say now and then that all is well, and leave."""
+    """Run `read` in the child, send heartbeats through the pipe `out`, and exit with status 0."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
 
     def beat() -> None:
@@ -80,19 +86,19 @@ def _run_child(read: Callable[[Heartbeat], object], out: int) -> None:
         os.write(out, b".")
 
     try:
-        # What the script does on signals is not for the child, nor is a core file of it.
+        # Do not run the script's signal handlers in the child, and write no core file.
         for number in (signal.SIGXCPU, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV):
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         beat()
         read(beat)
     finally:
-        # An error is raised again, and told, where the file is read for good.
+        # The parent raises any error when it reads the file itself.
         os._exit(0)
 
 
 def _wait_for_child(child: int, into: int) -> int | None:
-    """The status of the child; None if it had to be killed since nothing happened any more."""
+    """Return the wait status of the child, or None if it was killed after MAX_IDLE_SECONDS without a heartbeat."""
     is_alive = True
     try:
         with open(into, "rb", buffering=0) as pipe:
@@ -102,7 +108,7 @@ def _wait_for_child(child: int, into: int) -> int | None:
                     return os.waitpid(child, 0)[1]
         return None
     finally:
-        # Also when the user interrupts the wait.
+        # Kill the child also if the user interrupts the wait.
         if is_alive:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)

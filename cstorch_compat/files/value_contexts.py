@@ -1,4 +1,4 @@
-"""Settings of reading and writing that hold for a block."""
+"""Settings of reading and writing that can be changed for a block."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,18 +6,18 @@ from typing import Any
 
 
 class ValueContext:
-    """A setting: called with a value it gives a block in which it has that value."""
+    """A setting. `with setting(value):` sets it for a block; blocks can be nested. It is true if its value is."""
 
     def __init__(self, default: Any):
         self.value = default
 
     def __call__(self, value: Any) -> Any:
-        """The block."""
+        """Return a context manager in which the setting has the given value."""
         return self._block(value)
 
     @contextmanager
     def _block(self, value: Any) -> Iterator[None]:
-        # Blocks nest: the setting of the outer one comes back.
+        # Restore the value of the outer block.
         before, self.value = self.value, value
         try:
             yield
@@ -35,6 +35,7 @@ class BooleanContext(ValueContext):
     """A setting that is on or off."""
 
 
-# Tensors of files are read once and kept, whatever is said; links between files are never written, but copies.
 cache_deferred_tensors = BooleanContext(True)
+"""A setting without an effect: tensors of files are always read once and kept."""
 use_external_link = BooleanContext(False)
+"""A setting without an effect: links between files are never written, but copies."""
