@@ -167,7 +167,7 @@ def _find_missing_in_shim(name: str, is_import: bool) -> MissingName | None:
 def _describe_missing(name: str, full: str, error: Exception | None) -> MissingName:
     """Return the MissingName of `name` with its reason and way out.
 
-    `full` is its name in the lists of PyTorch and the Cerebras API; `error` is what the look-up raised.
+    `full` is its name in the lists of PyTorch and the Cerebras API; `error` is the exception of the lookup.
     """
     cause = error if isinstance(error, LazyError) else error.__cause__ if error is not None else None
     if manifest.is_known(full):

@@ -41,7 +41,7 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     """
     # Check the target before the caller computes or fetches tensors.
     _check_target(path, replace)
-    # Remove temporary files of processes that were killed. Their names contain the process.
+    # Remove temporary files of processes that were killed. Their names identify the process.
     atomic_files.remove_leftovers(pathlib.Path(path).parent)
     # Use the same folder, because a rename is atomic only within one file system. The suffix is the original's.
     temporary = atomic_files.temporary_name(path)

@@ -1,1 +1,1 @@
-"""The page: what is known of a script's steps as one HTML file, which needs no network and nothing beside it."""
+"""The HTML report on a script's steps: one self-contained file."""

@@ -1,4 +1,4 @@
-"""What the page shows, as plain data: the steps of a script with their plans, and the lines of the script they name."""
+"""The data of the HTML report: the steps of a script with their plans, and excerpts of the script's source."""
 
 import linecache
 import os
@@ -23,14 +23,14 @@ from wse_sim.planner.stages import computed_again, stages_of
 from wse_sim.planner.timeline import Timeline
 
 CONTEXT_LINES = 4
-"""Lines of a script shown above and below one that is named."""
+"""Number of source lines shown above and below a line that the report refers to."""
 MAX_LINK_SQUARES = 80
-"""Squares along the longer side of the picture of the links."""
+"""Maximum number of squares along the longer side of the map of link loads."""
 
 
 @dataclass(frozen=True)
 class PageStep:
-    """A step of a script: its program, what it takes on `machine`, and its texts."""
+    """A step of a script: its program, its plan on `machine`, and its MLIR texts."""
 
     program: Program
     plan: Plan
@@ -41,10 +41,13 @@ class PageStep:
 def build_contents(
     script: str, steps: Sequence[PageStep], versions: Mapping[str, str], rows: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """All that the page shows, ready for JSON; `rows` are those of `lazywafer plan`."""
+    """Return the data of the report as a dict for JSON.
+
+    `versions` are the versions of the installed software. `rows` are those of `lazywafer plan`.
+    """
     shown, graphs = [], _GraphTable()
     for step in steps:
-        # Folded again as the plan did it: rows of a report are these layers, in this order.
+        # Fold the layers as the plan did: the rows of a report are these layers, in the same order.
         wiring = wire(step.program)
         layers = fold(wiring)
         number = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
@@ -63,14 +66,17 @@ def build_contents(
 
 
 class _GraphTable:
-    """The graphs of the steps; plans of one recording for several batches have one, that of the first."""
+    """The module trees of the steps. Plans of one recording for several batches share the tree of the first."""
 
     def __init__(self) -> None:
         self.trees: list[dict[str, Any]] = []
         self._known: list[StepTexts] = []
 
     def add(self, step: PageStep, number: Mapping[int, int]) -> int:
-        """The number of the step's graph."""
+        """Add the module tree of a step unless it is there, and return its index.
+
+        `number` maps instructions to layers.
+        """
         for n, texts in enumerate(self._known):
             if texts is step.texts:
                 return n
@@ -80,6 +86,7 @@ class _GraphTable:
 
 
 def _step_data(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the data of a step without its graph and flows."""
     report = step.plan.report
     modes = {name: _mode_data(getattr(step.plan, name), layers) for name in ("pipelined", "streaming")}
     return {
@@ -93,6 +100,7 @@ def _step_data(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _machine_data(machine: Machine) -> dict[str, Any]:
+    """Return the data of a machine."""
     return {
         "name": machine.name,
         "width": machine.usable_width,
@@ -101,14 +109,15 @@ def _machine_data(machine: Machine) -> dict[str, Any]:
         "sram_bytes": machine.sram_bytes_per_pe,
         "usable_bytes": machine.usable_bytes_per_pe,
         "edge_bytes_per_cycle": machine.edge_bits_per_cycle / 8,
-        # Two operations for each multiply-add, as the report counts them.
+        # A multiply-add counts as two operations, as in the report.
         "flops_per_cycle": {str(size): 2 * machine.per_cycle("fma", size) for size in (2, 4)},
-        # A copy reads and writes: two bytes for each one that is moved.
+        # A copy reads and writes each byte.
         "move_bytes_per_cycle": 2 * 2 * machine.per_cycle("move", 2),
     }
 
 
 def _mode_data(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the data of a plan in one mode."""
     report = outcome.report
     head = {key: value for key, value in asdict(report).items() if key not in ("rows", "bounds")}
     return {
@@ -122,9 +131,12 @@ def _mode_data(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _link_loads(routes: Routes) -> dict[str, Any]:
-    """Squares of the mesh from its corner on: the fullest link in each, in percent of the fullest of all."""
+    """Return the loads of the links as a map of squares of the mesh.
+
+    The value of a square is the maximum of its links, in percent of the maximum of all links.
+    """
     loads = routes.core_bytes
-    # A picture has some hundred pixels, and a wafer 850,000 cores.
+    # A wafer has 850,000 cores, and a picture a few hundred pixels per side.
     size = ceil_div(max(loads.shape), MAX_LINK_SQUARES)
     padded = np.pad(loads, [(0, -extent % size) for extent in loads.shape])
     rows, columns = (extent // size for extent in padded.shape)
@@ -134,6 +146,7 @@ def _link_loads(routes: Routes) -> dict[str, Any]:
 
 
 def _bound_data(bound: RateBound) -> dict[str, Any]:
+    """Return the data of a bound on the rate, with its name and advice."""
     return {**asdict(bound), "name": LIMIT_NAMES[bound.kind], "advice": LIMIT_ADVICE[bound.kind]}
 
 
@@ -142,15 +155,18 @@ def _row_data(row: LayerRow) -> dict[str, Any]:
 
 
 def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
-    """Lanes, and spans as [lane, layer or -1, sweep, start, end, whether it is critical]."""
-    # Lists instead of records, and numbers instead of names: a large model has thousands of spans.
+    """Return the lanes of a timeline, and its spans as [lane, layer or -1, sweep, start, end, whether it is critical].
+
+    Times are in cycles.
+    """
+    # Lists and indices are compact: a large model has thousands of spans.
     lanes = list(timeline.lanes)
-    # Two layers may have one name; a span does not say which of them it is.
+    # Layers may have equal names, and a span has only the name. Use the first one.
     first = {name: n for n, name in reversed(list(enumerate(names)))}
     critical = {id(span) for span in timeline.critical_path()}
     spans = []
     for span in timeline.spans:
-        # A lane of a pipeline is a stage, and its spans are sweeps; on the mesh a span says both.
+        # In pipelined mode a lane is a stage and a span is a sweep. In streaming mode the span's label has both.
         sweep = next((s for s in SWEEPS if s in span.label.split()), "")
         layer = first.get(span.label.removesuffix(sweep).rstrip(), first.get(span.lane, -1))
         lane, kind = lanes.index(span.lane), SWEEPS.index(sweep) if sweep else -1
@@ -160,23 +176,26 @@ def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _stage_memory(wiring: Dataflow, layers: tuple[Layer, ...], placement: Placement) -> list[dict[str, Any]]:
-    """Of each stage its first layer, and what a PE of it holds: state, samples in flight, the one that is worked on."""
+    """Return for each stage the index of its first layer and the bytes per PE, in three parts.
+
+    The parts are state, waiting samples, and the current sample.
+    """
     stages: list[dict[str, Any]] = []
     before = 0
     for stage, rect in zip(stages_of(wiring, layers, computed_again(wiring, layers)), placement.rects, strict=True):
         parts = {"state": stage.state_bytes, "waiting": stage.waiting_bytes, "working": stage.working_bytes}
         stages.append({"layer": before, **{name: size / rect.area for name, size in parts.items()}})
-        # Stages are runs of layers, in the same order.
+        # A stage has consecutive layers, in the same order.
         before += len(stage.layers)
     return stages
 
 
 def _layer_flows(wiring: Dataflow, number: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """Bytes of a step from layer to layer, -1 for the wafer's edge: [source, target, bytes], the largest first."""
+    """Return the bytes per step between layers as (source, target, bytes), largest first. -1 is the wafer's edge."""
     between: dict[tuple[int, int], int] = {}
     for flow in find_flows(wiring):
         ends = number.get(flow.source, -1), number.get(flow.target, -1)
-        # What stays in a layer crosses nothing.
+        # Flows inside a layer are not shown.
         if ends[0] != ends[1]:
             between[ends] = between.get(ends, 0) + flow.bytes
     return sorted(((a, b, size) for (a, b), size in between.items()), key=lambda flow: -flow[2])
@@ -185,9 +204,9 @@ def _layer_flows(wiring: Dataflow, number: Mapping[int, int]) -> list[tuple[int,
 def _source_locations(
     steps: Iterable[Mapping[str, Any]], graphs: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
 ) -> Iterable[str]:
-    """Every place of a script that the page names, as file:line."""
+    """Yield each source location in the report as "file:line"."""
     modes = [mode for step in steps for mode in step["modes"].values()]
-    # Rows may be of machines that the page does not show whole.
+    # Rows may belong to machines without a complete plan on the page.
     for owner in (*modes, *rows):
         yield from (bound["where"] for bound in owner["bounds"])
     yield from (row["where"] for mode in modes for row in mode["rows"])
@@ -196,14 +215,14 @@ def _source_locations(
 
 
 def _source_excerpts(places: Iterable[str]) -> dict[str, dict[int, str]]:
-    """By file, the lines around each place that is named, by number; what cannot be read is left out."""
+    """Return by file the source lines around each location, by line number. Files that cannot be read are left out."""
     sources: dict[str, dict[int, str]] = {}
     for place in sorted({p for p in places if p}):
-        # A file may have colons in its name, or be none at all: code that was typed or made.
+        # A file name may contain colons, and interactive or generated code has no file.
         file, _, line = place.rpartition(":")
         if not line.isdigit() or not os.path.isfile(file):
             continue
-        # Read anew where it has changed: in a notebook the process outlives many versions of a script.
+        # Read changed files again: in a notebook the process outlives many versions of a script.
         linecache.checkcache(file)
         lines = linecache.getlines(file)
         own = sources.setdefault(file, {})

@@ -1,4 +1,7 @@
-"""The page as one HTML file: data, style and script lie in it, and a policy that lets it load nothing else."""
+"""The HTML report as one file with its data, style and script.
+
+Its content security policy forbids loading anything else.
+"""
 
 import base64
 import gzip
@@ -13,15 +16,15 @@ from lazytensor.system.terminal import replace_surrogates
 
 _FOLDER = pathlib.Path(__file__).parent
 SCRIPT_FILES = ("numbers.js", "drawing.js", "charts.js", "sections.js")
-"""Read in this order, as one script."""
+"""The JavaScript files, which are concatenated in this order."""
 
 
 def format_html(contents: Mapping[str, Any]) -> str:
-    """The page of `contents`. What comes from the user's script is text in it, whatever it says."""
+    """Return the HTML text of the report with the data `contents`. Text from the user's script is escaped."""
     contents = replace_surrogates(contents)
     script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPT_FILES)
     style = (_FOLDER / "page.css").read_text(encoding="utf-8")
-    # The policy names the one script that may run: markup in a kernel's name could run nothing even if it got through.
+    # The policy allows only this script, so markup in a kernel's name could not run code.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
     data, folded = _split_graphs(contents)
@@ -35,24 +38,26 @@ def format_html(contents: Mapping[str, Any]) -> str:
         "graph": base64.b64encode(gzip.compress(json.dumps(folded).encode(), mtime=0)).decode(),
         "script": script,
     }
-    # Nothing here is a template of a library: a few names between braces need none.
+    # The template has a few names in double braces, so no template library is needed.
     text = (_FOLDER / "page.html").read_text(encoding="utf-8")
-    # By parts, so that nothing of a value is looked at again.
+    # Replace part by part, so that inserted values are not searched again.
     head, *rest = text.split("{{")
     return head + "".join(values[name] + after for name, _, after in (part.partition("}}") for part in rest))
 
 
 def _format_verdict(step: Mapping[str, Any]) -> str:
+    """Return the verdict on a step."""
     mode = step["modes"][step["mode"]]
     return str(mode["verdict"] if mode["fits"] else f"It does not fit. {mode['reason']}")
 
 
 def _split_graphs(contents: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """What is shown at once, and the graphs, which are long and unpacked when they are first opened."""
+    """Return the data without the graphs, and the graphs, which are compressed and unpacked when they are opened."""
     return {key: value for key, value in contents.items() if key != "graphs"}, contents["graphs"]
 
 
 def _to_embedded_json(data: Any) -> str:
-    # Nothing in it may look like a tag: `</script>` in a name would end the data.
+    # Escape characters of tags: `</script>` in a name would end the data.
+    """Return data as JSON that is safe inside an HTML script element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

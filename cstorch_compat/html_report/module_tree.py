@@ -1,6 +1,6 @@
-"""The graph folded by module: of each module its ATen lines, its CIRH lines, and its kernels with their generated code.
+"""The graph of a step grouped by module: ATen lines, CIRH lines, and kernels with their generated code.
 
-The texts are those that a run writes, read by the locations behind their lines.
+The lines come from the MLIR texts of a run and are assigned to modules by their locations.
 """
 
 import re
@@ -20,16 +20,17 @@ _DIRECTIONS = ("fwd", "bwd")
 
 
 class StepTexts(NamedTuple):
-    """A step as the run prints it: `torch.mlir` and `cirh.mlir`, both with locations."""
+    """The MLIR texts of a step, `torch.mlir` and `cirh.mlir`, with locations."""
 
     aten: str
     cirh: str
 
 
 def build_module_tree(program: Program, layer_of: Mapping[int, int], texts: StepTexts) -> dict[str, Any]:
-    """Modules by path, each with the lines and the kernels that are its own; and the tables that kernels refer to.
+    """Return the modules of a step by path, each with its lines and kernels, and the tables that kernels refer to.
 
-    `layer_of` gives the layer of each kernel that has one. Places and nests stand in tables, since most are shared.
+    `layer_of` maps the indices of instructions to layers; others get -1. Source locations and nests are in tables,
+    because most are shared.
     """
     tree = _ModuleTree()
     for i, instr in enumerate(program.instrs):
@@ -42,6 +43,8 @@ def build_module_tree(program: Program, layer_of: Mapping[int, int], texts: Step
 
 
 class _ModuleTree:
+    """The modules, source locations and nests collected so far."""
+
     def __init__(self) -> None:
         self.modules: dict[str, dict[str, list[Any]]] = {}
         self.places: dict[str, int] = {}
@@ -49,15 +52,15 @@ class _ModuleTree:
         self._numbers: dict[object, int] = {}
 
     def at(self, scope: str) -> dict[str, list[Any]]:
-        """The module of a scope, whichever way its operations go."""
-        # Gradients carry their direction in the scope, forward operations do not; both are of one module.
+        """Return the module of a scope. The forward and backward operations of a module have the same one."""
+        # The scope of a gradient ends with its direction.
         parts = scope.split(".")
         path = ".".join(parts[:-1] if parts[-1] in _DIRECTIONS else parts)
         return self.modules.setdefault(path, {"aten": [], "cirh": [], "kernels": []})
 
     def kernel(self, program: Program, instr: Instr, layer: int) -> dict[str, Any]:
-        """A kernel, with the numbers of its place and its nest."""
-        # A call that says nothing of its work has that of its loops.
+        """Return the data of a kernel, with the indices of its source location and its nest."""
+        # `instruction_work` falls back to the work of the loops.
         work, place = instruction_work(instr), str(instr.where) if instr.where is not None else ""
         return {
             "name": instr.nest.name if instr.nest is not None else instr.kernel,
@@ -71,26 +74,29 @@ class _ModuleTree:
         }
 
     def _nest_number(self, nest: Nest | None) -> int:
+        """Return the index of a nest in the table, or -1 for None. Equal nests have one index."""
         if nest is None:
             return -1
-        # Equal layers have equal nests, whose source is generated once.
+        # Equal layers have equal nests. Generate their source once.
         self.nests.setdefault(nest.key, nest)
         return self._numbers.setdefault(nest.key, len(self._numbers))
 
 
 def _buffer_types(program: Program, buffers: tuple[int, ...]) -> Iterator[str]:
+    """Return the types of buffers as text."""
     types: Iterator[Type] = (program.buffers[b].type for b in buffers)
     return map(str, types)
 
 
 def _nest_data(nest: Nest) -> dict[str, str]:
+    """Return the loops and the generated source of a nest."""
     return {"loops": str(nest), "source": generate(nest)}
 
 
 def _lines_with_scopes(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of a text that belong to a module: its scope, and the line without its location."""
+    """Yield scope and text of each line that belongs to a module, without its location."""
     lines = text.splitlines()
-    # CIRH has its places in a table behind the text, ATen each at the end of its line.
+    # CIRH has a table of locations at the end, ATen a location in each line.
     tables = (_LOCATION_ALIAS.match(line) for line in lines if line.startswith("#loc"))
     scopes = {m["number"]: (m["scope"] or "").rstrip("/") for m in tables if m}
     for line in lines:

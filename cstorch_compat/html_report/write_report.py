@@ -1,4 +1,4 @@
-"""What the commands do to write a page: a step from what was compiled, and the file."""
+"""Write the HTML report for the commands `run` and `plan`."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from wse_sim import Machine
 
 
 def make_page_step(compilation: Compilation, machine: Machine) -> PageStep:
-    """The step that a run compiled for the wafer."""
+    """Return the PageStep of a step that a run compiled for the wafer."""
     executable: Any = compilation.executable
     return PageStep(compilation.program, executable.plan, machine, _texts_of_compilation(compilation))
 
 
 def make_texts(graph: Graph) -> StepTexts:
-    """What a run would print of a graph."""
+    """Return the MLIR texts of a graph, as a run writes them."""
     return _texts_of_compilation(Compilation(graph, CSX, heading=Heading(locations=True)))
 
 
@@ -33,6 +33,9 @@ def _texts_of_compilation(compilation: Compilation) -> StepTexts:
 def write_page(
     path: pathlib.Path, script: str, steps: Sequence[PageStep], rows: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Write the page of a script. Raises OSError, and an older page stays."""
-    # Whatever the locale: the page itself says that it is UTF-8.
+    """Write the report of a script.
+
+    Raises OSError if the file cannot be written; an existing file is then unchanged.
+    """
+    # The page declares UTF-8, whatever the locale is.
     write_file_atomically(path, format_html(build_contents(script, steps, installation.find_versions(), rows)))

@@ -1,6 +1,6 @@
 """The `importlib.metadata` of the emulated packages. Some libraries check the version before they import a package.
 
-Only look-ups by name succeed. Listings of all distributions do not contain the emulated packages.
+Only lookups by name succeed. Listings of all distributions do not contain the emulated packages.
 """
 
 import os
@@ -42,7 +42,7 @@ class EmulatedDistribution(metadata.Distribution):
 
 
 def find_emulated_distributions(context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
-    """Yield the distribution whose name `context` asks for, if it is emulated."""
+    """Yield the distribution with the name in `context`, if it is emulated."""
     # Normalize the name by PEP 503. A request without a name is a listing and gets nothing.
     name = (context.name or "").lower().replace("_", "-").replace(".", "-")
     if name in EMULATED_VERSIONS:

@@ -1,1 +1,1 @@
-"""Planning: a script's training step recorded from types alone, and what systems would take for it."""
+"""Planning: record a script's training step without computing values, and predict its speed on Cerebras systems."""

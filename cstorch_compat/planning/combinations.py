@@ -1,4 +1,4 @@
-"""What a script's step takes on systems: a row for each batch, machine, number of systems and mode."""
+"""The table of `lazywafer plan`: one row for each combination of batch, machine, number of systems and mode."""
 
 import itertools
 import os
@@ -16,21 +16,28 @@ from wse_sim.planner.micro_batches import micro_batch_text
 from wse_sim.planner.modes import MODE_PLANNERS
 
 SCHEMA_NAME = "lazywafer-plan"
+"""The name of the JSON document's schema."""
 DOCUMENT_VERSION = 3
-"""Of the document that `to_json_document` makes; `plan.schema.json` describes it.
+"""Version of the document of `to_json_document`, which `plan.schema.json` describes.
 
-A field that goes or changes raises it.
+It is increased when a field is removed or changes its meaning.
 """
 PLAN_MODES = ("all", "auto", *MODE_PLANNERS)
+"""The values of `--mode`. "auto" takes the fastest mode, "all" has a row for each."""
 _SWEEP_ONLY_FIELDS = ("program", "digest", "asked_mode", "error")
-"""What a record of a sweep has beside a row: of one step, whose rows are all planned."""
+"""Fields of a SweepRecord that are left out of the document, because it has one program and no failed rows."""
 TEXT_WIDTH, MAX_EXPLAINED_ROWS, MAX_REASON_LENGTH = 110, 4, 50
-"""Of the sentences under a table, the most rows that get them, and the letters of a reason in the table."""
+"""Three limits of the text output.
+
+TEXT_WIDTH: width of the sentences under a table, in characters
+MAX_EXPLAINED_ROWS: maximum number of rows of a table with such sentences
+MAX_REASON_LENGTH: maximum length of a reason in the table, in characters
+"""
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """The combinations that are asked for. Without batches, or systems, those of the script."""
+    """The requested combinations. Empty `batches` and `systems` stand for those of the script."""
 
     batches: tuple[int, ...] = ()
     machines: tuple[str, ...] = ("wse2",)
@@ -39,7 +46,7 @@ class PlanRequest:
     precision_level: int | None = None
 
     def named(self, batch_size: int) -> list[str]:
-        """Return what each row is about, in the order of the rows; `batch_size` is that of the script."""
+        """Return a description of each row, in order. `batch_size` is that of the script."""
         batches, modes = self.batches or (batch_size,), _expand_mode(self.mode)
         systems = self.systems or ("the script's",)
         points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, modes)))
@@ -47,21 +54,22 @@ class PlanRequest:
 
 
 def _expand_mode(mode: str) -> tuple[str, ...]:
+    """Return the modes with a row for the requested mode."""
     return tuple(MODE_PLANNERS) if mode == "all" else (mode,)
 
 
 def plan_rows(
     family: StepFamily, wanted: PlanRequest, on_row: Callable[[SweepRecord], object] = lambda row: None
 ) -> list[SweepRecord]:
-    """Return a row for each combination; `on_row` is called with each row when it is known.
+    """Return a row for each combination. `on_row` is called with each row as soon as it is planned.
 
-    Raises LazyError for an unknown machine or mode, and for the first batch that has no program.
+    Raises LazyError for an unknown machine or mode, and for the first batch size whose step cannot be recorded.
     """
     if wanted.mode not in PLAN_MODES:
         raise LazyError(f"there is no mode {wanted.mode!r}", hint=f"Use one of {', '.join(PLAN_MODES)}.")
 
     def checked(row: SweepRecord) -> None:
-        # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
+        # The user has requested these batch sizes, so one that cannot be recorded is an error.
         if row.error:
             raise LazyError(row.error)
         on_row(row)
@@ -80,7 +88,7 @@ def plan_rows(
 
 
 def to_json_document(script: str, family: StepFamily, rows: Sequence[SweepRecord]) -> dict[str, Any]:
-    """Plain data for JSON, as `plan.schema.json` describes it."""
+    """Return the rows as a dict for JSON, as described by `plan.schema.json`."""
     return {
         "schema": SCHEMA_NAME,
         "version": DOCUMENT_VERSION,
@@ -93,12 +101,12 @@ def to_json_document(script: str, family: StepFamily, rows: Sequence[SweepRecord
 
 
 def format_rows(rows: Sequence[SweepRecord]) -> str:
-    """Return a table for people; of a few rows also the whole sentences, which say where, and what would help."""
+    """Return the rows as a text table. If there are few rows, sentences on their limits follow."""
     return "\n\n".join([Table(COLUMNS, [_table_cells(row) for row in rows]).text(), *explain_rows(rows)])
 
 
 def make_columns(wanted: PlanRequest, batch_size: int) -> tuple[Column, ...]:
-    """Return the columns of a table that is printed row by row, as wide as the combinations need."""
+    """Return the columns of a table that is printed row by row, with widths for the requested combinations."""
     batches = wanted.batches or (batch_size,)
     widths = {
         "batch": max(len(f"{n:,}") for n in batches),
@@ -112,7 +120,7 @@ def make_columns(wanted: PlanRequest, batch_size: int) -> tuple[Column, ...]:
 
 
 def format_row(columns: tuple[Column, ...], row: SweepRecord) -> str:
-    """Return a row as one line of a table with `make_columns`."""
+    """Return a row as one line of a table with the columns of `make_columns`."""
     table = Table(columns, [_table_cells(row)])
     return table.line(table.cells()[0])
 
@@ -151,10 +159,12 @@ def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:
 
 
 def _row_name(row: SweepRecord) -> str:
+    """Return a description of a row."""
     return f"batch {row.batch_size:,} on {row.systems} {row.machine}, {row.mode}"
 
 
 def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
+    """Return the cells of a row, in the order of COLUMNS."""
     memory = (
         f"{row.peak_bytes_per_pe:,} ({format_percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})"
         if row.fits
@@ -166,8 +176,8 @@ def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
 
 
 def _format_limit(row: SweepRecord) -> str:
-    """What limits, and where, as short as a column has it."""
-    # The file's own name is enough: it is the script that was asked about, or one beside it.
+    """Return the limiting resource of a row and its place in the script, in short form."""
+    # The base name is enough: the file is the script or a module in its folder.
     bound = next((b for b in row.bounds if b.kind == row.limit), None)
     if bound is None:
         return row.limit
@@ -176,7 +186,8 @@ def _format_limit(row: SweepRecord) -> str:
 
 
 def _format_misfit(row: SweepRecord) -> str:
-    # What to do comes before why: the reason of a large model is long.
+    # Prefer the remedy to the reason, which is long for large models.
+    """Return the largest batch that fits, if there is one, or the shortened reason why the step does not fit."""
     if row.largest_batch:
         return f"a batch of {row.largest_batch:,} does"
     return row.reason if len(row.reason) <= MAX_REASON_LENGTH else row.reason[: MAX_REASON_LENGTH - 3].rstrip() + "..."
@@ -191,3 +202,4 @@ COLUMNS = (
     Column("bytes a PE"),
     Column("what limits", is_words=True),
 )
+"""The columns of the table."""

@@ -1,4 +1,4 @@
-"""Loaders while a step is recorded: no processes, no random order of a million samples, and one sample for a batch."""
+"""Data loaders while a step is recorded: no worker processes, no shuffling, and one sample for a whole batch."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -11,7 +11,10 @@ from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampl
 
 
 class RepeatedSample(Dataset[Any]):
-    """A data set of which the first sample that is asked for stands for all: a batch has one type for all of them."""
+    """A data set that returns its first requested sample for every index.
+
+    A batch needs only the types of its samples.
+    """
 
     def __init__(self, dataset: Any):
         self.dataset = dataset
@@ -28,9 +31,14 @@ class RepeatedSample(Dataset[Any]):
 
 
 def first_batches(loader: DataLoader[Any], batches: Callable[[DataLoader[Any]], Iterator[Any]]) -> Iterator[Any]:
-    """What `batches` gives for a loader, as far as types go; its own processes are not started."""
+    """Yield the batches of a copy of `loader`. Their types are correct, their values need not be.
+
+    `batches` is the original `DataLoader.__iter__`. The copy has no worker processes and reads in sequential order. It
+    reads one sample for all, unless the loader has its own collate function or the data set is iterable or a
+    TensorDataset.
+    """
     here = copy.copy(loader)
-    # A script must not set these; they are set before this loader is used.
+    # Write to `__dict__`, because DataLoader does not allow setting these after construction.
     attributes = vars(here)
     attributes.update(num_workers=0, _kept=None)
     if type(here.batch_sampler) is BatchSampler and type(loader.sampler) is RandomSampler:
@@ -38,7 +46,7 @@ def first_batches(loader: DataLoader[Any], batches: Callable[[DataLoader[Any]], 
         sampler = SequentialSampler(rows)
         batches_of_rows = BatchSampler(sampler, loader.batch_size or 1, loader.drop_last)
         attributes.update(sampler=sampler, batch_sampler=batches_of_rows)
-    # A function of the script's own may pad to the longest sample, and a data set of tensors gives a batch at once.
+    # A custom collate function may pad to the longest sample, and a TensorDataset returns whole batches.
     is_plain = loader.collate_fn is default_collate and not isinstance(loader.dataset, IterableDataset | TensorDataset)
     if is_plain and here.batch_sampler is not None:
         attributes.update(dataset=RepeatedSample(loader.dataset))

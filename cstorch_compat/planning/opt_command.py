@@ -1,4 +1,4 @@
-"""`lazywafer opt`: runs passes of the compiler on a graph, from text to text."""
+"""`lazywafer opt`: run compiler passes on a graph given as text and print the result."""
 
 import argparse
 import pathlib
@@ -20,11 +20,11 @@ HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in 
 cirh.generic.mlir, run passes on it in the order given, each checked, and print what the last one gives: a graph in the
 same form, or the text of kernels, loops and programs."""
 STORE_PASSES = ("bind",)
-"""Passes that need a store with values."""
+"""Passes that need a store with values. They cannot be run by this command."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
+    """Add the `opt` command to the subparsers `commands`."""
     names = [name for name in PASSES if name not in STORE_PASSES]
     parser = commands.add_parser("opt", help="run passes of the compiler on a graph in MLIR's form", description=HELP)
     parser.add_argument(
@@ -49,17 +49,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _parse_graph_file(text: str) -> pathlib.Path | str:
+    """Return the path of an existing file, or "-" for standard input."""
     return text if text == "-" else existing_file(text)
 
 
 def optimize(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit status: 1 if the graph or a pass is refused."""
+    """Run the command. Return the exit status: 1 if the graph or a pass is refused or a file cannot be read, else 0."""
     names = list(options.passes)
     try:
         text = sys.stdin.read() if options.file == "-" else options.file.read_text(encoding="utf-8")
         print_escaped(_format_result(_run_passes(text, names), options, is_lowered=_is_lowered(text, names)), end="")
     except BrokenPipeError:
-        raise  # the reader of the output has enough
+        raise  # the reader has closed the pipe
     except (LazyError, OSError, UnicodeDecodeError) as e:
         print_escaped(f"lazywafer: {e}", sys.stderr)
         return 1
@@ -67,27 +68,34 @@ def optimize(options: argparse.Namespace) -> int:
 
 
 def _is_lowered(text: str, names: list[str]) -> bool:
+    """Return whether the result is in CIRH instead of ATen."""
     return f'"{CIRH_DIALECT}.' in text or "lower_to_cirh" in names
 
 
 def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
-    """What the last pass gives, behind the name of its form."""
+    """Run the passes `names` on the graph in `text`. Return the result of the last one, after the name of its form.
+
+    Raises LazyError for an invalid graph, and for a pass whose input no earlier pass produces.
+    """
     graph = read_graph(text)
-    # Recorded first, which checks what was read.
+    # The pass "record" comes first, because it checks the graph.
     passes = (PASSES["record"], *(PASSES[name] for name in names if name != "record"))
-    # A pass reads what earlier ones gave; said here by the names of passes, for forms have no name on the command line.
+    # Check that each pass gets its input. The error names passes, because the command line has no names for forms.
     available = {"graph", "heading"}
     for p in passes:
         if missing := set(p.reads) - available:
             given_by = next(q.name for q in PASSES.values() if q.gives in missing)
             raise LazyError(f"pass {p.name} reads what {given_by} gives", hint=f"Run {given_by} before it.")
         available.add(p.gives)
-    # A target of its own, so that nothing else runs between the passes that were asked for.
+    # A separate target, so that only the requested passes run.
     return passes[-1].gives, Compilation(graph, Target("opt", passes))[passes[-1].name]
 
 
 def _format_result(last: tuple[str, Any], options: argparse.Namespace, is_lowered: bool) -> str:
-    """The text of what the last pass gives; a model goes into its file."""
+    """Return the result of the last pass as text. With `--onnx`, write the model to its file and return "".
+
+    Raises LazyError if `--onnx` is given and the result is no graph.
+    """
     form, result = last
     if not isinstance(result, Graph):
         if options.onnx:

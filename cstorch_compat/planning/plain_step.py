@@ -1,8 +1,8 @@
-"""Finds the training step of a script of plain PyTorch, and records it from types alone.
+"""Find the training step of a plain PyTorch script and record it without computing values.
 
-The step begins when a model in training mode is called, and ends when every optimizer has stepped. Its state is what
-modules and optimizers hold, its batch what came from outside with one row for each sample, its fetch the loss. In a
-script that trains nothing the first call of a model is the step.
+The step begins when a model in training mode is called, and ends when every optimizer has stepped. Its state consists
+of the tensors in modules and optimizers. Its batch consists of other tensors from outside the step with one row per
+sample. Its result is the loss. If the script trains nothing, the step is the first call of a model.
 """
 
 import functools
@@ -24,11 +24,15 @@ from lazytensor.nn import Module
 from lazytensor.optim.traced.optimizer import alive
 
 MAX_UNTRAINED_CALLS = 100
-"""Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""
+"""Calls of one model at one line after which a script without an optimizer counts as one that trains nothing."""
 
 
 class AbstractPlainCapture(AbstractCapture):
-    """A step to which nobody has given its batch: tensors of as many rows as the model's input are part of it."""
+    """The capture of a step whose batch is not marked.
+
+    Tensors from outside with as many rows as the model's input become part of the batch. `rows` is that number, 0
+    before the first input.
+    """
 
     way_out = (
         "Read it after optimizer.step(), where the step is over, and choose with torch.where(...) in it; what is "
@@ -41,16 +45,20 @@ class AbstractPlainCapture(AbstractCapture):
         self._touch_state, self.touch = self.touch, self._touch
 
     def take(self, cell: Storage, name: str) -> None:
-        """Make a cell of the batch an input of the step."""
+        """Make the storage `cell` an input of the step, resized to the requested batch."""
         self.batch.resize(cell)
         if not self.rows and cell.type.shape:
             self.rows = cell.type.shape[0]
         self.cells.feed(cell, len(self.cells.inputs), f"input_{name}")
 
     def _touch(self, cell: Storage) -> None:
+        """Handle the first use of a storage from outside of the step.
+
+        It becomes an input if it is no known state and has as many rows as the batch. Otherwise it is state.
+        """
         shape = cell.type.shape
-        # What a module or an optimizer holds has a name by now; a label that goes past the model to its loss has none,
-        # and is told by its rows.
+        # State has a name by now. A label that bypasses the model and is used by the loss has none, and is recognized
+        # by its number of rows.
         is_batch = not cell.state and cell.epoch is None and cell.home is None and shape and self.rows
         if is_batch and shape[0] in (self.rows, self.batch.own):
             self.take(cell, str(len(self.cells.inputs)))
@@ -59,7 +67,10 @@ class AbstractPlainCapture(AbstractCapture):
 
 
 class PlainStepRecorder:
-    """Watches the models, optimizers and loaders of a script while no Cerebras backend exists."""
+    """A context manager that records the step of a script as long as no Cerebras backend exists.
+
+    It patches models, optimizers, data loaders and `Tensor.backward`. The end of the step raises StepRecorded.
+    """
 
     def __init__(self, batch: StepBatch):
         self.batch = batch
@@ -68,7 +79,7 @@ class PlainStepRecorder:
         self._calls = ModelCalls(self._on_call, self._returned)
         self._losses: list[Tensor] = []
         self._results: list[Tensor] = []
-        self._waiting: set[int] = set()  # the optimizers that have not stepped yet
+        self._waiting: set[int] = set()  # ids of optimizers that have not stepped yet
         self._has_updated = False
         self._evaluation: ModelCall | None = None
         self._open = ExitStack()
@@ -78,7 +89,7 @@ class PlainStepRecorder:
     def __enter__(self) -> "PlainStepRecorder":
         backward, batches = self._backward, self._batches
 
-        # What backward begins at is the loss, whatever the script calls it.
+        # The loss is the tensor on which the script calls backward.
         @functools.wraps(backward)
         def rooted(t: Tensor, *args: Any, **kwargs: Any) -> None:
             self._losses.append(t)
@@ -98,9 +109,10 @@ class PlainStepRecorder:
         self._open.close()
 
     def _on_call(self, call: ModelCall) -> None:
+        """Handle the call of a model: begin the step, name the model, or raise StepRecorded if the next step begins."""
         times = self._calls.count(call)
         if self.capture is not None:
-            # A model may be called several times in one step, as in a GAN, or for parts of a batch.
+            # A model may be called several times in one step, as in a GAN or with gradient accumulation.
             if self._has_updated and times > 1:
                 raise StepRecorded(self.graph())
             self._name(call.module)
@@ -116,6 +128,7 @@ class PlainStepRecorder:
             self._results = results
 
     def _begin(self, call: ModelCall) -> None:
+        """Begin the step with `call`. Its tensor arguments become the batch, and all optimizers are watched."""
         self.capture = AbstractPlainCapture(self.batch)
         self._name(call.module)
         for optimizer in alive():
@@ -123,54 +136,65 @@ class PlainStepRecorder:
         self._open.enter_context(self.capture)
         self._open.enter_context(autocast.autocast(process.RUN.options.half))
         for path, t in call.given:
-            # Before the model asks for extents: the batch may be of another size than the script's.
+            # Resize the batch before the model reads its shape.
             if not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.take(t.cell, path.strip("_"))
 
     def _name(self, module: Module) -> None:
+        """Name the state of a model when it is called first."""
         if not any(module is m for m in self._models):
             name_model(module, f"model_{len(self._models)}" if self._models else "model")
             self._models.append(module)
 
     def _watch_optimizer(self, optimizer: Any) -> None:
+        """Replace the `step` method of an optimizer by one that raises StepRecorded.
+
+        It raises after the last of the watched optimizers has stepped.
+        """
         step = optimizer.step
         self._waiting.add(id(optimizer))
 
         @functools.wraps(step)
         def watched(*args: Any, **kwargs: Any) -> Any:
             result = step(*args, **kwargs)
-            # A step of two optimizers, as a GAN's, is over when both have stepped; what is after it needs values.
+            # A step with two optimizers, as of a GAN, ends when both have stepped. Code after it needs values.
             self._waiting.discard(id(optimizer))
             self._has_updated = True
             if not self._waiting:
                 raise StepRecorded(self.graph())
             return result
 
-        # Of the one object, so that an optimizer class of the script's own, which steps in its own way, is watched too.
+        # Patch the object instead of the class, so that optimizer classes of the script are watched too.
         optimizer.__dict__["step"] = watched
 
     def graph(self) -> Graph:
-        """What was recorded of the step so far."""
+        """Return the graph recorded so far.
+
+        Its output is the last loss, or the results of the model if there is no loss.
+        """
         assert self.capture is not None
         return abstract_step.graph_of(self.capture, self._losses[-1:] or self._results)
 
     def _record_evaluation(self, call: ModelCall) -> Graph:
-        """The step of a script that trains nothing: the first call of its model."""
+        """Return the graph of a call of a model, for a script that trains nothing."""
         self._begin(call)
         self._results = self._calls.again(call)
         return self.graph()
 
     def finish(self) -> Graph | None:
-        """The step of a script that came to its end; None if no model was called."""
+        """Return the graph at the end of the script, or None if no model was called."""
         if self.capture is not None:
             return self.graph()
         return None if self._evaluation is None else self._record_evaluation(self._evaluation)
 
     @property
     def is_over(self) -> bool:
-        """Whether what is recorded is a whole step, though nobody said so: an update by hand, or no training at all."""
+        """Whether the recorded operations are the whole step of a script without optimizers.
+
+        They are if there is no loss, or if a parameter was updated.
+        """
         if self.capture is None or alive():
             return False
-        # A parameter that is written is no leaf of the step any more.
+        # An updated parameter has a node other than "state".
         parameters = (p for model in self._models for p in model.parameters())
         return not self._losses or any(p.cell.node is not None and p.cell.node.op != "state" for p in parameters)

@@ -1,4 +1,4 @@
-"""The command `plan`: records a script's training step from types alone, and prints what systems would take for it."""
+"""The `lazywafer plan` command: record a script's training step and print its predicted speed on Cerebras systems."""
 
 import argparse
 import sys
@@ -21,10 +21,14 @@ from lazytensor.system.terminal import print_escaped
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 MAX_SHOWN_PLANS = 6
-"""Plans that a page shows whole."""
+"""Maximum number of complete plans on the HTML page."""
 MAX_BATCH, MAX_SYSTEMS = 10_000_000, 1_000_000
-"""Samples and systems. A batch of ten million is planned in some seconds; of a billion its micro-batches take hours."""
+"""Maximum batch size and number of systems.
+
+A batch of ten million samples is planned in seconds. The micro-batches of a batch of a billion take hours.
+"""
 HALF_TYPES = ("float16", "bfloat16", "cbfloat16")
+"""The values of `--half`."""
 
 HELP = """Record the first training step of a script and print a row for each combination of the options as soon as it
 is known. The script runs up to its first step, and again to record the step for other batches. Files that it writes
@@ -32,7 +36,7 @@ until then are removed or restored afterwards; stderr lists them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Add the `plan` command and its arguments to the subparsers `commands`."""
     planner = commands.add_parser(
         "plan", help="print what systems would take for a script's training step", description=HELP
     )
@@ -57,12 +61,16 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_module_argument(planner)
     script.add_arguments(planner)
-    # A recorded step and its plans live to the end.
+    # The recorded step and its plans live until the process ends; see `main`.
     planner.set_defaults(execute=plan_script, all_lives=True)
 
 
 def plan_script(options: argparse.Namespace) -> int:
-    """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
+    """Plan a script and print the table.
+
+    Returns 0; 1 if the script cannot be recorded or the page cannot be written; 2 if there is no such script. Prints
+    the files that the script has changed.
+    """
     if not script.check_target(script.target_name(options)):
         return 2
     wanted = PlanRequest(options.batch, options.machine, options.systems, options.mode, options.pol)
@@ -74,7 +82,7 @@ def plan_script(options: argparse.Namespace) -> int:
         print_escaped(f"lazywafer: {e}", sys.stderr)
         return 1
     except Exception as e:
-        # A fault of the script's own: where it happened is all there is to say.
+        # The script itself failed: its traceback is enough.
         print_escaped(user_traceback.format_traceback(e), sys.stderr, end="")
         return 1
     finally:
@@ -83,9 +91,9 @@ def plan_script(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal, printer: RowPrinter) -> int:
-    """Record the step, print its rows, and write the page. Returns the exit status: 1 if there is no page.
+    """Record the step, print its rows, and write the HTML page. Return 1 if the page cannot be written, else 0.
 
-    Raises LazyError, and what the script raises.
+    Raises LazyError, and the exceptions of the script.
     """
     name, texts = script.target_name(options), list[StepTexts]()
     printer.status(f"recording the first step of {name}")
@@ -118,14 +126,14 @@ def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal
 
 
 def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) -> list[PageStep]:
-    """The first combinations as whole plans, both modes of each."""
+    """Return complete plans of the first combinations, at most MAX_SHOWN_PLANS or one per machine."""
     sizes, steps = wanted.batches or (family.batch_size,), []
     mode = "auto" if wanted.mode == "all" else wanted.mode
     for name in wanted.machines:
         machine = Machine.by_name(name)
-        # Handed from batch to batch: most kernels of a step are priced once for all of them.
+        # Shared by all batch sizes, so that most kernels are priced once.
         prices = Prices(machine)
-        # The table has all of them; each whole one adds to the page.
+        # Each complete plan makes the page larger; the table has all rows.
         for size in sizes[: max(1, MAX_SHOWN_PLANS // len(wanted.machines))]:
             one = plan(
                 family,
@@ -141,9 +149,9 @@ def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) 
 
 
 def plan_step(options: argparse.Namespace) -> PageStep:
-    """A script's training step on the wafer, for `run` of a script that asked for none.
+    """Return the plan of a script's training step, for `run` of a script that compiled nothing for the wafer.
 
-    Raises LazyError where it has no step that can be recorded, and where it cannot run a second time.
+    The script runs again. Raises LazyError if no step can be recorded, or if the script fails in the second run.
     """
     texts: list[StepTexts] = []
     try:
@@ -158,6 +166,6 @@ def plan_step(options: argparse.Namespace) -> PageStep:
             "Let it run twice in one folder, or use `lazywafer plan --html FILE` in a folder without the run's files."
         )
         raise TraceError(what, where=user_traceback.find_user_line(e), hint=hint) from e
-    # Of the script's own batch: nothing else was run.
+    # With the script's batch size, as the run had.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])

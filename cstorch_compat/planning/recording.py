@@ -1,4 +1,7 @@
-"""Records the step of a script from types alone: `record_script(path, args)` gives its program for any batch."""
+"""Record the training step of a script without computing values.
+
+`record_script` returns its program for any batch size.
+"""
 
 import contextlib
 import io
@@ -22,6 +25,7 @@ from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 
 NO_STEP_MESSAGE = "the script was followed to its end, and called no model and no traced function"
+"""The error for a script without a step."""
 
 
 def record_script(
@@ -34,23 +38,27 @@ def record_script(
     on_graph: Callable[[Graph], None] | None = None,
     journal: FileJournal | None = None,
 ) -> StepFamily:
-    """The training step of a script as a family of programs, one for each size of the batch.
+    """Return the training step of a script as a family of programs, one for each batch size.
 
-    The script runs as `python path args` would, with parameters that have no arrays, until its first step is recorded;
-    a script of plain PyTorch, of cstorch or of an older release (`api`). It runs again, once or twice, when the program
-    for another batch than its own is asked for. What it prints is let through, on stderr, with `shows_output`.
-    `on_graph` is given the graph of the first recording, before anything of it is compiled.
-    With `shows_zeros` a value that it reads in its step is zero, for scripts that only print it.
-    What the script writes before its step is undone after each recording; `journal` lists it.
-    The process's run starts over with it: models and tensors of before are not to be used afterwards.
-    Raises TraceError, with the script's line, where the script asks for a value of the step, and where it fails only
-    when it is recorded for another batch; what else it raises.
+    The script runs as `python path args` until its first step is recorded. Parameters have no values. The script may
+    use plain PyTorch, cstorch, or an older release (`api`). It runs again, once or twice, when the program for another
+    batch size is requested. `half` is the 16-bit type of mixed precision. What the script writes before its step is
+    undone after each recording.
+
+    shows_output: whether output of the script goes to stderr instead of being discarded
+    shows_zeros: whether values that the step reads are zero instead of refused, for scripts that only print them
+    on_graph: called with the graph of the first recording, before it is compiled
+    journal: gets the list of changed files
+
+    The state of the process's run (`process.RUN`) is reset meanwhile and restored afterwards. Models and tensors from
+    before must not be used again. Raises TraceError, with the script's line, if the step reads a value and if the
+    script fails only for another batch size. Other exceptions of the script propagate.
     """
 
     files = journal or FileJournal()
 
     def record(batch: StepBatch) -> tuple[int, Program]:
-        # Each recording is a run of its own, since a second step of the same run may differ from the first.
+        # Reset the run for each recording, since a second step in the same run may differ from the first.
         with files, _temporary_run(path, half, batch, api):
             shown = io.StringIO()
             stream = sys.stderr if shows_output else shown
@@ -81,13 +89,13 @@ def record_script(
 
 
 def _annotate_program(program: Program) -> Program:
-    """The program with what the script's backend knows of it; a plain script has none."""
+    """Return the program with the settings of the script's backend, or unchanged if it has no backend."""
     backend = process.current_backend(raise_exception=False)
     return program if backend is None else backend.noted(program)
 
 
 def _record_first_step(path: str, args: list[str], batch: StepBatch) -> Graph:
-    """The graph of the first step. Raises TraceError if there is none."""
+    """Return the graph of the script's first step. Raises TraceError if there is none."""
     with PlainStepRecorder(batch) as plain:
         try:
             script.run_as_main(path, args)
@@ -97,7 +105,8 @@ def _record_first_step(path: str, args: list[str], batch: StepBatch) -> Graph:
             if e.code not in (None, 0):
                 raise
         except TraceError:
-            # A script reads answers of a model and trains nothing, or its loss behind an update of its own.
+            # A script without optimizers may read results of a model, or its loss after a manual update. The step is
+            # complete then.
             if not plain.is_over:
                 raise
         graph = plain.finish()
@@ -108,16 +117,19 @@ def _record_first_step(path: str, args: list[str], batch: StepBatch) -> Graph:
 
 @contextlib.contextmanager
 def _temporary_run(path: str, half: DType, batch: StepBatch, api: str | None) -> Iterator[None]:
-    """A run whose steps are recorded; the one before it is the process's run again behind it."""
+    """Reset the run of the process for a recording and restore it afterwards.
+
+    Also restores `sys.argv`, `sys.path`, environment variables and log handlers, and forgets the script's modules.
+    """
     before = {**vars(process.RUN), "slots": dict(process.RUN.slots)}
     was_shimmed = shim.is_installed()
     argv, folders, modules, environment = sys.argv, list(sys.path), set(sys.modules), dict(os.environ)
-    # A log file of an earlier run stays as it is.
+    # Keep log files of the caller unchanged.
     handlers, logging.root.handlers = logging.root.handlers, []
     process.RUN.reset()
     shim.install(api)
     options = process.RUN.options
-    # As `check` has it: whatever backend the script asks for, its steps are those of the wafer.
+    # As in `check`, record the step for the wafer, whatever backend the script requests.
     options.backend, options.steps, options.half = "CSX", 1, half
     options.session = lambda backend: AbstractSession(batch)
     try:
@@ -130,7 +142,7 @@ def _temporary_run(path: str, half: DType, batch: StepBatch, api: str | None) ->
         if dict(os.environ) != environment:
             os.environ.clear()
             os.environ.update(environment)
-        # The script's own modules are made anew by its next run, with models that belong to that one.
+        # Forget the script's modules, because their models belong to this recording.
         folder = os.path.dirname(os.path.abspath(path))
         for name in set(sys.modules) - modules:
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder + os.sep):

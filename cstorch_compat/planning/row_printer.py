@@ -1,4 +1,4 @@
-"""Prints the rows of a plan when they are known, and on a terminal what is being planned."""
+"""Print the rows of a plan as soon as they are known, and the current work on a terminal."""
 
 import shutil
 import sys
@@ -13,9 +13,10 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 class RowPrinter:
-    """A context for a plan: `show` prints a row on stdout, and stderr has a line about the work at hand.
+    """A context manager that prints rows on stdout and a status line on stderr.
 
-    That line is there only if stderr is a terminal, and is cleared at the end. `is_silent` prints no rows, for JSON.
+    The status line is shown only if stderr is a terminal, and is cleared at the end. If `is_silent`, rows are not
+    printed, as for JSON output.
     """
 
     def __init__(self, wanted: PlanRequest, is_silent: bool):
@@ -31,13 +32,13 @@ class RowPrinter:
         self.status("")
 
     def status(self, text: str) -> None:
-        """Show what is being done; an empty text clears the line."""
+        """Show the current work in the status line. An empty text clears it."""
         if self._has_status:
             shown = escape_line(text)[: shutil.get_terminal_size().columns - 1]
             print(_CLEAR_LINE + shown, end="", file=sys.stderr, flush=True)
 
     def begin(self, batch_size: int) -> None:
-        """Print the head of the table; `batch_size` is that of the script."""
+        """Print the head of the table. `batch_size` is that of the script."""
         self._columns, self._names = make_columns(self.wanted, batch_size), self.wanted.named(batch_size)
         self._print(Table(self._columns, ()).line([column.head for column in self._columns]))
 
@@ -52,6 +53,7 @@ class RowPrinter:
             self._print(f"\n{text}")
 
     def _print(self, line: str) -> None:
+        """Print a line, then show the next combination in the status line."""
         self.status("")
         if not self.is_silent:
             print_escaped(line)

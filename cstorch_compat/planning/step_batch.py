@@ -1,4 +1,4 @@
-"""The batch of a step that is recorded: as the script has it, or of another size."""
+"""The batch size of a recorded step: the script's, or another one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,10 @@ from lazytensor.ir.graph import Graph
 
 
 class StepRecorded(BaseException):
-    """The step is recorded, and the script has nothing more to show. Not for the script to catch."""
+    """Raised to end the script when its step is recorded.
+
+    A BaseException, so that `except Exception` does not catch it.
+    """
 
     def __init__(self, graph: Graph):
         super().__init__("the step is recorded")
@@ -21,9 +24,9 @@ class StepRecorded(BaseException):
 
 @dataclass(frozen=True)
 class StepBatch:
-    """Batches of `own` samples, as the script has them, are to have `wanted` of them; 0 and 0 where they stay.
+    """The conversion of the script's batches of `own` samples to `wanted` samples. 0 and 0 leave them unchanged.
 
-    With `shows_zeros` a value that is read in the step is zero, and not refused.
+    `shows_zeros` is whether values that the step reads are zero instead of refused.
     """
 
     own: int = 0
@@ -31,10 +34,11 @@ class StepBatch:
     shows_zeros: bool = False
 
     def resize_batch(self, batch: Any) -> Any:
-        """A batch of the size that is wanted: of a tensor that changes the type alone is left."""
+        """Return the batch with `wanted` samples. Tensors whose shape changes lose their values."""
         return map_tensors(batch, self._resized) if self.wanted else batch
 
     def _resized(self, t: Tensor) -> Tensor:
+        """Return a tensor of the requested batch size, or the same tensor if its shape does not change."""
         spec = replace_batch_size(t.spec, self.own, self.wanted)
         if spec is t.spec or spec == t.spec:
             return t
@@ -43,7 +47,7 @@ class StepBatch:
         return other
 
     def resize(self, cell: Storage) -> None:
-        """The same for a cell that no loader gave, where it lies."""
+        """Resize a storage in place. This applies to batch tensors that come from no loader."""
         spec = replace_batch_size(cell.type, self.own, self.wanted) if self.wanted else cell.type
         if spec != cell.type:
             cell.type, cell.node, cell.synced = spec, storage.new_abstract_leaf(spec), None

@@ -1,4 +1,4 @@
-"""The session that a cstorch script gets while its step is recorded for a plan: of the batch it sees types alone."""
+"""The session of a cstorch script whose step is recorded for a plan. The batch has no values."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from lazytensor.core.tensor import Tensor, tensor_from_storage
 
 
 class AbstractSession(RecordedSession):
-    """Takes the place of the wafer's session: records the first step, and ends the script behind it."""
+    """A session that replaces the wafer's: it records the first step and ends the script."""
 
     def __init__(self, batch: StepBatch):
         super().__init__(AbstractCapture(batch.shows_zeros))
         self.batch = batch
 
     def begin(self, batch: Any) -> Any:
-        """Take in a batch; the loop sees tensors that have no values."""
+        """Start the step and return the batch as tensors without values."""
         seen = map_tensors(self.batch.resize_batch(batch), _drop_value)
         for i, (path, t) in enumerate(flatten(seen)):
             self.capture.feed(t.cell, i, f"input{path}")
@@ -30,8 +30,11 @@ class AbstractSession(RecordedSession):
         return seen
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
-        """The step is recorded. Raises StepRecorded with its graph."""
-        # Where closures take nothing of the step, what its functions return is what it is for.
+        """Raise StepRecorded with the graph of the step.
+
+        Its outputs are the tensors that closures take, or the results of traced functions if there are none.
+        """
+        # If closures take nothing of the step, its outputs are the results of its functions.
         fetches = find_fetched_tensors(self._take_closure_calls()) or [
             t for t in self._returned() if t.cell.home is None
         ]
@@ -39,6 +42,7 @@ class AbstractSession(RecordedSession):
 
 
 def _drop_value(t: Tensor) -> Tensor:
+    """Return a tensor on the wafer's device with the same shape and dtype and without a value."""
     seen = tensor_from_storage(Storage(storage.new_abstract_leaf(t.spec)))
     seen.device = LAZY_DEVICE
     return seen

@@ -1,1 +1,1 @@
-"""How fast a run is: rates, progress, spans of time and traces."""
+"""Measurements of a run: rates, progress, time spans and traces."""

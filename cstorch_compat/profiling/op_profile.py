@@ -1,7 +1,7 @@
-"""What the wafer does in some steps of a run, kernel by kernel, as a trace that chrome://tracing and Perfetto show.
+"""`cstorch.profiler`: the kernels of the wafer in some steps of a run, as a trace for chrome://tracing and Perfetto.
 
-The cycles are those of the simulated machine's report. In pipelined mode every kernel has a lane of its own, and all of
-them work in every step; in streaming mode they come one after the other. What a kernel waits for is not shown.
+The cycles come from the simulated machine's report. In pipelined mode every layer has a lane and works in every step.
+In weight-streaming mode the layers run one after another. Waiting times are not shown.
 """
 
 import gzip
@@ -17,41 +17,46 @@ from cstorch_compat.profiling.spans import slice_times
 from cstorch_compat.run.process import RunLocal
 
 HOST_ACTIVITY = re.compile(r"[A-Z]+\d+")
+"""The form of a name in `host_activities`."""
 
 
 def schedule(*, start_step: int, end_step: int) -> Callable[[], list[int]]:
-    """The steps to profile, both included. Raises ValueError if the first one is after the last."""
+    """Return a function that returns the steps to profile, [start_step, end_step], both inclusive.
+
+    Raises ValueError if `start_step` > `end_step`.
+    """
     if start_step > end_step:
         raise ValueError("The value of start step should be less than or equal to end_step")
     return lambda: [start_step, end_step]
 
 
 class ProfilerRegistry:
-    """The profile whose block is running."""
+    """The active profile of the run."""
 
     _profiler = RunLocal["profile | None"](lambda: None)
 
     @classmethod
     def set_profiler(cls, profiler: "profile") -> None:
-        """Make a profile the running one."""
+        """Make `profiler` the active profile."""
         cls._profiler.value = profiler
 
     @classmethod
     def unset_profiler(cls) -> None:
-        """No profile is running."""
+        """Make no profile active."""
         cls._profiler.value = None
 
     @classmethod
     def get_profiler(cls) -> "profile | None":
-        """The running profile, if there is one."""
+        """Return the active profile, or None."""
         return cls._profiler.value
 
 
 class profile:
-    """Profiles the executions in its block, on the CSX backend alone; `on_trace_ready` is given it at the end.
+    """A context manager that profiles the loops in its block. Only CSX runs can be profiled.
 
-    `schedule` is what the function of that name gives. `host_activities` are the names of hosts, such as ACTHOST0; only
-    the wafer is simulated in enough detail to be shown.
+    `schedule` is the result of the function `schedule`. `host_activities` are names of hosts, such as ACTHOST0; they
+    are checked and have no effect. `on_trace_ready` is called with the profile at the end of the block, if a loop has
+    run.
     """
 
     def __init__(
@@ -69,17 +74,21 @@ class profile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Before the handler, which may run a loop of its own.
+        # Unset it before the handler, which may run a loop.
         ProfilerRegistry.unset_profiler()
         if self.on_trace_ready is not None and self.report is not None:
             self.on_trace_ready(self)
 
     def configure_profiler(self, is_csx: bool, num_steps: int) -> None:
-        """Check that an execution can be profiled. Raises RuntimeError off CSX, ValueError for steps it has not."""
+        """Check that a loop of `num_steps` steps can be profiled.
+
+        Raises RuntimeError if the backend is no CSX. Raises ValueError unless 1 <= start <= end < `num_steps`, and for
+        invalid host names.
+        """
         if not is_csx:
             raise RuntimeError("Only CSX backend can be profiled")
         start, end = self.schedule()
-        # The bounds are those of the original's message: the last step cannot be profiled.
+        # As in the original's message, the last step cannot be profiled.
         if not 1 <= start <= end < num_steps:
             raise ValueError(
                 f"profiling step range should be between 1(inclusive) and {num_steps}(exclusive), instead it is "
@@ -92,14 +101,14 @@ class profile:
             )
 
     def take(self, report: Any) -> None:
-        """Take the report of an execution that is over."""
+        """Store the report of a loop that has ended."""
         self.report = report
 
     def get_summary(self) -> list[dict[str, Any]] | None:
-        """The layers by cycles in a step, the largest first; None if nothing was profiled."""
+        """Return the layers with their cycles per step and share, largest first, or None if nothing was profiled."""
         if self.report is None:
             return None
-        # A program of no cycles has no shares to divide.
+        # Avoid a division by zero if the program has no cycles.
         total = sum(row.cycles for row in self.report.rows) or 1
         rows = sorted(self.report.rows, key=lambda row: -row.cycles)
         return [
@@ -108,7 +117,7 @@ class profile:
         ]
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Write the trace as JSON, compressed if the name ends in .gz; nothing if nothing was profiled."""
+        """Write the trace as JSON, compressed if `path` ends in ".gz". Does nothing if nothing was profiled."""
         if self.report is None:
             return
         trace = {
@@ -122,16 +131,17 @@ class profile:
 
 
 def _trace_events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, Any]]:
-    """The layers of each step as complete events; times in microseconds."""
+    """Yield the layers of each step as complete events of Chrome's trace format. Times are in microseconds."""
     is_pipelined = report.mode == "pipelined"
     microseconds = 1e6 / report.clock_hz
     rows = [row for row in report.rows if row.cycles]
-    # From 1 on: process and lane 0 are the idle processor's in Perfetto.
+    # Number from 1, because Perfetto reserves process and lane 0 for the idle processor.
     yield {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": f"{report.machine}, simulated"}}
     for lane, name in enumerate([row.label for row in rows] if is_pipelined else ["wafer"], 1):
         yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}
     for step in range(start_step, end_step + 1):
-        # The distance of two steps: in pipelined mode the cycles of the slowest kernel, else those of all.
+        # Steps begin `step_cycles` apart: in pipelined mode the cycles of the slowest layer, otherwise those of all
+        # layers.
         begin = (step - start_step) * report.step_cycles
         for lane, row in enumerate(rows, 1):
             yield {
@@ -156,12 +166,15 @@ def _trace_events(report: Any, start_step: int, end_step: int) -> Iterator[dict[
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """What `on_trace_ready` can be: it writes the trace into a folder, named as TensorBoard's plug-in looks for it."""
+    """Return a function for `on_trace_ready` that writes the trace into the folder `dir_name` for TensorBoard's plugin.
+
+    The file name begins with `worker_name` (default: the host name). `use_gzip` compresses the file.
+    """
     worker = worker_name or socket.gethostname()
 
     def handle(profiler: profile) -> None:
         folder = pathlib.Path(dir_name)
-        # The plug-in reads everything that ends like this; the number keeps several executions apart.
+        # The plugin reads all files with this suffix. The time distinguishes several loops.
         folder.mkdir(parents=True, exist_ok=True)
         ending = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
         profiler.export_chrome_trace(folder / f"{worker}.{time.time_ns()}{ending}")

@@ -1,7 +1,7 @@
-"""A followed run as one trace in Chrome's format, which Perfetto and chrome://tracing show: the host, and the wafer.
+"""Write the record of a run as a trace in Chrome's format for Perfetto and chrome://tracing: the host, and the wafer.
 
-The wafer's lanes have its own clock: a step begins there when the host hands it over, or when the one before is through
-on the wafer, and takes the cycles of the plan. What the host needs to compute the same numbers is on the host's lanes.
+The lanes of the wafer show simulated time. A step begins when the host passes it to the wafer, or when the previous one
+has ended there, and takes the cycles of its plan. The time in which the host computes the step is on the host's lanes.
 """
 
 import gzip
@@ -23,20 +23,20 @@ from lazytensor.system.output_files import json_text, write_file_atomically
 from wse_sim import Plan
 
 HOST_PROCESS, WAFER_PROCESS = 1, 2
-"""The two processes that a viewer shows."""
+"""The numbers of the two processes in the trace."""
 MAX_DETAILED_STEPS = 3
-"""Steps of each program that are shown lane by lane; of the others there is the step alone."""
+"""Number of steps of each program that are shown with all lanes. Later steps are one slice."""
 FIRST_WAFER_FLOW_ID = 1 << 20
-"""Arrows to the wafer are numbered from here on, and those of the input from 0."""
+"""The first id of arrows to the wafer. Arrows from input workers have ids from 0."""
 _VIEWER_NOTE = "Lanes of the wafer are simulated; a step begins when the host has it ready and the wafer is free."
 
 TraceEvent = dict[str, Any]
 
 
 def write_trace(path: pathlib.Path, record: RunRecord, planned: Sequence[Plan] = ()) -> None:
-    """Write the trace of a run as JSON, compressed if the name ends in .gz.
+    """Write the trace of a run as JSON, compressed if the suffix of `path` is ".gz".
 
-    `planned` are steps that were recorded and not run: they are shown on the wafer alone, one after the other.
+    `planned` are plans of steps that did not run. They are shown one after another on the wafer's lanes.
     """
     document = {
         "traceEvents": [*_host_events(record), *_wafer_events(record, planned)],
@@ -48,14 +48,16 @@ def write_trace(path: pathlib.Path, record: RunRecord, planned: Sequence[Plan] =
 
 
 def _name_events(process: int, name: str, lanes: Mapping[str, int]) -> Iterator[TraceEvent]:
+    """Yield the events that name a process and its lanes and define their order."""
     yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": name}}
     for lane, thread in lanes.items():
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": lane}}
-        # Viewers order lanes by number only where they are told to.
+        # Viewers sort lanes by number only with this event.
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": thread, "args": {"sort_index": thread}}
 
 
 def _slice_event(process: int, thread: int, name: str, start_us: float, long_us: float, **details: Any) -> TraceEvent:
+    """Return the event of a slice."""
     return {
         "ph": "X",
         "name": name,
@@ -69,18 +71,19 @@ def _slice_event(process: int, thread: int, name: str, start_us: float, long_us:
 def _flow_events(
     number: int, name: str, source: tuple[int, int, float], target: tuple[int, int, float]
 ) -> Iterator[TraceEvent]:
-    """An arrow between the slices that enclose two moments, each (process, lane, microseconds)."""
+    """Yield the events of an arrow from `source` to `target`, each (process, lane, microseconds) inside a slice."""
     for ph, (process, thread, at), more in (("s", source, {}), ("f", target, {"bp": "e"})):
         place = {"pid": process, "tid": thread, "ts": round_to_nanoseconds(at)}
         yield {"ph": ph, "id": number, "name": name, "cat": "flow", **place, **more}
 
 
 def _host_events(record: RunRecord) -> Iterator[TraceEvent]:
+    """Yield the events of the host: spans, arrows from input workers to steps, and the number of samples."""
     others = sorted({s.lane for s in record.spans} - {STEP_LANE, CLOSURE_LANE})
     lanes = {lane: n + 1 for n, lane in enumerate((STEP_LANE, CLOSURE_LANE, *others))}
     yield from _name_events(HOST_PROCESS, "host", lanes)
     steps = [s for s in record.spans if s.lane == STEP_LANE]
-    # Outer slices before those that they enclose: where both begin at once, a reader takes the first for the outer.
+    # Outer slices first: if two begin at the same time, a viewer takes the first for the outer one.
     for span in sorted(record.spans, key=lambda s: (s.start_s, -s.end_s)):
         start, end = _to_microseconds(record, span.start_s), _to_microseconds(record, span.end_s)
         yield _slice_event(HOST_PROCESS, lanes[span.lane], span.name, start, end - start, **span.details)
@@ -94,8 +97,8 @@ def _host_events(record: RunRecord) -> Iterator[TraceEvent]:
 
 
 def _match_shares_to_steps(spans: Sequence[HostSpan], steps: Sequence[HostSpan]) -> Iterator[tuple[HostSpan, HostSpan]]:
-    """Each share of an input worker with the step that takes it."""
-    # Steps are numbered anew in each loop; a share is for the next step of its number.
+    """Yield each span of an input worker with the step that uses its data."""
+    # Each loop numbers its steps from the beginning, so the data belongs to the next step of that number.
     of_number: dict[int, list[HostSpan]] = {}
     for step in steps:
         if step.name == f"step {step.details.get('step')}":
@@ -108,11 +111,16 @@ def _match_shares_to_steps(spans: Sequence[HostSpan], steps: Sequence[HostSpan])
 
 
 def _wafer_events(record: RunRecord, planned: Sequence[Plan]) -> Iterator[TraceEvent]:
+    """Yield the events of the wafer.
+
+    These are steps, arrows from the host, bytes at the edge, and the lanes of the first MAX_DETAILED_STEPS steps of
+    each program.
+    """
     steps = [(s, s.executable.plan) for s in record.wafer if getattr(s.executable, "plan", None) is not None]
     steps += [(WaferStep(n + 1, record.start_s, p), p) for n, p in enumerate(planned)]
     if not steps:
         return
-    # One after the other in the order of the first step that has them.
+    # Lanes in the order of the first step that uses them.
     names = dict.fromkeys(lane for _, plan in steps for lane in _plan_lanes(plan))
     lanes = {lane: n + 1 for n, lane in enumerate(("step", *names))}
     yield from _name_events(WAFER_PROCESS, f"{steps[0][1].report.machine}, simulated", lanes)
@@ -136,12 +144,13 @@ def _wafer_events(record: RunRecord, planned: Sequence[Plan]) -> Iterator[TraceE
 
 
 def _plan_lanes(plan: Plan) -> Sequence[str]:
+    """Return the lanes of a plan's timeline."""
     timeline = plan.chosen.timeline
     return tuple(timeline.lanes) if timeline is not None else ()
 
 
 def _lane_events(plan: Plan, lanes: Mapping[str, int], start_us: float) -> Iterator[TraceEvent]:
-    """What the lanes of a mode do in a step, from the plan's timeline."""
+    """Yield the spans of a plan's timeline for a step that begins at `start_us`."""
     timeline, microseconds = plan.chosen.timeline, 1e6 / plan.report.clock_hz
     for span in timeline.spans if timeline is not None else ():
         cycles = span.end_cycles - span.start_cycles
@@ -151,12 +160,15 @@ def _lane_events(plan: Plan, lanes: Mapping[str, int], start_us: float) -> Itera
 
 
 def _edge_bytes(plan: Plan) -> dict[str, int]:
+    """Return the bytes per step into and out of the wafer."""
     return {"in": plan.report.chosen.edge_bytes_in, "out": plan.report.chosen.edge_bytes_out}
 
 
 def _counter_event(process: int, name: str, at_us: float, **values: float) -> TraceEvent:
+    """Return the event of a counter."""
     return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": round_to_nanoseconds(at_us), "args": values}
 
 
 def _to_microseconds(record: RunRecord, at_s: float) -> float:
+    """Return a time in microseconds since the start of the record."""
     return (at_s - record.start_s) * 1e6

@@ -85,7 +85,7 @@ class Backend:
     tracing: nesting depth of traced functions that are running
     before_loop: functions that the executor calls before a loop
     at_first_step: functions that the executor calls when the first step of a loop has begun
-    annotations: what the compiler is told of each state, by state name
+    annotations: facts on each state for the compiler, by state name
     densities: the fraction of each state that its mask keeps, by state name
     arrivals: functions that get each tensor fetched from the wafer and its name, by handle number
     appliance: always None; the connection to the cluster in the original

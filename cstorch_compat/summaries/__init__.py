@@ -1,1 +1,1 @@
-"""Looking at a run: summaries, event files, profiles, progress and rates."""
+"""Summaries of a run in TensorBoard's event files, and tensors in HDF5 files."""

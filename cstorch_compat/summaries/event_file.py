@@ -1,4 +1,4 @@
-"""TensorBoard's event files: records, the messages in them, and what is logged in a message.
+"""Encode and decode TensorBoard's event files: records, Event messages, and the summaries in them.
 
 An event file is a sequence of records: length, checksum of the length, an Event message, checksum of the message.
 Formats: TFRecord (TensorFlow's documentation of TFRecord), event.proto, summary.proto and tensor.proto, of which a few
@@ -16,17 +16,18 @@ from lazytensor.core import source
 from lazytensor.errors import DataError, OptionInvalid
 
 CRC_POLYNOMIAL = 0x82F63B78
-"""CRC-32C, reflected."""
+"""The reflected polynomial of CRC-32C."""
 CRC_MASK_DELTA = 0xA282EAD8
+"""The constant that TFRecord adds to a rotated checksum."""
 VARINT, _FIXED64, LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
-"""How the value of a field is written."""
+"""The wire types of protobuf."""
 DT_STRING = 7
-"""DT_STRING of TensorFlow's types."""
+"""The number of DT_STRING in TensorFlow's DataType."""
 
 
 @dataclass(frozen=True)
 class ScalarEvent:
-    """A number that was logged. `wall_time` is in seconds."""
+    """A logged number. `wall_time` is in seconds since the epoch."""
 
     wall_time: float
     step: int
@@ -35,7 +36,7 @@ class ScalarEvent:
 
 @dataclass(frozen=True)
 class TextEvent:
-    """A text that was logged. `wall_time` is in seconds."""
+    """A logged text. `wall_time` is in seconds since the epoch."""
 
     wall_time: float
     step: int
@@ -43,11 +44,12 @@ class TextEvent:
 
 
 def _crc_table() -> list[int]:
+    """Return the table of CRC-32C for each byte."""
     table = []
     for byte in range(256):
         value = byte
         for _ in range(8):
-            # Bit by bit from the lowest: the polynomial is reflected, as in hardware that sends the low bit first.
+            # From the lowest bit, because the polynomial is reflected.
             value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
         table.append(value)
     return table
@@ -58,31 +60,34 @@ _UINT64_MASK = (1 << 64) - 1
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The masked CRC-32C of TFRecord files."""
+    """Return the masked CRC-32C of TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
-    # Rotated and shifted by a constant: a checksum of data that holds checksums is weak otherwise (TFRecord).
+    # TFRecord masks checksums by rotation and a constant, because a CRC of data that contains CRCs is weak.
     return ((crc >> 15 | crc << 17) + CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
 def encode_record(data: bytes) -> bytes:
-    """A message as it stands in the file."""
+    """Return a message as a record."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
 
 
 def decode_records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> Iterator[bytes]:
-    """The messages of a file; a record that is cut short ends it, as in a file that is being written.
+    """Yield the messages in the bytes of a file.
 
-    `damaged` is told of a message that is left out, and of what ends the file too early.
+    An incomplete record at the end is ignored, as in a file being written.
+
+    `damaged` is called with a description of each damaged record. A damaged message is skipped; a damaged length ends
+    the file.
     """
     start = 0
     while start + 12 <= len(data):
         size, check = struct.unpack_from("<QI", data, start)
         end = start + 12 + size
-        # The length has a checksum of its own, since a damaged one would lead anywhere in the file.
+        # The length has a separate checksum: a damaged one would lead to a wrong position.
         if check != masked_crc32c(data[start : start + 8]):
             damaged(f"the length of the record at byte {start} is damaged: the {len(data) - start} bytes from there on")
             return
@@ -92,29 +97,30 @@ def decode_records(data: bytes, damaged: Callable[[str], None] = lambda what: No
         if struct.unpack_from("<I", data, end)[0] == masked_crc32c(message):
             yield message
         else:
-            # The length is right, so the next record is where it says.
+            # The length is intact, so continue with the next record.
             damaged(f"the record at byte {start} is damaged: its {size} bytes")
         start = end + 4
 
 
 def encode_varint(value: int) -> bytes:
-    """A whole number of 64 bits, seven bits a byte; a negative one as its two's complement."""
+    """Return an integer of 64 bits as a protobuf varint. Negative integers are encoded in two's complement."""
     out = bytearray()
     value &= _UINT64_MASK
     while value > 0x7F:
-        # Seven bits in a byte, the lowest first; the high bit says that more follow.
+        # Seven bits per byte, lowest first. The high bit means that more bytes follow.
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
 
 
 def encode_bytes_field(number: int, data: bytes) -> bytes:
-    """A field of bytes: a text, a message, or packed numbers."""
-    # A field's key is its number and, in the low three bits, how its value is written.
+    """Return a protobuf field of bytes: a text, a message, or packed numbers."""
+    # The key of a field is its number and, in the low three bits, its wire type.
     return encode_varint(number << 3 | LENGTH_DELIMITED) + encode_varint(len(data)) + data
 
 
 def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the varint at index `at`, and the index after it."""
     value, shift = 0, 0
     while True:
         byte = data[at]
@@ -124,7 +130,7 @@ def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _decode_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: number, and an int or bytes."""
+    """Yield number and value of each field of a message. The value is an int or bytes."""
     at = 0
     while at < len(data):
         key, at = _decode_varint(data, at)
@@ -133,7 +139,7 @@ def _decode_fields(data: bytes) -> Iterator[tuple[int, Any]]:
             value, at = _decode_varint(data, at)
             yield key >> 3, value
             continue
-        # Two kinds have fixed sizes, and the third says its own first.
+        # Two wire types have a fixed size; the third begins with its length.
         size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
         if size is None:
             size, at = _decode_varint(data, at)
@@ -142,32 +148,35 @@ def _decode_fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def encode_event(seconds: float, step: int, body: bytes) -> bytes:
-    """An Event message with what is logged at a step. Raises OptionInvalid for a step of more than 64 bits."""
+    """Return an Event message with time, step and the encoded fields `body`.
+
+    Raises OptionInvalid if `step` does not fit in 64 signed bits.
+    """
     if not -(1 << 63) <= step < 1 << 63:
         raise OptionInvalid(
             f"Value out of range: {step}", where=source.where(), hint="Give a step of at most 64 bits, with its sign."
         )
-    # Keys by hand: 0x09 is field 1 as eight bytes, the time; 0x10 is field 2 as a varint, the step, left out at 0.
+    # Literal keys: 0x09 is field 1 as a double (the time), 0x10 is field 2 as a varint (the step), omitted if 0.
     return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + encode_varint(step) if step else b"") + body
 
 
 FILE_VERSION_MESSAGE = encode_bytes_field(3, b"brain.Event:2")
-"""What the first message of a file says."""
+"""The body of the first message of a file."""
 
 
 def encode_summary_value(tag: str, value: bytes) -> bytes:
-    """What is logged under a tag, as the body of an event."""
+    """Return the body of an event with the encoded `value` under `tag`."""
     return encode_bytes_field(5, encode_bytes_field(1, encode_bytes_field(1, tag.encode()) + value))
 
 
 def encode_scalar_summary(tag: str, value: float) -> bytes:
-    """A number."""
+    """Return the body of an event with a number, in float32."""
     return encode_summary_value(tag, b"\x15" + struct.pack("<f", value))
 
 
 def encode_text_summary(tag: str, value: str) -> bytes:
-    """A text, as a tensor of one string for the plug-in that shows texts."""
-    # TensorBoard finds the plug-in that shows a value by its name in the metadata.
+    """Return the body of an event with a text, as a tensor of one string for TensorBoard's text plugin."""
+    # The metadata names the plugin that shows the value.
     plugin = encode_bytes_field(9, encode_bytes_field(1, encode_bytes_field(1, b"text")))
     shape = encode_bytes_field(2, encode_bytes_field(2, b"\x08\x01"))
     return encode_summary_value(
@@ -178,10 +187,13 @@ def encode_text_summary(tag: str, value: str) -> bytes:
 
 
 def encode_histogram_summary(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
-    """How many of the values lie below each limit and not below the one before; empty ends are left out."""
+    """Return the body of an event with a histogram of `values` over the bins between `limits`.
+
+    Empty bins at both ends are left out, except for one before the first full bin. At least one value must be in a bin.
+    """
     flat = np.asarray(values, np.float64).reshape(-1)
     counts, edges = np.histogram(flat, bins=limits)
-    # One empty bin is left before the first full one: its limit is where that one begins.
+    # Keep one empty bin before the first full one: its limit is the lower edge of that one.
     kept = np.flatnonzero(counts)
     first, last = max(0, kept[0] - 1), kept[-1] + 1
     numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
@@ -196,14 +208,14 @@ def encode_histogram_summary(tag: str, values: np.ndarray, limits: np.ndarray) -
 
 
 def exponential_bin_edges() -> np.ndarray:
-    """Limits that grow by a tenth, to both sides of 0: the bins that PyTorch calls "tensorflow"."""
-    # 773 steps of a tenth reach from 1e-12 to 1e20, the range of TensorFlow's bins.
+    """Return bin edges that grow by a factor of 1.1 on both sides of 0: the bins that PyTorch calls "tensorflow"."""
+    # 773 edges with ratio 1.1 range from 1e-12 to 1e20, as TensorFlow's bins.
     ahead = 1e-12 * 1.1 ** np.arange(773)
     return np.concatenate([-ahead[::-1], [0.0], ahead])
 
 
 def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
-    """The numbers and texts of a message by their tags. Raises DataError for what is no message."""
+    """Return the numbers and texts in an Event message with their tags. Raises DataError for an invalid message."""
     try:
         return list(_decode_message(message))
     except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
@@ -211,15 +223,16 @@ def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
 
 
 def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
+    """Yield the numbers and texts in an Event message with their tags."""
     fields = list(_decode_fields(message))
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0
     step = parts.get(2, 0)
-    step -= (step >> 63) << 64  # of two's complement
-    # Field 5 of an event is a summary, a list of values: 1 is the tag, 2 a number, 8 a tensor.
+    step -= (step >> 63) << 64  # two's complement
+    # Field 5 of an event is a summary, a list of values. In a value, field 1 is the tag, 2 a number, 8 a tensor.
     for value in (v for number, summary in fields if number == 5 for _, v in _decode_fields(summary)):
         entry = dict(_decode_fields(value))
-        # What else there is, such as a histogram, is for TensorBoard alone.
+        # Other values, such as histograms, are ignored.
         if 1 in entry and 2 in entry:
             yield entry[1].decode(), ScalarEvent(seconds, step, struct.unpack("<f", entry[2])[0])
         elif 1 in entry and 8 in entry:

@@ -1,4 +1,4 @@
-"""Pictures as PNG, without a library: what TensorBoard shows of an array."""
+"""Encode arrays as PNG images, without an image library."""
 
 import struct
 import zlib
@@ -6,15 +6,15 @@ import zlib
 import numpy as np
 
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
-"""By channels: grey, red-green-blue, and that with transparency (PNG specification, section 11.2.2)."""
+"""The PNG colour type by number of channels: grey, RGB and RGBA (PNG specification, section 11.2.2)."""
 MAX_GRID_COLUMNS = 8
-"""Pictures beside each other in a grid, as PyTorch's writer has it."""
+"""Maximum number of images in a row of a grid, as in PyTorch's writer."""
 
 
 def encode_png_image(pixels: np.ndarray) -> bytes:
-    """The file of a picture of bytes, [height, width, channels]."""
+    """Return an image as a PNG file. `pixels` is uint8 of shape [height, width, channels] with 1, 3 or 4 channels."""
     height, width, channels = pixels.shape
-    # Each row begins with the number of its filter: none.
+    # Each row begins with its filter type, 0 for none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, width * channels)], 1)
     header = struct.pack(">IIBBBBB", width, height, 8, COLOUR_TYPES[channels], 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
@@ -22,24 +22,26 @@ def encode_png_image(pixels: np.ndarray) -> bytes:
 
 
 def _encode_chunk(kind: bytes, data: bytes) -> bytes:
+    """Return a chunk of a PNG file."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
-    """An array in the order that `dataformats` names, such as "CHW" or "NHWC", as bytes [height, width, channels].
+    """Return an array as uint8 pixels of shape [height, width, channels].
 
-    Fractions are of 255; several pictures become a grid, and a grey picture gets three channels, as in PyTorch's
-    writer. Raises ValueError for another rank, or an order that is none.
+    `dataformats` gives the order of the dimensions, such as "CHW", "HW" or "NHWC". Arrays other than uint8 are
+    fractions of 255 and are clipped. Several images become a grid, and a grey image gets three channels, as in
+    PyTorch's writer. Raises ValueError if `dataformats` does not match the array, and for a number of channels other
+    than 1, 3 and 4.
     """
     order = dataformats.upper()
     if len(order) != array.ndim or len(set(order)) != len(order) or not {"H", "W"} <= set(order) <= set("NCHW"):
         raise ValueError(f"the array has {array.ndim} dimensions, and dataformats={dataformats!r} names {len(order)}")
-    # Missing dimensions in front, then all in one order.
-    # A picture alone is a batch of one, and a grey one may have no dimension for its channel.
+    # Add missing dimensions N and C in front, then transpose to NHWC.
     missing = [d for d in "NC" if d not in order]
     array = array.reshape(*(1 for _ in missing), *array.shape)
     array = array.transpose([("".join(missing) + order).index(d) for d in "NHWC"])
-    # Bytes are what is shown; anything else is a fraction of white.
+    # uint8 is shown as it is; other arrays are fractions of 255.
     if array.dtype != np.uint8:
         array = np.clip(np.asarray(array, np.float64) * 255, 0, 255).astype(np.uint8)
     if array.shape[3] == 1:
@@ -50,10 +52,11 @@ def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
 
 
 def _make_grid(pictures: np.ndarray) -> np.ndarray:
+    """Return images of shape [count, height, width, channels] as one image, at most MAX_GRID_COLUMNS per row."""
     count, height, width, channels = pictures.shape
     columns = min(count, MAX_GRID_COLUMNS)
     rows = -(-count // columns)
-    # Places without a picture stay black.
+    # Unused cells stay black.
     grid = np.zeros((rows * columns, height, width, channels), np.uint8)
     grid[:count] = pictures
     return grid.reshape(rows, columns, height, width, channels).swapaxes(1, 2).reshape(rows * height, -1, channels)

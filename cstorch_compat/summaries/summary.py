@@ -1,4 +1,7 @@
-"""Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
+"""Summaries of a run: numbers, texts, histograms and images in TensorBoard's event files, and tensors in HDF5 files.
+
+The writers and the reader have the interfaces of `torch.utils.tensorboard` and `cerebras.pytorch.utils.tensorboard`.
+"""
 
 import importlib
 import itertools
@@ -29,7 +32,7 @@ from lazytensor.system.plain_files import open_plain_file
 
 @dataclass(frozen=True)
 class TensorDescriptor:
-    """A tensor that was logged."""
+    """A logged tensor, with its step and the time in nanoseconds since the epoch."""
 
     step: int
     ns_since_epoch: int
@@ -37,14 +40,16 @@ class TensorDescriptor:
 
 
 def _to_array(values: Any) -> np.ndarray:
+    """Return a tensor or array-like as a NumPy array."""
     return np.asarray(values.detach().array() if isinstance(values, Tensor) else values)
 
 
 class EventWriter:
-    """Writes numbers, texts, histograms, pictures, curves and graphs into `log_dir`; PyTorch's SummaryWriter.
+    """A writer of TensorBoard event files with the interface of PyTorch's SummaryWriter.
 
-    `purge_step`, `max_queue` and `flush_secs` are accepted and change nothing: what is logged is on the disk after
-    `flush` or `close`.
+    `log_dir` defaults to a folder in "runs" with the time, the host name and `comment`; it is created. `purge_step`,
+    `max_queue` and `flush_secs` have no effect: data is on disk after `flush` or `close`. Logging after `close` appends
+    to the file.
     """
 
     _numbers = RunLocal(itertools.count)
@@ -58,13 +63,14 @@ class EventWriter:
         flush_secs: int = 120,
         filename_suffix: str = "",
     ):
-        # The default folder is named as PyTorch names it.
+        # The default name is PyTorch's.
         run_name = f"{time.strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
         self.log_dir = str(log_dir or pathlib.Path("runs") / run_name)
         self._parts: dict[str, EventWriter] = {}
         folder = pathlib.Path(self.log_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        # Two writers of one second in one process need different files, also those of a run that was started over.
+        # The number distinguishes writers made in the same second. It also skips files of an earlier run in this
+        # process.
         begin = f"{int(time.time())}.{socket.gethostname()}"
         tails = (f"{begin}.{number}{filename_suffix}" for number in self._numbers.value)
         self._tail = next(tail for tail in tails if not (folder / f"events.out.tfevents.{tail}").exists())
@@ -73,18 +79,22 @@ class EventWriter:
         self._log(event_file.FILE_VERSION_MESSAGE, 0, None)
 
     def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
+        """Write an Event message. `step` None is 0, and `seconds` None is the current time."""
         at = time.time() if seconds is None else seconds
-        # As PyTorch's writer does: what comes after `close` goes on in the file that is there.
+        # As in PyTorch, logging after `close` appends to the file.
         if self._file.closed:
             self._file = self._path.open("ab")
         self._file.write(event_file.encode_record(event_file.encode_event(at, int(step or 0), body)))
 
     def _get_file_writer(self) -> SimpleNamespace:
-        """PyTorch's way to the name of the event file, which the Model Zoo's logger goes."""
+        """Return an object with the name of the event file, as PyTorch's private method does.
+
+        The Model Zoo's logger uses it.
+        """
         return SimpleNamespace(event_writer=SimpleNamespace(_file_name=self._file.name), get_logdir=self.get_logdir)
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder of the event file."""
         return self.log_dir
 
     def add_scalar(
@@ -96,16 +106,16 @@ class EventWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """Log a number, in float32."""
+        """Log a number, in float32. `new_style` and `double_precision` have no effect."""
         self._log(event_file.encode_scalar_summary(tag, float(scalar_value)), global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
     ) -> None:
-        """Log numbers that belong into one picture: each in a folder of its own, under the common tag."""
+        """Log several numbers that are drawn in one plot. Each is written to a subfolder, under the tag `main_tag`."""
         for name, value in tag_scalar_dict.items():
             folder = f"{main_tag.replace('/', '_')}_{name}"
-            # TensorBoard draws into one picture what has one tag in several runs, that is, folders.
+            # TensorBoard draws values with the same tag in several folders in one plot.
             if folder not in self._parts:
                 self._parts[folder] = EventWriter(pathlib.Path(self.log_dir) / folder)
             self._parts[folder].add_scalar(main_tag, value, global_step, walltime)
@@ -123,13 +133,13 @@ class EventWriter:
         walltime: Any = None,
         max_bins: int | None = None,
     ) -> None:
-        """Log how values are distributed; `bins` is "tensorflow" or what NumPy's histogram takes.
+        """Log a histogram of values. `bins` is "tensorflow" or the `bins` of `numpy.histogram_bin_edges`.
 
-        Raises ValueError if there are no values, OptionMissing for `max_bins`.
+        Raises ValueError if there are no values, and OptionMissing for `max_bins`.
         """
         if max_bins is not None:
             raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
-        # In float64: sums of squares of many float32 would lose digits.
+        # Use float64, because sums of squares lose digits in float32.
         array = np.asarray(_to_array(values), np.float64)
         if not array.size:
             raise ValueError("The input has no element.")
@@ -139,21 +149,20 @@ class EventWriter:
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "CHW"
     ) -> None:
-        """Log a picture: fractions of white, or bytes. Raises ValueError if `dataformats` does not fit the array."""
+        """Log an image: uint8, or fractions of 255. Raises ValueError if `dataformats` does not match the array."""
         self._log(plugins.encode_image(tag, to_pixels(_to_array(img_tensor), dataformats)), global_step, walltime)
 
     def add_images(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "NCHW"
     ) -> None:
-        """Log pictures, as a grid of eight beside each other."""
+        """Log several images as a grid with at most eight in a row."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: Any = None
     ) -> None:
-        """Log a figure of matplotlib, or a list of them of one size, and close it unless `close` is False."""
-        # Whoever has a figure has matplotlib; nobody else needs it. The canvas is one without a window, whichever the
-        # figure was made for.
+        """Log a matplotlib figure, or a list of figures of one size. Closes the figures unless `close` is False."""
+        # Imported here, because matplotlib is optional. This canvas needs no window.
         backend: Any = importlib.import_module("matplotlib.backends.backend_agg")
         pictures = []
         for f in figure if isinstance(figure, list) else [figure]:
@@ -174,9 +183,12 @@ class EventWriter:
         weights: Any = None,
         walltime: Any = None,
     ) -> None:
-        """Log precision against recall: labels are 0 or 1, predictions from 0 to 1."""
+        """Log a precision-recall curve. `labels` are 0 or 1 and `predictions` from 0 to 1.
+
+        At most 127 thresholds are used, as in TensorBoard.
+        """
         wanted, predicted = (_to_array(a).ravel() for a in (labels, predictions))
-        count = min(num_thresholds, 127)  # as many as TensorBoard keeps
+        count = min(num_thresholds, 127)  # TensorBoard's limit
         at = None if weights is None else np.asarray(_to_array(weights), np.float64).ravel()
         self._log(plugins.encode_pr_curve(tag, wanted, predicted, count, at), global_step, walltime)
 
@@ -188,15 +200,16 @@ class EventWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Log the hyperparameters of a run with what came out of it, in a folder of its own.
+        """Log hyperparameters and results of a run into a subfolder, `run_name` or the current time.
 
-        Raises TypeError if either is no dictionary, ValueError for a value that is no number, text or truth value.
+        Raises TypeError if `hparam_dict` or `metric_dict` is no dict, and ValueError for a hyperparameter that is no
+        number, string, bool or tensor.
         """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         values = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
         said = plugins.encode_hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
-        # A folder is a run, and the plug-in shows a row for each run.
+        # The plugin shows one row per run, and a folder is a run.
         with EventWriter(pathlib.Path(self.log_dir) / (run_name or str(time.time()))) as writer:
             for message in said:
                 writer._log(message, None, None)
@@ -206,11 +219,14 @@ class EventWriter:
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Log the graph of a module for `input_to_model`, folded by modules; `use_strict_trace` changes nothing."""
+        """Log the graph of a module for the arguments `input_to_model`, grouped by module.
+
+        `verbose` prints the size of the graph. `use_strict_trace` has no effect. The module is called once.
+        """
         given = input_to_model if isinstance(input_to_model, list | tuple) else (input_to_model,)
         scopes = {m: m.__dict__["_scope"] for m in model.modules()}
         try:
-            # Operations carry the path of their module, and a script's own modules have none before they are named.
+            # Name the scopes first: operations record the path of their module, which is not set before.
             name_scopes(model, type(model).__name__)
             outputs = [t.node for _, t in flatten(model(*given))]
         finally:
@@ -233,9 +249,10 @@ class EventWriter:
         tag: str = "default",
         metadata_header: list[str] | None = None,
     ) -> None:
-        """Log points, [rows, dimensions], with a label and a picture for each, for TensorBoard's projector.
+        """Log points `mat` of shape [rows, dimensions] for TensorBoard's projector.
 
-        Raises ValueError if labels or pictures are not as many as the points.
+        `metadata` has a label, or a list of labels under `metadata_header`, for each point, and `label_img` an image of
+        shape [channels, height, width]. Raises ValueError if there are not as many labels or images as points.
         """
         place = f"{int(global_step or 0):05d}/{quote(tag, safe='')}"
         pictures = None if label_img is None else _to_array(label_img)
@@ -244,12 +261,12 @@ class EventWriter:
         )
 
     def flush(self) -> None:
-        """Put everything on the disk."""
+        """Write all data to the files."""
         for writer in (self, *self._parts.values()):
             writer._file.flush()
 
     def close(self) -> None:
-        """No more summaries."""
+        """Close the files."""
         for writer in (self, *self._parts.values()):
             writer._file.close()
 
@@ -261,13 +278,13 @@ class EventWriter:
 
 
 class SummaryWriter(EventWriter):
-    """Writes tensors too; `base_step` is the step that summaries of a run's first step are written under."""
+    """An EventWriter that also writes tensors. `base_step` is the step under which a run's first step is logged."""
 
     def __init__(self, *args: Any, base_step: int = 1, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.base_step = base_step
         self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
-        # Beside the event file and with its number, so that a reader finds what belongs together.
+        # The folder has the same number as the event file.
         self._tensors.mkdir()
 
     @property
@@ -276,19 +293,19 @@ class SummaryWriter(EventWriter):
         return str(self._tensors)
 
     def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
-        """Log a tensor. Raises TypeError for anything else."""
+        """Log a tensor as an HDF5 file. Raises TypeError for anything else."""
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
-        # A name of dots alone would be a folder above.
+        # Escape dots: a name such as ".." would be a parent folder.
         folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")
 
 
 class SummaryReader:
-    """Reads what a SummaryWriter wrote into a folder, or into folders inside of it.
+    """A reader of what SummaryWriters have written into a folder and its subfolders.
 
-    Raises OptionMissing for a `filter` of the files.
+    The files are read when the reader is created. Raises OptionMissing for a `filter` other than "*".
     """
 
     def __init__(self, log_dirs: Any, filter: str | None = None, **_: Any):
@@ -306,13 +323,14 @@ class SummaryReader:
         self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
         self._texts: dict[str, list[TextEvent]] = defaultdict(list)
         self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
-        # By name, which has the time in it: of two files in one folder the later one comes later.
+        # Sort by name, which contains the time, so that later files come later.
         for path in sorted(self._folder.rglob("events.out.tfevents.*")):
             self._read(path)
         for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
             self._stored[unquote(path.parent.name)].append(path)
 
     def _read(self, path: pathlib.Path) -> None:
+        """Read an event file. Warns of damaged records, which are skipped."""
         with open_plain_file(path) as file:
             data = file.read()
 
@@ -332,54 +350,61 @@ class SummaryReader:
                     self._logged[tag].append(event)
 
     def scalar_names(self) -> set[str]:
-        """The names of scalars."""
+        """Return the names of all scalars."""
         return set(self._logged)
 
     def scalar_groups(self) -> set[str]:
-        """The names of scalars up to their first slash."""
+        """Return the names of all scalars up to their first slash."""
         return {name.partition("/")[0] for name in self._logged}
 
     def tensor_names(self) -> set[str]:
-        """The names of tensors."""
+        """Return the names of all tensors."""
         return set(self._stored)
 
     def text_summary_names(self) -> list[str]:
-        """The names of texts."""
+        """Return the names of all texts."""
         return list(self._texts)
 
     def read_text_summary(self, name: str, step: int | None = None) -> list[TextEvent]:
-        """The texts of a name, or those of a step."""
+        """Return the texts with a name, only those of `step` if it is given."""
         return [event for event in self._texts.get(name, ()) if step in (None, event.step)]
 
     def read_scalar(self, name: str, step: int | None = None) -> Any:
-        """The events of a scalar, or the one of a step. Raises KeyError for a step that has none."""
+        """Return the list of events of a scalar, or the last event of `step` if it is given.
+
+        Raises KeyError if the step has no event.
+        """
         events = list(self._logged.get(name, ()))
         if step is None:
             return events
-        # A step that was run twice, after a restart, has logged twice: the later one counts.
+        # After a restart a step may be logged twice. The later event counts.
         for event in reversed(events):
             if event.step == step:
                 return event
         raise KeyError(f"Could not find scalar {name} at step {step}")
 
     def read_tensor(self, name: str, step: int | None = None, latest_only: bool = True) -> Any:
-        """The tensors of a name by step, or those of one step; of several at one step the latest, or all."""
+        """Return the tensors with a name as a dict from steps to TensorDescriptors, or None if there are none.
+
+        If `step` is given, return only its entry, or None. An entry is the latest tensor of the step, or the list of
+        all of them if `latest_only` is False.
+        """
         tensors: dict[int, list[TensorDescriptor]] = defaultdict(list)
         for path in self._stored.get(name, ()):
             at, nanoseconds = map(int, path.stem.split("."))
             if step in (None, at):
                 tensors[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
         ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(tensors.items())}
-        # Several tensors at one step are told apart by the nanosecond in their names.
+        # The file name contains the time, which distinguishes tensors of the same step.
         chosen: dict[int, Any] = {at: all_[-1] for at, all_ in ordered.items()} if latest_only else dict(ordered)
         if step is not None:
             return chosen.get(step)
         return chosen or None
 
     def Scalars(self, name: str) -> list[ScalarEvent]:
-        """The events of a scalar."""
+        """Return the list of events of a scalar."""
         return list(self._logged.get(name, ()))
 
     def Tags(self) -> dict[str, list[str]]:
-        """Return the names of scalars by kind; nothing if there are none."""
+        """Return {"scalars": names of all scalars}, or an empty dict if there are none."""
         return {"scalars": list(self._logged)} if self._logged else {}
