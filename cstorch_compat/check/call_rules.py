@@ -25,17 +25,21 @@ NUMBER_ARGUMENTS = {
 """Keyword arguments that must be Python numbers in PyTorch, by function."""
 
 CallRule = Callable[[FunctionCall], str | None]
+"""A function of a call that returns the detail of a finding, or None if the rule does not apply."""
 
 
 def _find_fused_attention(call: FunctionCall) -> str | None:
-    """Match scaled dot product attention and the layers that use it."""
+    """Return "" for scaled dot product attention and for layers that use it, else None."""
     names = ("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder")
     layers = (*names, "TransformerEncoderLayer", "TransformerDecoderLayer")
     return "" if call.short in ("scaled_dot_product_attention", *layers) else None
 
 
 def _find_big_vocabulary(call: FunctionCall) -> str | None:
-    """Match a cross entropy or NLL loss over at least MIN_BIG_VOCABULARY_CLASSES classes."""
+    """Return the number of classes of a cross entropy or NLL loss as text if it is at least MIN_BIG_VOCABULARY_CLASSES.
+
+    Return None for fewer classes and for other calls. The classes are dimension 1 of the input, or 0 if it is 1-D.
+    """
     logits = call.argument(0, "input")
     if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
         return None
@@ -45,7 +49,7 @@ def _find_big_vocabulary(call: FunctionCall) -> str | None:
 
 
 def _find_norm_of_weights(call: FunctionCall) -> str | None:
-    """Match a normalization whose input depends only on weights."""
+    """Return a detail if the input of a layer, RMS or group normalization depends only on weights, else None."""
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
@@ -62,7 +66,7 @@ SLICING_FUNCTIONS = frozenset(
 def _find_sliced_tensor(call: FunctionCall) -> Tensor | None:
     """Return the tensor of which a call takes a part by integers or slices.
 
-    Return None for other calls and whole slices.
+    Return None for other calls, and for indices that select everything, such as `:` and None.
     """
     x = call.argument(0, "input")
     if not isinstance(x, Tensor):
@@ -87,14 +91,17 @@ def _is_partial_index(part: Any) -> bool:
 
 
 def _find_weight_slice(call: FunctionCall) -> str | None:
-    """Match a slice of a weight."""
+    """Return "of NAME" if a call slices the weight NAME, else None."""
     x = _find_sliced_tensor(call)
     state = origins.find_state_name(x) if x is not None else None
     return f"of {state}" if state is not None else None
 
 
 def _find_slice(call: FunctionCall) -> str | None:
-    """Match a slice of a tensor that the step computes. Slices of weights and of constants do not count."""
+    """Return "" if a call slices a tensor that the step computes or the batch.
+
+    Return None for weights and constants.
+    """
     x = _find_sliced_tensor(call)
     # Slices of weights have their own rule. The compiler computes slices of constants.
     if x is None or origins.find_state_name(x) is not None or not origins.is_traced(x):
@@ -103,7 +110,7 @@ def _find_slice(call: FunctionCall) -> str | None:
 
 
 def _find_transposed_weight(call: FunctionCall) -> str | None:
-    """Match a matrix product with a transposed weight."""
+    """Return "of NAME" if an operand of a matrix product is the transposed weight NAME, else None."""
     if call.short not in ("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", "addmm"):
         return None
     for t in call.tensors():
@@ -118,7 +125,11 @@ def _find_transposed_weight(call: FunctionCall) -> str | None:
 
 
 def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
-    """Return the tensor that a call gathers from, and its index tensors. Return (None, []) if it gathers nothing."""
+    """Return the tensor that a call gathers from, and its index tensors.
+
+    Calls that gather are indexing by integer tensors, `index_select`, `gather`, `take` and `take_along_dim`. For other
+    calls the list of index tensors is empty.
+    """
     x = call.argument(0, "input")
     if call.short == "__getitem__":
         # A bool mask is no gather. Its shape depends on data, which is another rule.
@@ -133,14 +144,14 @@ def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tenso
 
 
 def _find_indexed_weight(call: FunctionCall) -> str | None:
-    """Match a gather from a weight."""
+    """Return "of NAME" if a call gathers from the weight NAME, else None."""
     x, picks = _find_gather_operands(call)
     state = origins.find_state_name(x) if x is not None and picks else None
     return f"of {state}" if state is not None else None
 
 
 def _find_constant_index(call: FunctionCall) -> str | None:
-    """Match a gather or an embedding whose index is the same in every step."""
+    """Return "" if the index of a gather or embedding is the same in every step, else None."""
     _, picks = _find_gather_operands(call)
     # An embedding's index is its first argument, and its table is a weight by design.
     if call.short == "embedding" or isinstance(call.layer, Embedding):
@@ -150,26 +161,26 @@ def _find_constant_index(call: FunctionCall) -> str | None:
 
 
 def _find_bool_cat(call: FunctionCall) -> str | None:
-    """Match a concatenation or stack of bool tensors."""
+    """Return "" if a call concatenates or stacks bool tensors, else None."""
     if call.short not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
 def _find_counting(call: FunctionCall) -> str | None:
-    """Match `one_hot` and `bincount`."""
+    """Return "" for `one_hot` and `bincount`, else None."""
     return "" if call.short in ("one_hot", "bincount") else None
 
 
 def _find_bool_triangle(call: FunctionCall) -> str | None:
-    """Match `triu` of a bool tensor."""
+    """Return "" for `triu` of a bool tensor, else None."""
     if call.short not in ("triu", "triu_"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
 def _find_tensor_as_number(call: FunctionCall) -> str | None:
-    """Match a tensor that is passed where PyTorch expects a Python number, such as `alpha=`."""
+    """Return a detail if a tensor is passed where PyTorch expects a Python number, such as `alpha=`, else None."""
     for name in NUMBER_ARGUMENTS.get(call.short.removesuffix("_"), ()):
         if isinstance(call.kwargs.get(name), Tensor):
             return f"{name}= is a {call.kwargs[name].spec}"

@@ -54,7 +54,10 @@ class RecordedCall:
 
 
 def _function_name(short: str) -> str:
-    """Return the name of the function behind a method; one that writes in place has an underscore more."""
+    """Return the name of the function that a method name stands for, without the underscore of in-place methods.
+
+    Dunder names are unchanged.
+    """
     return short if short.startswith("__") else short.removesuffix("_")
 
 
@@ -153,7 +156,11 @@ class FindingRecorder:
         return None
 
     def _add_refusal(self, rule: str, error: LazyError, about: str) -> None:
-        """Add a finding for a refused operation: at the current call, or at the line that the lowering names."""
+        """Add a finding of the rule `rule` for a refused operation.
+
+        It is at the public call that is running. During lowering no call is running: the finding is then at the line in
+        `error`, with the recorded call of that line if there is one. `about` names the operation, such as "aten::erfc".
+        """
         call = self.watch.current
         if call is not None:
             self.findings.add(rule, call.where, str(call), error.what, error.hint, call.shapes)

@@ -52,7 +52,7 @@ class Finding:
         return suggest_line(RewriteContext(self.rule.key, line, self.columns, self.shapes, script))
 
     def as_dict(self) -> dict[str, object]:
-        """Return the finding as `--json` prints it."""
+        """Return the finding as a dict for JSON, as `lazywafer check --json` prints it."""
         return {
             "id": self.rule.id,
             "severity": self.rule.severity,

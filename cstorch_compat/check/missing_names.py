@@ -62,7 +62,10 @@ class MissingName:
 
 
 def find_missing_names(script: str) -> list[MissingName]:
-    """Return the missing names that `script` and the modules in its own folders use, by first use."""
+    """Return the missing names that `script` and the modules in its own folders use.
+
+    They are in the order of their first use, each with all lines that use it. The shim must be installed.
+    """
     files, folders = read_script_files(script), find_script_folders(script)
     defined = frozenset[str]().union(*(f.names.defined for f in files))
     answers: dict[tuple[str, bool], MissingName | None] = {}
@@ -192,6 +195,7 @@ def format_missing_names(names: Sequence[MissingName], short: Callable[[str], st
 
 
 def _format_places(places: Sequence[Where], short: Callable[[str], str]) -> str:
+    """Return the first MAX_SHOWN_PLACES places and the number of the remaining ones as text."""
     shown = ", ".join(f"{short(p.file)}:{p.line}" for p in places[:MAX_SHOWN_PLACES])
     rest = len(places) - MAX_SHOWN_PLACES
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -48,7 +48,13 @@ class PlainScriptWatcher:
         self._calls.__exit__(*error)
 
     def _on_call(self, call: ModelCall) -> None:
-        """Handle the call of a model: begin the step, or raise CheckComplete if the call begins the next step."""
+        """Handle the call of a model, before it runs.
+
+        Begins the step if gradients are needed and the model gets a tensor. During the step, examines it and raises
+        CheckComplete if the call begins the next step: after an optimizer step, a repeated call or one without
+        gradients, and otherwise the call after MAX_REPEATED_CALLS. A call in evaluation mode before the step is
+        remembered.
+        """
         if self.is_over:
             return
         if self.capture is None:
@@ -66,11 +72,15 @@ class PlainScriptWatcher:
         self.recorder.is_after_step = False
 
     def _returned(self, results: list[Tensor]) -> None:
+        """Store the results of a model's call, which are the outputs of a script that trains nothing."""
         if self.capture is not None and not self.recorder.updates:
             self._results = results
 
     def _begin(self, call: ModelCall) -> None:
-        """Begin the step with `call`: capture it, with the tensor arguments that are no state or views as its batch."""
+        """Begin the step with `call`: enter a capture and autocast.
+
+        The batch consists of the tensor arguments that are no state, views or leaves that require a gradient.
+        """
         self._calls.count(call)
         self._first = call.place
         self.summary.enter(call.place)

@@ -43,7 +43,11 @@ def to_json_dict(findings: Findings, outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def format_report(findings: Findings, outcome: CheckOutcome) -> str:
-    """Return the text report: missing names, findings by severity, crash, coverage, changed files, verdict."""
+    """Return the text report.
+
+    Its parts are missing names, findings by severity, a crash of the script, coverage with changed files, and the
+    verdict.
+    """
     parts = [
         f"lazywafer check {_relative_path(outcome.script)}: it is run up to its first step, and what it "
         f"writes is undone"
@@ -115,7 +119,7 @@ def _relative_path(path: str) -> str:
 
 
 def _format_coverage(outcome: CheckOutcome) -> str:
-    """Return the sentences on what the check traced and what it did not cover."""
+    """Return the sentences on what the check traced (steps, operations, kernels, state) and what it did not cover."""
     s = outcome.summary
     if not s.loops:
         return "Covered: no step was traced."

@@ -50,6 +50,7 @@ class CallExpression:
 
 
 Rewrite = Callable[[CallExpression], str | None]
+"""A function that returns the rewritten call as text, or None if it does not apply."""
 
 
 def suggest_line(place: RewriteContext) -> str:
@@ -126,7 +127,10 @@ def _rewrite(place: RewriteContext, expression: ast.expr) -> str | None:
 
 
 def _parse_call(expression: ast.expr, names: dict[str, str]) -> CallExpression:
-    """Return `expression` as a CallExpression. `names` are the script's spellings of torch modules."""
+    """Return `expression` as a CallExpression; its name is "" if it is no call, subscript or `@`.
+
+    `names` are the script's spellings of torch modules. They distinguish `torch.add(a, b)` from the method `a.add(b)`.
+    """
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
         return CallExpression(name="matmul", args=[expression.left, expression.right])
     if isinstance(expression, ast.Subscript):

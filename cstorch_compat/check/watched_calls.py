@@ -44,6 +44,7 @@ OPERATOR_NAMES = tuple(
 )
 """The Python operators that Tensor implements, without underscores. `r` and `i` variants are watched too."""
 CONTAINER_LAYERS = (Sequential, ModuleList, ModuleDict)
+"""Modules of torch.nn that do not count as a layer, because they contain the user's layers."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,10 @@ class CallWatcher:
         setattr(owner, name, new)
 
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of `function` that shows its calls under `name`."""
+        """Return a wrapper of `function` that reports its calls under `name`.
+
+        Calls outside of a traced step, inside another reported call, and from this package are not reported.
+        """
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -167,9 +171,9 @@ class CallWatcher:
         return watched
 
     def _layer(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of `Module.__call__`.
+        """Return a wrapper of `Module.__call__` that reports layers of torch.nn as one call.
 
-        A layer of torch.nn counts as one call, containers and user modules do not.
+        Containers and the user's modules are not reported. All modules called in a step are added to `modules`.
         """
 
         @functools.wraps(function)

@@ -34,6 +34,7 @@ class WriteGuard:
 
     def _on_audit_event(self, event: str, args: tuple[Any, ...]) -> None:
         # An audit hook gets every event of the process, so the cheap tests come first.
+        """Raise CheckComplete for an event that changes a file, unless a file journal causes it."""
         if not self.is_on or not (event == "open" or event in CHANGE_EVENTS) or not self.has_seen():
             return
         if file_journal.is_journaling():

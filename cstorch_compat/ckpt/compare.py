@@ -60,7 +60,11 @@ def _summarize_leaf(leaf: Any) -> Any:
 
 
 def _compare_leaves(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
-    """Return the difference of two values, if any. Arrays are only read if type, shape and dtype agree."""
+    """Return a list with the difference of two values, or an empty list.
+
+    Arrays are compared by shape, then dtype, then values; only the last comparison reads them. An array differs in type
+    from any other value.
+    """
     if not isinstance(a, LazyArray) and not isinstance(b, LazyArray):
         return _compare_values(key, a, b, rtol, atol)
     # A 0-d array differs from a number: a model that saved one would not load the other.
@@ -75,7 +79,10 @@ def _compare_leaves(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[
 
 
 def _compare_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
-    """Return the difference of two values that are no arrays, if any."""
+    """Return a list with the difference of two values that are no arrays, or an empty list.
+
+    Floats are compared with the tolerance, other values by their `repr`. Values of different types differ.
+    """
     if type(a) is not type(b):
         return [Difference(key, kind="type", a=to_json_value(a), b=to_json_value(b))]
     # Compare floats as arrays, so that the tolerance applies.

@@ -58,6 +58,7 @@ def _read_torch(path: str) -> Any:
 
 
 def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
+    """Write a file as `torch.save` does."""
     with new_file(path, replace) as temporary:
         # `serialization.save` writes in place, so use a temporary file.
         serialization.save(tree, temporary)

@@ -21,9 +21,10 @@ def dtype_name(a: LazyArray) -> str:
 
 
 def list_rows(tree: Any) -> list[dict[str, Any]]:
-    """Return a dict for JSON for each leaf.
+    """Return a dict for JSON for each leaf, with its dotted name under "key".
 
-    A repeated array has the type "link" and the name of its first occurrence.
+    An array has dtype, shape and sizes. A repeated array has the type "link" and the name of its first occurrence under
+    "same_as". Other leaves have their type and value.
     """
     first: dict[int, str] = {}
     table: list[dict[str, Any]] = []
@@ -39,6 +40,7 @@ def list_rows(tree: Any) -> list[dict[str, Any]]:
 
 
 def _array_row(key: str, a: LazyArray) -> dict[str, Any]:
+    """Return the row of an array as a dict for JSON."""
     return {
         "key": key,
         "type": "tensor" if a.is_tensor else "array",
@@ -58,7 +60,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def list_file(path: str, as_json: bool) -> int:
-    """Print every value of a file, as text or JSON. Return 0."""
+    """Print name, dtype, shape and size of every value of a file, and totals, as text or JSON. Return 0."""
     kind, tree = read(path)
     table = list_rows(tree)
     total = sum(row.get("bytes", 0) for row in table)

@@ -52,7 +52,11 @@ def read(path: str) -> dict[str, LazyArray]:
 
 
 def _make_lazy_array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> LazyArray:
-    """Return the LazyArray for a member of the archive. Raises CheckpointError if its header and size do not agree."""
+    """Return the LazyArray for the member `info` of the archive, with the name `key`.
+
+    Raises CheckpointError for a dtype that is not numeric, and if the shape in the header does not match the member's
+    size.
+    """
     with archive.open(info) as stream:
         shape, is_fortran, kind = _read_header(stream)
         begin = stream.tell()
@@ -116,7 +120,11 @@ def _load(
 
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
-    """Write a new file with one uncompressed array after another. Raises CheckpointError if it cannot be written."""
+    """Write the arrays, one after another and uncompressed, to the new file `path`.
+
+    An existing file is replaced only if `replace`. Raises CheckpointError for names that a file cannot have, and the
+    errors of `new_file`.
+    """
     with new_file(path, replace) as temporary, zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
         for key, a in arrays.items():
             check_name(key)

@@ -60,7 +60,7 @@ def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[di
 
 def _convert_variable(v: SaverVariable, where: str) -> LazyArray | None:
     # TensorFlow returns a dtype of ml_dtypes, which plain NumPy does not have. Read the bits.
-    """Return the LazyArray of a variable, or None if it is not numeric."""
+    """Return the LazyArray of a variable, or None if it is not numeric. `where` is the checkpoint in error messages."""
     if v.kind == dt.bfloat16.name:
         return _make_lazy_array(v, where, dt.bfloat16, FILE_DTYPES[dt.bfloat16], lambda: v.read().view("<u2"))
     try:

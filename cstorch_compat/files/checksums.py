@@ -87,7 +87,10 @@ def read_trailer(file: RawFile) -> Trailer | None:
 
 
 def _parse_trailer(file: RawFile) -> Trailer | None:
-    """Return the trailer of a file, or None. Raises CheckpointError if the trailer is damaged or cut off."""
+    """Return the trailer of a file, or None if it has none.
+
+    Raises CheckpointError if the trailer is damaged, cut off, or does not belong to a file of this size.
+    """
     end = file.size - _FOOTER.size
     if end < 0:
         return None

@@ -123,7 +123,7 @@ def _read_tables(
 
 @contextmanager
 def _translate_errors(path: str) -> Iterator[None]:
-    """Raise a CheckpointError for errors that other libraries raise for a damaged file."""
+    """Raise a CheckpointError in place of errors of h5py and others for a file that is damaged or no HDF5."""
     try:
         yield
     except CheckpointError:
@@ -174,7 +174,11 @@ def _is_legacy(reader: _CheckpointReader) -> bool:
 
 
 def _read_leaves(reader: _CheckpointReader, namedtuples: Mapping[str, type]) -> tuple[Values, BuildTree]:
-    """Return the value of each leaf that is no link, and the function that builds the tree."""
+    """Return the value of each leaf by key, and the function that builds the tree from converted values.
+
+    A link has no value: it becomes the same object as its target. Raises CheckpointError for a leaf that cannot be read
+    and for a link without a target.
+    """
     # The description of the tree lists the keys. Other attributes are ignored.
     root = treespec.parse_spec(reader.attributes["__spec__"], namedtuples)
     keys = tuple(treespec.leaf_keys(root))
@@ -211,7 +215,11 @@ def _read_descriptor(reader: _CheckpointReader, key: str) -> tuple[str, dict[str
 
 
 def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[str, Any]) -> object:
-    """Return the value of a leaf by the type in its metadata. Raises CheckpointError for an unknown type."""
+    """Return the value of a leaf by the type in its metadata `descriptor`.
+
+    The value is a LazyArray, number, string, None, or _Pickle. `name` is the dataset of an array. Raises
+    CheckpointError for an unknown type.
+    """
     kind = descriptor["__TYPE__"]
     if kind == "NoneSerializer":
         return None
@@ -257,7 +265,10 @@ def _shape(sizes: Any) -> tuple[int, ...]:
 
 
 def _make_filled_array(reader: _CheckpointReader, key: str, descriptor: dict[str, Any]) -> LazyArray:
-    """Return a LazyArray with the same value everywhere."""
+    """Return a LazyArray of a FullLeaf, whose metadata has shape, dtype and the value of all elements.
+
+    Raises CheckpointError if it needs more than _MAX_FILL_BYTES.
+    """
     dtype, shape = _parse_dtype(descriptor["dtype"]), _shape(descriptor["shape"])
     # Other arrays are bounded by their bytes in the file. Here a few digits could request all memory, at a later line
     # of the script.
@@ -356,7 +367,10 @@ def _read_legacy(reader: _CheckpointReader) -> tuple[Values, BuildTree]:
 
 
 def _read_legacy_leaf(reader: _CheckpointReader, key: str, name: str) -> object:
-    """Return the value of a leaf in an older layout."""
+    """Return the value of a leaf in an older layout: a LazyArray, number, string, None, or _Pickle.
+
+    Raises CheckpointError for an unknown type.
+    """
     marks = read_attributes(reader.file[name])
     kind = marks.get("__H5_TYPE__") or _find_marked_type(marks)
     if kind in ("TorchTensorH5Type", "NumpyArrayH5Type"):

@@ -97,7 +97,11 @@ def write(
 
 
 def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafDescription]) -> object:
-    """Return what to write for a leaf: an array leaf, a NumPy array, or the metadata of a value without a dataset."""
+    """Return what to write for a leaf.
+
+    This is an ArrayLeaf, FullLeaf or LazyArray for a tensor, a NumPy array, or a dict of metadata for a scalar or a
+    link to an earlier occurrence. Raises LeafRefused or DtypeRefused for values that cannot be stored.
+    """
     key, leaf = occurrence.key, occurrence.value
     # Leaves are linked by identity, as in the original. This includes interned scalars: each further `1`, `True` or
     # `None` is a link to the first. Views of one storage are different objects and are stored twice.
@@ -137,7 +141,7 @@ def _require_plain_array(key: str, array: Any) -> np.ndarray:
 
 
 def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
-    """Return the metadata of None, a string or a number. Raises LeafRefused for other objects."""
+    """Return the metadata of None, a string or a Python or NumPy number. Raises LeafRefused for other objects."""
     value = leaf.item() if isinstance(leaf, np.generic) else leaf  # otherwise a NumPy scalar would have to be pickled
     if value is None:
         return {"__TYPE__": "NoneSerializer", "__NONE__": True}
@@ -155,7 +159,10 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
     # Objects of HDF5 1.8 have an index of attributes and checksums, and every later HDF5 reads them. In h5py's default,
     # the oldest version, finding a name is a linear search, and the root has an attribute per leaf.
-    """Write the leaves and the description of the tree, then the checksums."""
+    """Write the leaves and the tree description `spec` to the new HDF5 file `path`, then append the checksums.
+
+    Raises CheckpointError with the key of a leaf that cannot be written.
+    """
     with H5Sink(path) as sink, close_on_failure(sink), _open_h5(sink) as file:
         # Write the version first and __SUCCESS__ last: a file that was cut short then differs from one of another
         # layout. Both readers refuse a file without __SUCCESS__.

@@ -101,7 +101,10 @@ class StoredArray:
             self._check(extent)
 
     def _extents(self, dataset: Any, properties: Any) -> list[_Extent]:
-        """Return the extents of a contiguous or chunked dataset; none if it is empty."""
+        """Return the extents of a contiguous or chunked dataset; none if it is empty.
+
+        Raises CheckpointError for filters other than LZ4, and for data that is compact, external or not allocated.
+        """
         filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
         # The original writes only LZ4. Other filters, such as shuffle and deflate, come from other programs.
         if filters not in ([], [FILTER_ID]):

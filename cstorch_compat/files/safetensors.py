@@ -112,7 +112,10 @@ def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
     # Require exactly these fields: an unknown one could change the meaning of the bytes.
-    """Return the header entry `said` of an array. Raises CheckpointError if it is invalid."""
+    """Return the entry `said` of a header as an _ArrayEntry.
+
+    Raises CheckpointError unless it has exactly dtype, shape and data offsets that are valid and agree in size.
+    """
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]

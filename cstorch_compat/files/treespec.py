@@ -197,7 +197,10 @@ def parse_spec(text: object, namedtuples: Mapping[str, type]) -> TreeNode:
 
 
 def _parse_node(spec: Description, namedtuples: Mapping[str, type]) -> TreeNode:
-    """Return the tree for a node of the description."""
+    """Return the TreeNode for a node of the description.
+
+    Raises CheckpointError for an unknown container type, a leaf with children, and invalid keys of a dict.
+    """
     name, context = spec["type"], spec["context"]
     children = tuple(_parse_node(child, namedtuples) for child in spec["children_spec"])
     # The type of a leaf is null.

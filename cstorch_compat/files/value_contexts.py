@@ -18,6 +18,7 @@ class ValueContext:
     @contextmanager
     def _block(self, value: Any) -> Iterator[None]:
         # Restore the value of the outer block.
+        """Set the value while the context is active."""
         before, self.value = self.value, value
         try:
             yield

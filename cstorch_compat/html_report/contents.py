@@ -100,7 +100,7 @@ def _step_data(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _machine_data(machine: Machine) -> dict[str, Any]:
-    """Return the data of a machine."""
+    """Return size, clock, memory and peak rates of a machine, as a dict for JSON."""
     return {
         "name": machine.name,
         "width": machine.usable_width,
@@ -117,7 +117,10 @@ def _machine_data(machine: Machine) -> dict[str, Any]:
 
 
 def _mode_data(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return the data of a plan in one mode."""
+    """Return the report of a plan in one mode as a dict for JSON, with bounds, rows, timeline and link loads.
+
+    Bounds are sorted by rate, lowest first.
+    """
     report = outcome.report
     head = {key: value for key, value in asdict(report).items() if key not in ("rows", "bounds")}
     return {
@@ -176,9 +179,9 @@ def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _stage_memory(wiring: Dataflow, layers: tuple[Layer, ...], placement: Placement) -> list[dict[str, Any]]:
-    """Return for each stage the index of its first layer and the bytes per PE, in three parts.
+    """Return for each stage a dict with the index of its first layer and the bytes per PE.
 
-    The parts are state, waiting samples, and the current sample.
+    The keys of the bytes are "state", "waiting" (samples in flight) and "working" (the current sample).
     """
     stages: list[dict[str, Any]] = []
     before = 0
@@ -191,7 +194,10 @@ def _stage_memory(wiring: Dataflow, layers: tuple[Layer, ...], placement: Placem
 
 
 def _layer_flows(wiring: Dataflow, number: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """Return the bytes per step between layers as (source, target, bytes), largest first. -1 is the wafer's edge."""
+    """Return the bytes per step from layer to layer as (source, target, bytes), largest first.
+
+    -1 is the wafer's edge. Flows inside a layer are left out.
+    """
     between: dict[tuple[int, int], int] = {}
     for flow in find_flows(wiring):
         ends = number.get(flow.source, -1), number.get(flow.target, -1)
@@ -215,7 +221,11 @@ def _source_locations(
 
 
 def _source_excerpts(places: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return by file the source lines around each location, by line number. Files that cannot be read are left out."""
+    """Return excerpts of source files: for each file a dict from line numbers to lines.
+
+    An excerpt has CONTEXT_LINES lines before and after each of `places` ("file:line"). Files that cannot be read are
+    left out.
+    """
     sources: dict[str, dict[int, str]] = {}
     for place in sorted({p for p in places if p}):
         # A file name may contain colons, and interactive or generated code has no file.

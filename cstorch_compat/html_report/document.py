@@ -20,7 +20,10 @@ SCRIPT_FILES = ("numbers.js", "drawing.js", "charts.js", "sections.js")
 
 
 def format_html(contents: Mapping[str, Any]) -> str:
-    """Return the HTML text of the report with the data `contents`. Text from the user's script is escaped."""
+    """Return the HTML text of the report with the data `contents`, as returned by `build_contents`.
+
+    Text from the user's script is escaped, and the content security policy allows only the report's own script.
+    """
     contents = replace_surrogates(contents)
     script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPT_FILES)
     style = (_FOLDER / "page.css").read_text(encoding="utf-8")

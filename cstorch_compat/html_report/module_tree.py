@@ -59,7 +59,10 @@ class _ModuleTree:
         return self.modules.setdefault(path, {"aten": [], "cirh": [], "kernels": []})
 
     def kernel(self, program: Program, instr: Instr, layer: int) -> dict[str, Any]:
-        """Return the data of a kernel, with the indices of its source location and its nest."""
+        """Return the data of an instruction as a dict for JSON.
+
+        "place" and "nest" are indices into the tables of source locations and nests. `layer` is its layer or -1.
+        """
         # `instruction_work` falls back to the work of the loops.
         work, place = instruction_work(instr), str(instr.where) if instr.where is not None else ""
         return {

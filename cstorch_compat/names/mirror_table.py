@@ -85,7 +85,10 @@ def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Itera
 
 def _parse_table(text: str) -> Iterator[MirrorEntry]:
     # Indentation 0 is a module, 4 is a source of names, and a deeper line continues the source.
-    """Yield the entries of the table's text."""
+    """Yield the entries of the table's text, in order.
+
+    A line without indentation is a module. Lines indented by 4 name a source and its names; deeper lines continue them.
+    """
     head, rows = "", list[list[str]]()
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -103,7 +106,11 @@ def _parse_table(text: str) -> Iterator[MirrorEntry]:
 
 
 def _parse_entry(head: str, rows: list[list[str]]) -> MirrorEntry:
-    """Return the entry for the line of a module, `head`, and the words of its rows."""
+    """Return the entry of a module.
+
+    `head` is its line "path: docstring". Each of `rows` is a source module followed by words: `name`, `public=ours`,
+    `*` for its `__all__`, `*LIST` for another list, or `*SPACE.` for the members of an object.
+    """
     path, _, doc = head.partition(": ")
     names, lists = {}, []
     for module, *words in rows:
@@ -136,7 +143,10 @@ def _submodules_by_parent() -> dict[str, list[str]]:
 
 
 def find_origin(path: str, name: str) -> NameOrigin | None:
-    """Return where the name `name` of the module `path` is defined. Return None for unknown names and submodules."""
+    """Return where the name `name` of the public module `path` is defined.
+
+    Names in the table take precedence over those of lists. Return None for unknown names and for submodules.
+    """
     entry = entries()[path]
     # Names in the table take precedence over those of lists.
     if name in entry.names:

@@ -45,6 +45,7 @@ class ReleaseRange:
 
 
 LATEST_ONLY = ReleaseRange(LATEST, LATEST)
+"""The range with only the latest release."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +355,13 @@ def find_row(path: str, span: ReleaseRange) -> ReleaseRow | None:
 
 
 def explain_absence(path: str, span: ReleaseRange) -> tuple[str, str] | None:
-    """Return why a name does not exist in the releases `span`, and a hint. Return None if it exists or has no rows."""
+    """Return the reason why a name does not exist in the releases `span`, and a hint.
+
+    `path` is its path in the package.
+
+    Return None if it exists there, or has no rows. The hint is the replacement of a removed name, or the release to
+    choose for a later one.
+    """
     history = find_rows(path)
     # Names without rows exist in all releases or in none; the manifest decides which.
     if not history or any(row.span.meets(span) for row in history):

@@ -109,7 +109,12 @@ class PlainStepRecorder:
         self._open.close()
 
     def _on_call(self, call: ModelCall) -> None:
-        """Handle the call of a model: begin the step, name the model, or raise StepRecorded if the next step begins."""
+        """Handle the call of a model, before it runs.
+
+        Begins the step if gradients are needed and the model gets a tensor. During the step, names the state of another
+        model, or raises StepRecorded if the call is repeated after an optimizer has stepped. Without an optimizer the
+        first call is recorded as the step after MAX_UNTRAINED_CALLS calls in evaluation mode.
+        """
         times = self._calls.count(call)
         if self.capture is not None:
             # A model may be called several times in one step, as in a GAN or with gradient accumulation.
@@ -124,11 +129,15 @@ class PlainStepRecorder:
                 raise StepRecorded(self._record_evaluation(self._evaluation))
 
     def _returned(self, results: list[Tensor]) -> None:
+        """Store the results of a model's call, which are the outputs of a step without a loss."""
         if self.capture is not None:
             self._results = results
 
     def _begin(self, call: ModelCall) -> None:
-        """Begin the step with `call`. Its tensor arguments become the batch, and all optimizers are watched."""
+        """Begin the step with `call`: enter a capture and autocast, and watch all optimizers.
+
+        Tensor arguments that are no state become the batch, resized to the requested size.
+        """
         self.capture = AbstractPlainCapture(self.batch)
         self._name(call.module)
         for optimizer in alive():

@@ -126,7 +126,10 @@ def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal
 
 
 def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) -> list[PageStep]:
-    """Return complete plans of the first combinations, at most MAX_SHOWN_PLANS or one per machine."""
+    """Return complete plans for the HTML page: each machine with the first batch sizes, at most MAX_SHOWN_PLANS in all.
+
+    Each machine has at least one plan. The number of systems is the first requested one.
+    """
     sizes, steps = wanted.batches or (family.batch_size,), []
     mode = "auto" if wanted.mode == "all" else wanted.mode
     for name in wanted.machines:

@@ -95,7 +95,12 @@ def _annotate_program(program: Program) -> Program:
 
 
 def _record_first_step(path: str, args: list[str], batch: StepBatch) -> Graph:
-    """Return the graph of the script's first step. Raises TraceError if there is none."""
+    """Run the script until its first step is recorded, and return the graph of the step.
+
+    A script without an optimizer may end before, or read a value after its step: the operations recorded so far are
+    then the step. Raises TraceError if there are none or if a value is read inside the step, and SystemExit if the
+    script exits with an error.
+    """
     with PlainStepRecorder(batch) as plain:
         try:
             script.run_as_main(path, args)

@@ -131,7 +131,11 @@ class profile:
 
 
 def _trace_events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, Any]]:
-    """Yield the layers of each step as complete events of Chrome's trace format. Times are in microseconds."""
+    """Yield the layers of the steps from `start_step` to `end_step` as complete events of Chrome's trace format.
+
+    Times are in microseconds. In pipelined mode each layer has a lane; otherwise all layers share one and run one after
+    another. Layers without cycles are left out.
+    """
     is_pipelined = report.mode == "pipelined"
     microseconds = 1e6 / report.clock_hz
     rows = [row for row in report.rows if row.cycles]

@@ -207,7 +207,10 @@ class Profiler:
         (folder / "performance.json").write_text(json.dumps(self.as_dict(), indent=4, sort_keys=True) + "\n")
 
     def text(self) -> str:
-        """Return the rates as one line, and for several workers a line each, longest waiting time first."""
+        """Return a line with the steps, samples, rate and share of time spent waiting for data. Requires `end`.
+
+        If there are several workers, a line for each follows, longest waiting time first.
+        """
         waited = sum(self.waits)
         share = waited / self.seconds if self.seconds else 0.0
         lines = [

@@ -97,7 +97,11 @@ def _host_events(record: RunRecord) -> Iterator[TraceEvent]:
 
 
 def _match_shares_to_steps(spans: Sequence[HostSpan], steps: Sequence[HostSpan]) -> Iterator[tuple[HostSpan, HostSpan]]:
-    """Yield each span of an input worker with the step that uses its data."""
+    """Yield each span of an input worker with the step that uses its data.
+
+    This is the first step with the number in the span's detail "feeds" that begins after the span. Spans without such a
+    step are left out.
+    """
     # Each loop numbers its steps from the beginning, so the data belongs to the next step of that number.
     of_number: dict[int, list[HostSpan]] = {}
     for step in steps:

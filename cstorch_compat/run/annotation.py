@@ -108,10 +108,10 @@ def create_annotation(
     """
 
     class GenericAnnotationMode(AnnotationMode):
-        """The annotation that a script describes."""
+        """The annotation mode for `get_attribute_fn`."""
 
         def get_attribute(self, config: AnnotationMode.Config, is_backward: bool) -> AnnotationMode.Attribute:
-            """What the script's function gives."""
+            """Return the result of `get_attribute_fn`."""
             attribute: AnnotationMode.Attribute = get_attribute_fn(config, is_backward)
             return attribute
 

@@ -107,6 +107,7 @@ class ClosureQueue:
 
     def _run_oldest(self) -> None:
         # Remove it before it runs, so that `flush` does not repeat calls after an exception.
+        """Make the calls of the oldest finished step."""
         finished = self._late.popleft()
         self.step = finished.step
         try:

@@ -107,7 +107,11 @@ class FileJournal:
     # -- events, each recorded before the change ----------------------------------------------------------------------
 
     def record_open(self, path: str, flags: int) -> None:
-        """Record that `path` is about to be opened with the system call's `flags`, which allow writing."""
+        """Record that `path` is about to be opened for writing, with the system call's `flags`.
+
+        A new file will be removed. An existing regular file is backed up; for appending to a large one only its size is
+        recorded.
+        """
         if path in self._created or os.path.isdir(path):
             return
         if not os.path.lexists(path):
@@ -138,7 +142,10 @@ class FileJournal:
             self._note(path, lambda: _remove(os.unlink, path))
 
     def record_rename(self, source: str, target: str) -> None:
-        """Record that `source` is about to be renamed to `target`, and back up what `target` is now."""
+        """Record that `source` is about to be renamed to `target`.
+
+        A file or folder called `target` is recorded as removed. Does nothing if `source` does not exist.
+        """
         if not os.path.lexists(source):
             return
         is_new = source in self._created and not os.path.lexists(target)
@@ -292,7 +299,11 @@ def _install_hook() -> None:
 
 def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
     # An audit hook gets every event of the process, so the cheap tests come first.
-    """Pass an audit event to the active journal, unless the journal itself or an ignored thread caused it."""
+    """Pass an audit event to the active journal.
+
+    Events caused by the journal itself or by an ignored thread are skipped. Errors are ignored, because the call itself
+    will raise them.
+    """
     journal = _journal_state.journal
     if journal is None or event not in _EVENTS or _thread_state.is_busy:
         return

@@ -187,7 +187,10 @@ def check_priority(name: str, value: Any) -> int:
 
 
 def check_labels(name: str, value: Any) -> Any:
-    """Check for an iterable of strings "key=value". Returns an empty list for None."""
+    """Check for an iterable of strings "key=value", both matching LABEL_PATTERN. Returns an empty list for None.
+
+    Raises TypeError for a value that is not iterable, and ValueError for an invalid label.
+    """
     if not isinstance(value, Iterable | None):
         raise make_type_error(
             name, value, f"{type(value).__name__!r} object is not iterable", 'Give a list such as ["a=b"].'
@@ -210,7 +213,10 @@ def check_labels(name: str, value: Any) -> Any:
 
 
 def check_paths(name: str, value: Any) -> list[Any]:
-    """Check for a list of existing paths. Returns an empty list for None."""
+    """Check for a list of existing paths. Returns an empty list for None.
+
+    Raises TypeError for another type and for items that are no paths, and ValueError for a path that does not exist.
+    """
     if not isinstance(value, list | None):
         message = f"Expected a list of paths for `{name}`. Got {type(value)}: {value}"
         raise make_type_error(name, value, message, f'Give a list, such as {name}=["data"].')
@@ -247,7 +253,10 @@ def make_compiler_tree_check(kind: str) -> Check:
 
 
 def check_notification_targets(name: str, value: Any) -> list[Any]:
-    """Check for an iterable of nonempty dicts and return it as a list."""
+    """Check for an iterable of nonempty dicts and return it as a list.
+
+    Raises TypeError for other types, and ValueError for an empty dict.
+    """
     if not isinstance(value, Iterable):
         message = f"{type(value).__name__!r} object is not iterable"
         raise make_type_error(name, value, message, 'Give a list, such as [{"mailto": ["me@example.com"]}].')
@@ -284,7 +293,10 @@ def refuse_both_stops(compile_only: Any, validate_only: Any) -> None:
 
 
 def make_interval_check(least: int, kind: type[LazyError] = StepsInvalid) -> Check:
-    """Return a check for None or an int of at least `least` steps. It raises `kind` for a smaller int."""
+    """Return a check for None or an int of at least `least` steps.
+
+    The check raises TypeError for other types, and the error class `kind` for a smaller int.
+    """
 
     def check(name: str, value: Any) -> int | None:
         if not isinstance(value, int | None):

@@ -63,7 +63,7 @@ def raise_on_signals() -> Iterator[None]:
         raise RunStopped(number)
 
     def retry(unraisable: Any) -> None:
-        """Raise again what Python dropped in a finalizer or in the callback of a weak reference."""
+        """Raise the signal again if Python has dropped its exception in a finalizer or weak reference callback."""
         status = find_signal_status(unraisable.exc_value)
         if status is None:
             hook(unraisable)

@@ -446,7 +446,11 @@ class WaferSession(ExecutionSession):
         warnings.warn(str(lost), UserWarning, stacklevel=2)
 
     def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
-        """Write the step's graph as torch.mlir and cirh.mlir into the folder, also in MLIR's generic form."""
+        """Write the step's graph and its lowered form into the folder, which is created.
+
+        The files are torch.mlir and cirh.mlir, and both in MLIR's generic form as torch.generic.mlir and
+        cirh.generic.mlir.
+        """
         folder = self.settings.folder
         folder.mkdir(parents=True, exist_ok=True)
         # Also write the generic form, which MLIR tools and `lazywafer opt` read.

@@ -64,7 +64,11 @@ class WaferState(Store):
         self._snapshot: dict[StateId, np.ndarray] | None = None
 
     def copy(self, state: StateId) -> np.ndarray:
-        """Return a copy of the values as the client sees them now. Raises StateError if they cannot be fetched now."""
+        """Return a copy of the values as the client sees them now.
+
+        In the closures of a delayed step these are the values of that step. Raises StateError if the values cannot be
+        fetched now; state in `free` can always be.
+        """
         if self._way_out is not None and state not in self.free:
             raise StateError(
                 f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
@@ -77,7 +81,12 @@ class WaferState(Store):
         return super().copy(state)
 
     def claim(self, state: StateId) -> None:
-        """Raise StateError if the client may not change `state` now."""
+        """Raise StateError if the client may not change `state` now.
+
+        It may not in a running loop, after a loop whose last step was no checkpoint step, and after the first execution
+        without lazy initialization. State in `free` may always be changed, and state in `on_client` always between
+        loops.
+        """
         # Metrics may be read and reset between steps.
         if state in self.free:
             return

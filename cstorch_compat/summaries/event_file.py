@@ -130,7 +130,10 @@ def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _decode_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each field of a message. The value is an int or bytes."""
+    """Yield number and value of each field of a message.
+
+    A varint is an int. Fixed-size values and length-delimited values are bytes.
+    """
     at = 0
     while at < len(data):
         key, at = _decode_varint(data, at)
@@ -223,7 +226,7 @@ def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
 
 
 def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
-    """Yield the numbers and texts in an Event message with their tags."""
+    """Yield tag and event of each number and text in an Event message. Other values are skipped."""
     fields = list(_decode_fields(message))
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0

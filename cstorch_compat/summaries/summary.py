@@ -112,7 +112,10 @@ class EventWriter:
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
     ) -> None:
-        """Log several numbers that are drawn in one plot. Each is written to a subfolder, under the tag `main_tag`."""
+        """Log several numbers that TensorBoard draws in one plot.
+
+        Each is written to the subfolder MAIN_TAG_NAME of `log_dir`, under the tag `main_tag`.
+        """
         for name, value in tag_scalar_dict.items():
             folder = f"{main_tag.replace('/', '_')}_{name}"
             # TensorBoard draws values with the same tag in several folders in one plot.
@@ -319,7 +322,7 @@ class SummaryReader:
         self.reload()
 
     def reload(self) -> None:
-        """Read the files again."""
+        """Read all event files and the names of tensor files again, in place of what was read before."""
         self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
         self._texts: dict[str, list[TextEvent]] = defaultdict(list)
         self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
@@ -330,7 +333,7 @@ class SummaryReader:
             self._stored[unquote(path.parent.name)].append(path)
 
     def _read(self, path: pathlib.Path) -> None:
-        """Read an event file. Warns of damaged records, which are skipped."""
+        """Read the numbers and texts of an event file. Warns of damaged records, which are skipped."""
         with open_plain_file(path) as file:
             data = file.read()
 
