@@ -105,7 +105,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
 def _write_digits(folder: pathlib.Path) -> str:
     # Imported here because the import takes 80 ms, which only the `examples` command needs.
-    """Write the digit images of the `examples` command into `folder`. Return the message to print."""
+    """Write the digit images for the example `mnist` into `folder`. Return the message to print."""
     told: str = importlib.import_module("cstorch_compat.torchvision.datasets.mnist").write_digits(folder)
     return told
 

@@ -195,10 +195,10 @@ def _format_operand(e: ast.expr) -> str:
 
 
 def _rewrite_masked_reduction(c: CallExpression) -> str | None:
-    """Rewrite `x[mask].sum()` as `torch.where(mask, x, 0).sum()`.
+    """Return the text of `torch.where(mask, x, 0).sum()` for `x[mask].sum()` or `x.masked_select(mask).sum()`.
 
     A mean divides this by the number of selected elements. A mask with fewer dimensions than `x` is extended with
-    trailing dimensions.
+    trailing dimensions. Return None for other operands.
     """
     inner = _parse_call(c.args[0], c.names)
     if inner.name not in ("[]", "masked_select") or len(inner.args) != 2 or isinstance(inner.args[1], ast.Tuple):
@@ -217,7 +217,10 @@ def _rewrite_masked_reduction(c: CallExpression) -> str | None:
 
 
 def _rewrite_as_embedding(c: CallExpression) -> str | None:
-    """Rewrite `weight[index]` as `F.embedding(index, weight)` if the weight is 2-D and the index is one tensor."""
+    """Return the text of `F.embedding(index, weight)` for `weight[index]`.
+
+    Return None unless the weight is 2-D and the index is one tensor.
+    """
     owner, index = c.args
     # An embedding selects rows of a 2-D table.
     if isinstance(index, ast.Tuple | ast.Slice) or len(c.shapes[0]) != 2:
@@ -228,7 +231,10 @@ def _rewrite_as_embedding(c: CallExpression) -> str | None:
 def _rewrite_as_linear(c: CallExpression) -> str | None:
     # x @ w.t() and x @ w.T equal a linear layer if the weight is 2-D. If both operands are transposed, the left one may
     # be the weight.
-    """Rewrite `x @ w.t()` or `x @ w.T` as `F.linear(x, w)` if `w` is 2-D and `x` is not transposed."""
+    """Return the text of `F.linear(x, w)` for `x @ w.t()` or `x @ w.T`.
+
+    Return None unless `w` is 2-D and `x` is not transposed.
+    """
     x, w = c.args[0], _find_transpose_operand(c.args[1])
     if w is None or _find_transpose_operand(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
         return None
@@ -243,12 +249,12 @@ def _find_transpose_operand(e: ast.expr) -> ast.expr | None:
 
 
 def _rewrite_matrix_vector(c: CallExpression) -> str:
-    """Rewrite a matrix-vector product as an elementwise product and a sum over the last dimension."""
+    """Return the text of `(a * b).sum(-1)` for a matrix-vector product of `a` and `b`."""
     return f"({_format_operand(c.args[0])} * {_format_operand(c.args[1])}).sum(-1)"
 
 
 def _rewrite_one_hot(c: CallExpression) -> str | None:
-    """Rewrite `F.one_hot(y, n)` as a comparison with `arange(n)`.
+    """Return the text of a comparison with `arange(n)` for `F.one_hot(y, n)`.
 
     Return None if `n` is -1, because then the number of classes depends on values.
     """
@@ -261,7 +267,7 @@ def _rewrite_one_hot(c: CallExpression) -> str | None:
 
 
 def _rewrite_lerp(c: CallExpression) -> str:
-    """Rewrite `lerp(x, y, w)` as `x + w * (y - x)`."""
+    """Return the text of `x + w * (y - x)` for `lerp(x, y, w)`."""
     x, y, w = (
         _format_operand(c.args[0]),
         _format_operand(c.args[1]),
@@ -271,14 +277,14 @@ def _rewrite_lerp(c: CallExpression) -> str:
 
 
 def _make_scaled_sum_rewrite(sign: str) -> Rewrite:
-    """Return a rewrite of `add` or `sub` with `alpha` as `x + alpha * y`, with `sign` in place of the plus."""
+    """Return a rewrite of `add` or `sub` with `alpha` to `x + alpha * y`, with `sign` in place of the plus."""
     return lambda c: (
         f"({_format_operand(c.args[0])} {sign} {_format_operand(c.kwargs['alpha'])} * {_format_operand(c.args[1])})"
     )
 
 
 def _make_addc_rewrite(sign: str) -> Rewrite:
-    """Return a rewrite of `addcmul` or `addcdiv` as `x + value * y * z`, with `sign` in place of the last operator."""
+    """Return a rewrite of `addcmul` or `addcdiv` to `x + value * y * z`, with `sign` in place of the last operator."""
     return lambda c: (
         f"({_format_operand(c.args[0])} + {_format_operand(c.kwargs['value'])} * "
         f"{_format_operand(c.args[1])} {sign} {_format_operand(c.args[2])})"
@@ -286,12 +292,12 @@ def _make_addc_rewrite(sign: str) -> Rewrite:
 
 
 def _rewrite_hypot(c: CallExpression) -> str:
-    """Rewrite `hypot(x, y)` as a square root of a sum of squares."""
+    """Return the text of `torch.sqrt(x ** 2 + y ** 2)` for `hypot(x, y)`."""
     return f"{c.names['torch']}.sqrt({_format_operand(c.args[0])} ** 2 + {_format_operand(c.args[1])} ** 2)"
 
 
 def _add_drop_last(c: CallExpression) -> str:
-    """Return the call of a DataLoader with `drop_last=True`."""
+    """Return the text of a DataLoader call with the argument `drop_last=True` added or replaced."""
     own = [
         *(ast.unparse(e) for e in c.args),
         *(f"{n}={ast.unparse(v)}" for n, v in c.kwargs.items() if n != "drop_last"),

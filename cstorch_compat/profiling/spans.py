@@ -61,7 +61,7 @@ def start_recording() -> RunRecord:
 
 
 def stop_recording() -> None:
-    """Stop recording."""
+    """Stop recording and forget the current record. The object returned by `start_recording` is not changed."""
     global _current_record
     _current_record = None
 

@@ -333,7 +333,7 @@ def refuse_gpu_backend(
     init_method: str = "env://",
     sync_batchnorm: bool = False,
 ) -> Backend:
-    """Raise RuntimeError, as PyTorch does on a machine without CUDA."""
+    """Raise RuntimeError with the message of a machine without CUDA. All arguments are ignored."""
     raise RuntimeError(
         "GPU was specified as the target device, but CUDA is not available. Please make sure you have a PyTorch "
         "installation with CUDA enabled to run on GPU\n"

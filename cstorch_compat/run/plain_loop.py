@@ -47,7 +47,10 @@ class PlainSession(WaferSession, LoopSession):
         self.step.capture.resume()
 
     def pause(self) -> None:
-        """Stop recording. Operations of the loop on the device are refused."""
+        """Stop recording the loop's operations as part of the step.
+
+        Until `resume`, operations on the device are refused.
+        """
         self.step.capture.pause()
 
     def _compilation(self, graph: Graph) -> Compilation:

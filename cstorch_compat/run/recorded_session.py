@@ -34,7 +34,10 @@ class RecordedSession(LoopSession):
         self.capture.resume()
 
     def pause(self) -> None:
-        """Stop recording. Operations of the loop on the device are refused."""
+        """Stop recording the loop's operations as part of the step.
+
+        Until `resume`, operations on the device are refused.
+        """
         self.capture.pause()
 
     def flush(self) -> None:

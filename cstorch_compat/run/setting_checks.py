@@ -42,7 +42,10 @@ def make_type_error(name: str, value: Any, message: str, hint: str) -> ArgumentI
 
 
 def make_type_check(*kinds: type) -> Check:
-    """Return a check for values of the types `kinds`. A bool passes as an int, as in Python."""
+    """Return a check that accepts values of the types `kinds` and raises TypeError for others.
+
+    A bool is accepted as an int, as by `isinstance`.
+    """
     names = [_TYPE_NAMES.get(k, k.__name__) for k in kinds]
     wanted = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
@@ -56,7 +59,7 @@ def make_type_check(*kinds: type) -> Check:
 
 
 def check_positive(name: str, value: Any) -> int:
-    """Check for an int of at least 1."""
+    """Return `value` if it is an int of at least 1. Otherwise raise TypeError or ValueError for the setting `name`."""
     number: int = make_type_check(int)(name, value)
     if number < 1:
         message = f"{name} must be a positive integer, got {value}"
@@ -65,7 +68,7 @@ def check_positive(name: str, value: Any) -> int:
 
 
 def check_transfer_bytes(name: str, value: Any) -> int:
-    """Check for an int from 0 to MAX_TRANSFER_BYTES."""
+    """Return `value` if it is an int from 0 to MAX_TRANSFER_BYTES. Otherwise raise TypeError or ValueError."""
     number: int = make_type_check(int)(name, value)
     if not 0 <= number <= MAX_TRANSFER_BYTES:
         message = f"{name} must be a positive integer less than {MAX_TRANSFER_BYTES}, got {value}"
@@ -74,7 +77,7 @@ def check_transfer_bytes(name: str, value: Any) -> int:
 
 
 def check_level(name: str, value: Any) -> int:
-    """Check for a precision optimization level: 0, 1 or 2."""
+    """Return `value` if it is a precision optimization level: 0, 1 or 2. Otherwise raise TypeError or ValueError."""
     number: int = make_type_check(int)(name, value)
     if not 0 <= number < NUM_LEVELS:
         message = f"{name} must be an integer in range [0, {NUM_LEVELS}). Got {value}"
@@ -83,7 +86,7 @@ def check_level(name: str, value: Any) -> int:
 
 
 def check_fabrics(name: str, value: Any) -> list[str] | None:
-    """Check for None or a list of the fabric types "cs2" and "cs3"."""
+    """Return `value` if it is None or a list of the fabric types "cs2" and "cs3". Otherwise raise TypeError."""
     if value is not None and (not isinstance(value, list) or any(v not in ("cs2", "cs3") for v in value)):
         message = f'Expected one of list of one of "cs2", "cs3", NoneType for `{name}`. Got {type(value)}: {value}'
         raise make_type_error(name, value, message, 'Give a list of "cs2" and "cs3", or None.')
@@ -111,10 +114,11 @@ _MICRO_BATCH_HINT = 'Give a whole number from 1 on, "auto", "explore", {"explore
 
 
 def check_micro_batch_size(name: str, value: Any) -> Any:
-    """Check for None, a positive int, "auto", "explore", or a dict of bounds such as {"explore": {"min": 1, "max": 8}}.
+    """Return the value to keep for `micro_batch_size`: None, a positive int, "auto", or an `ExploredSizes`.
 
-    "explore" and bounds are returned as `ExploredSizes`. Raises TypeError for bounds that are no ints, and ValueError
-    for bounds below 1 or in the wrong order.
+    "explore" and bounds such as {"explore": {"min": 1, "max": 8}} become an `ExploredSizes`. Raises TypeError for other
+    types and for bounds that are no ints. Raises ValueError for ints below 1 and for bounds below 1 or in the wrong
+    order.
     """
     if value is None or (isinstance(value, int) and value > 0) or (isinstance(value, str) and value == "auto"):
         return value
@@ -144,7 +148,10 @@ def _are_bounds(value: dict[Any, Any]) -> bool:
 
 
 def make_count_check(default: int) -> Check:
-    """Return a check for an int of at least 0. It returns `default` for None."""
+    """Return a check that accepts an int of at least 0, and returns `default` for None.
+
+    It raises ValueError otherwise.
+    """
 
     def check(name: str, value: Any) -> int:
         if value is None:
@@ -158,7 +165,7 @@ def make_count_check(default: int) -> Check:
 
 
 def check_seconds(name: str, value: Any) -> int | None:
-    """Check for None or an int of at least 1."""
+    """Return `value` if it is None or an int of at least 1. Otherwise raise ValueError."""
     if value is not None and (not isinstance(value, int) or value < 1):
         message = f"{name} must be a positive integer or None. Got {value}"
         raise make_value_error(name, value, message, "Give a whole number of seconds, or None.")
@@ -166,7 +173,10 @@ def check_seconds(name: str, value: Any) -> int | None:
 
 
 def check_address(name: str, value: Any) -> str | None:
-    """Check for None or a string of the form "name:port"."""
+    """Return `value` if it is None or a string of the form "name:port".
+
+    Raises TypeError for another type, and ValueError for another string.
+    """
     if value is not None and not isinstance(value, str):
         message = f"expected string or bytes-like object, got {type(value).__name__!r}"
         raise make_type_error(name, value, message, 'Give a text such as "cluster:443".')
@@ -177,7 +187,7 @@ def check_address(name: str, value: Any) -> str | None:
 
 
 def check_priority(name: str, value: Any) -> int:
-    """Check for a job priority by name or number and return its number."""
+    """Return the number of a job priority, given by its name or its number. Raises ValueError for other values."""
     if isinstance(value, str) and value in PRIORITIES:
         return PRIORITIES[value]
     if isinstance(value, int) and value in PRIORITIES.values():
@@ -187,7 +197,7 @@ def check_priority(name: str, value: Any) -> int:
 
 
 def check_labels(name: str, value: Any) -> Any:
-    """Check for an iterable of strings "key=value", both matching LABEL_PATTERN. Returns an empty list for None.
+    """Return `value` if it is an iterable of strings "key=value", both matching LABEL_PATTERN, and [] if it is None.
 
     Raises TypeError for a value that is not iterable, and ValueError for an invalid label.
     """
@@ -213,7 +223,7 @@ def check_labels(name: str, value: Any) -> Any:
 
 
 def check_paths(name: str, value: Any) -> list[Any]:
-    """Check for a list of existing paths. Returns an empty list for None.
+    """Return `value` if it is a list of existing paths, and [] if it is None.
 
     Raises TypeError for another type and for items that are no paths, and ValueError for a path that does not exist.
     """
@@ -231,12 +241,12 @@ def check_paths(name: str, value: Any) -> list[Any]:
 
 
 def check_search_paths(name: str, value: Any) -> list[str]:
-    """Check for a list of existing paths and return them as absolute paths. Returns an empty list for None."""
+    """Return a list of existing paths as absolute paths, and [] for None. Raises the errors of `check_paths`."""
     return [os.path.abspath(path) for path in check_paths(name, value)]
 
 
 def make_compiler_tree_check(kind: str) -> Check:
-    """Return a check for a DebugArgs tree or a dict, which it converts to a tree.
+    """Return a check that accepts a DebugArgs tree, or a dict, which it converts to one. It raises TypeError otherwise.
 
     `kind` is the type name in the error.
     """
@@ -253,7 +263,7 @@ def make_compiler_tree_check(kind: str) -> Check:
 
 
 def check_notification_targets(name: str, value: Any) -> list[Any]:
-    """Check for an iterable of nonempty dicts and return it as a list.
+    """Return an iterable of nonempty dicts as a list.
 
     Raises TypeError for other types, and ValueError for an empty dict.
     """
@@ -271,13 +281,13 @@ def check_notification_targets(name: str, value: Any) -> list[Any]:
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """Check for a bool. Returns False for None."""
+    """Return `value` if it is a bool, and False if it is None. Otherwise raise TypeError."""
     checked: bool | None = make_type_check(bool, type(None))(name, value)
     return bool(checked)
 
 
 def check_optional_path(name: str, value: Any) -> Any:
-    """Check for a string, os.PathLike or None."""
+    """Return `value` if it is a string, an os.PathLike or None. Otherwise raise TypeError."""
     if not isinstance(value, str | os.PathLike | None):
         message = f"expected str, bytes or os.PathLike object, not {type(value).__name__}"
         raise make_type_error(name, value, message, "Give a path as text.")
@@ -293,7 +303,7 @@ def refuse_both_stops(compile_only: Any, validate_only: Any) -> None:
 
 
 def make_interval_check(least: int, kind: type[LazyError] = StepsInvalid) -> Check:
-    """Return a check for None or an int of at least `least` steps.
+    """Return a check that accepts None or an int of at least `least` steps.
 
     The check raises TypeError for other types, and the error class `kind` for a smaller int.
     """

@@ -465,7 +465,7 @@ class WaferSession(ExecutionSession):
             (folder / f"{name}.mlir").write_text(text, encoding="utf-8", errors="replace")
 
     def flush(self) -> None:
-        """Make the delayed closure calls."""
+        """Make all closure calls that were delayed by `settings.closure_lag` steps."""
         self.closures.flush()
 
     def close(self) -> None:
