@@ -31,8 +31,8 @@ from wse_sim.planner.stages import Stage
 SLOWER_TIME_MULTIPLES = (1, 1.25, 1.6, 2.5, 4, 6)
 """Multiples of the area bound tried as target times if transport through the parts is slow.
 
-Smaller parts fill and drain sooner. With the first multiple only, a step of eight layers of 256 takes 1.15 times as many
-cycles at a batch of 64, and one of FC-MNIST 1.07 times.
+Smaller parts fill and drain sooner. With the first multiple only, a step of eight layers of 256 takes 1.15 times as
+many cycles at a batch of 64, and one of FC-MNIST 1.07 times.
 """
 MAX_SHORT_WAY_ASPECT_RATIO = 3
 """Maximum ratio of a shape's longer to its shorter side in that search."""
