@@ -1,5 +1,6 @@
 """Counts of what a check traced, and the exception that ends a check."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lazytensor.compiler.pipeline import HOST, compile_graph
@@ -21,7 +22,7 @@ class TraceSummary:
 
     loops: the line of each loop whose first step was traced
     operations: number of operations, without inputs and state
-    kernels: number of instructions after compiling the steps for the host; reset to 0 by a step that cannot be compiled
+    kernels: number of instructions after compiling the steps for the host, without steps that cannot be compiled
     state: number of tensors that the steps update
     is_plain: whether the script does not use the Cerebras API
     is_closed: whether a traced loop has ended and none is running
@@ -50,7 +51,5 @@ class TraceSummary:
         # Leaves are inputs, not operations.
         self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
         self.state += len(graph.updates)
-        try:
+        with suppress(LazyError):  # the check reports why a step cannot be compiled
             self.kernels += len(compile_graph(graph, HOST).instrs)
-        except LazyError:
-            self.kernels = 0

@@ -95,7 +95,8 @@ def _compare_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[
 def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
     """Return at most one difference of two flat arrays, with the first pair outside of the tolerance.
 
-    `max_abs` and `max_rel` are the largest differences of all elements, including those within the tolerance.
+    `max_abs` and `max_rel` are the largest differences of all elements, including those within the tolerance. A NaN in
+    one of the arrays makes both infinite.
     """
     first, max_abs, max_rel = None, 0.0, 0.0
     # Subtract in a wide dtype: float16 may overflow, and unsigned integers wrap around.
@@ -109,6 +110,7 @@ def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: f
         with np.errstate(all="ignore"):
             apart = np.abs(np.subtract(x, y, dtype=wide))
             apart[same] = 0
+            apart[np.isnan(apart)] = np.inf
             size = np.abs(y.astype(wide))
             # Negate the comparison, which is False for NaN: a NaN on one side is a difference.
             bad = ~same & ~(apart <= atol + rtol * size)
@@ -130,7 +132,7 @@ def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: f
 
 
 def _largest_difference(values: np.ndarray) -> float:
-    """Return the largest of `values`, with NaN counted as 0."""
+    """Return the largest of `values`, with NaN (0 / 0 of equal zeros) counted as 0."""
     return float(np.where(np.isnan(values), 0, values).max())
 
 

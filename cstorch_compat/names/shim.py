@@ -79,7 +79,7 @@ class _NamespacePath(Sequence[str]):
         return iter(self._folders())
 
     def __repr__(self) -> str:
-        return f"_Portions({self._folders()})"
+        return f"_NamespacePath({self._folders()})"
 
 
 class _Finder(metadata.DistributionFinder):
@@ -228,12 +228,12 @@ def uninstall() -> None:
     >>> uninstall()
     >>> uninstall()  # has no effect
     """
-    global _finder
+    global _finder, _torch_release
     if _finder is None:
         return
     sys.meta_path.remove(_finder)
     _spawn_module.get_preparation_data = _original_preparation_data
-    _finder, _numbers = None, None
+    _finder, _torch_release = None, None
     pytorch_release.follow_release(pytorch_release.LATEST)
     public_modules.restore_original_names()
     # A later installation may have another release, in which the same name is another module. Test the first part of

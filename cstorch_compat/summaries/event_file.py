@@ -192,12 +192,19 @@ def encode_text_summary(tag: str, value: str) -> bytes:
 def encode_histogram_summary(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
     """Return the body of an event with a histogram of `values` over the bins between `limits`.
 
-    Empty bins at both ends are left out, except for one before the first full bin. At least one value must be in a bin.
+    Empty bins at both ends are left out, except for one before the first full bin. Raises OptionInvalid, a ValueError,
+    if no value is in a bin: all are NaN, or outside of the limits.
     """
     flat = np.asarray(values, np.float64).reshape(-1)
     counts, edges = np.histogram(flat, bins=limits)
     # Keep one empty bin before the first full one: its limit is the lower edge of that one.
     kept = np.flatnonzero(counts)
+    if not kept.size:
+        raise OptionInvalid(
+            f"the histogram {tag!r} is empty: none of {flat.size} values is between {edges[0]:g} and {edges[-1]:g}",
+            where=source.where(),
+            hint="Log a histogram only if torch.isfinite(values).any().",
+        )
     first, last = max(0, kept[0] - 1), kept[-1] + 1
     numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
     body = b"".join(bytes([i << 3 | _FIXED64]) + struct.pack("<d", n) for i, n in enumerate(numbers, 1))

@@ -28,8 +28,6 @@ SAVES_TENSORS_KEY = "saves"
 """Key in `Node.memo` of a node with a custom rule: the rule uses tensors from `save_for_backward`."""
 _ENCLOSING_WRITE_KEY = "within"
 """Key in `Node.memo`: a weak reference to the result of the in-place operation that the node is a part of."""
-SAVES_TENSORS_KEY = "saves"
-"""As above."""
 _CONVERSION_OPS = frozenset({"cast", "convert", "detach"})
 _OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
 """Operations that adapt an operand's shape, type or history for another operation; PyTorch saves the operand itself."""

@@ -221,7 +221,7 @@ NODES: dict[str, Writer] = {
         for op in "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp floor".split()
     },
     **{op: single_node(op.capitalize()) for op in "log reciprocal round sigmoid sin sinh sqrt tan tanh".split()},
-    **{op: single_node(op.capitalize(), "fi") for op in "add div mul neg pow relu sign sub".split() if op != "div"},
+    **{op: single_node(op.capitalize(), "fi") for op in "add mul neg pow relu sign sub".split()},
     "div": single_node("Div"),
     "maximum": single_node("Max", "fi"),
     "minimum": single_node("Min", "fi"),

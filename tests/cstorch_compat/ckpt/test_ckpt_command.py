@@ -353,6 +353,13 @@ def test_diff_tells_every_kind_of_difference_and_its_size(capsys, tmp_path):
     assert run(capsys, "diff", paths[0], paths[0])[:2] == (0, "equal\n")
 
 
+def test_nan_against_a_number_is_an_infinite_difference(capsys, tmp_path):
+    paths = [put({"w": array([0.0, x], dtypes.float32)}, tmp_path / f"{x}.mdl") for x in (np.nan, 1.0)]
+    (found,) = json.loads(run(capsys, "diff", *paths, "--json")[1])["differences"]
+    assert (found["kind"], found["a"], found["b"]) == ("value", "nan", 1.0)
+    assert (found["max_abs"], found["max_rel"]) == ("inf", "inf")
+
+
 def test_errors_end_with_status_2_and_the_file(capsys, tmp_path):
     (tmp_path / "junk.pt").write_text("hello world")
     for args in (("ls", tmp_path / "junk.pt"), ("ls", tmp_path / "none.pt"), ("convert", tmp_path, tmp_path / "o.pt")):

@@ -78,6 +78,9 @@ def test_bins_of_one_s_own(folder):
         writer.add_histogram("w", [0.0, 1.0, 1.0, 2.0], 1, bins=2)
         with pytest.raises(ValueError, match="no element"):
             writer.add_histogram("w", [], 1)
+        for outside in (float("nan"), float("inf"), 1e30):
+            with pytest.raises(ValueError, match="histogram 'w' is empty"):
+                writer.add_histogram("w", [outside], 1)
         with pytest.raises(NotImplementedError, match="max_bins"):
             writer.add_histogram("w", [1.0], 1, max_bins=3)
     (event,) = read(path).Histograms("w")

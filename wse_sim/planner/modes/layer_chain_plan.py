@@ -61,7 +61,6 @@ class ChainPlanner:
         self._cycles: dict[tuple[Hashable, int, int], int] = {}
         self._sums = GradientSums(case, stages)
         self._floor = FloorplanProblem(stages, kinds, self.cycles, case.batch_size, case.machine)
-        self._refusal: PlacementError | None = None
 
     def fastest(self, placer: Placer) -> ChainRun:
         """Return the run on the floorplan of `placer`. Raise PlacementError if memory or colours do not suffice."""
