@@ -39,11 +39,16 @@ class PageStep:
 
 
 def build_contents(
-    script: str, steps: Sequence[PageStep], versions: Mapping[str, str], rows: Sequence[Mapping[str, Any]] = ()
+    script: str,
+    steps: Sequence[PageStep],
+    versions: Mapping[str, str],
+    rows: Sequence[Mapping[str, Any]] = (),
+    has_workers: bool = False,
 ) -> dict[str, Any]:
     """Return the data of the report as a dict for JSON.
 
     `versions` are the versions of the installed software. `rows` are those of `lazywafer plan`.
+    Their table has a column of input workers if `has_workers`.
     """
     shown, graphs = [], _GraphTable()
     for step in steps:
@@ -61,6 +66,7 @@ def build_contents(
         "steps": shown,
         "graphs": graphs.trees,
         "rows": list(rows),
+        "has_workers": has_workers,
         "sources": _source_excerpts(_source_locations(shown, graphs.trees, rows)),
     }
 

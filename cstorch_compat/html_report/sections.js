@@ -116,16 +116,22 @@ section("layers", "Layers", () => {
 section("compared", "Machines and batches", () => {
   const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
   const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
-  const head = ["batch", "machine", "systems", "mode", "samples/s", scale, "of the memory", "what limits"];
-  const words = (c) => ([1, 3, 5, 7].includes(c) ? "words" : "");
-  const body = DATA.rows.map((r) => {
-    const limit = r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`;
-    const values = [whole(r.batch_size), r.machine, whole(r.systems), r.mode, r.fits ? rate(r.samples_per_s) : "-", bar(axis, r.fits ? r.samples_per_s : 0),
-      r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-", limit];
-    return el("tr", { title: r.fits ? r.verdict : r.reason }, values.map((v, c) => el("td", { class: words(c) }, v)));
-  });
+  const limit = (r) => (r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`);
+  // Each column: its head, the class of its cells, and the cell of a row.
+  const columns = [
+    ["batch", "", (r) => whole(r.batch_size)],
+    ["machine", "words", (r) => r.machine],
+    ["systems", "", (r) => whole(r.systems)],
+    ...(DATA.has_workers ? [["workers", "", (r) => whole(r.workers)]] : []),
+    ["mode", "words", (r) => r.mode],
+    ["samples/s", "", (r) => (r.fits ? rate(r.samples_per_s) : "-")],
+    [scale, "words", (r) => bar(axis, r.fits ? r.samples_per_s : 0)],
+    ["of the memory", "", (r) => (r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-")],
+    ["what limits", "words", limit],
+  ];
+  const body = DATA.rows.map((r) => el("tr", { title: r.fits ? r.verdict : r.reason }, columns.map(([, kind, cell]) => el("td", { class: kind }, cell(r)))));
   return el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
-    el("thead", null, el("tr", null, head.map((h, c) => el("th", { scope: "col", class: words(c) }, h)))), el("tbody", null, body)));
+    el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)));
 }, () => DATA.rows.length > 1);
 
 // The graph is long and packed, so that the page opens at once.

@@ -31,11 +31,17 @@ def _texts_of_compilation(compilation: Compilation) -> StepTexts:
 
 
 def write_page(
-    path: pathlib.Path, script: str, steps: Sequence[PageStep], rows: Sequence[Mapping[str, Any]] = ()
+    path: pathlib.Path,
+    script: str,
+    steps: Sequence[PageStep],
+    rows: Sequence[Mapping[str, Any]] = (),
+    has_workers: bool = False,
 ) -> None:
     """Write the report of a script.
 
-    Raises OSError if the file cannot be written; an existing file is then unchanged.
+    The table of `rows` has a column of input workers if `has_workers`. Raises OSError if the file cannot be written; an
+    existing file is then unchanged.
     """
     # The page declares UTF-8, whatever the locale is.
-    write_file_atomically(path, format_html(build_contents(script, steps, installation.find_versions(), rows)))
+    contents = build_contents(script, steps, installation.find_versions(), rows, has_workers)
+    write_file_atomically(path, format_html(contents))

@@ -1,4 +1,4 @@
-"""The table of `lazywafer plan`: one row for each combination of batch, machine, number of systems and mode."""
+"""The table of `lazywafer plan`: a row for each combination of batch, machine, systems, input workers and mode."""
 
 import itertools
 import os
@@ -37,11 +37,16 @@ MAX_REASON_LENGTH: maximum length of a reason in the table, in characters
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """The requested combinations. Empty `batches` and `systems` stand for those of the script."""
+    """The requested combinations. Empty `batches` and `systems` stand for those of the script.
+
+    `workers` are numbers of input workers of one system. If it is empty, plans have the default of `wse_sim.host` and
+    the table has no column of workers.
+    """
 
     batches: tuple[int, ...] = ()
     machines: tuple[str, ...] = ("wse2",)
     systems: tuple[int, ...] = ()
+    workers: tuple[int, ...] = ()
     mode: str = "auto"
     precision_level: int | None = None
 
@@ -49,8 +54,9 @@ class PlanRequest:
         """Return a description of each row, in order. `batch_size` is that of the script."""
         batches, modes = self.batches or (batch_size,), _expand_mode(self.mode)
         systems = self.systems or ("the script's",)
-        points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, modes)))
-        return [f"batch {batch:,} on {count} {machine}, {mode}" for batch, machine, count, mode in points]
+        workers = [f", {_format_workers(count)}" for count in self.workers] or [""]
+        points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, workers, modes)))
+        return [f"batch {batch:,} on {count} {machine}{fed}, {mode}" for batch, machine, count, fed, mode in points]
 
 
 def _expand_mode(mode: str) -> tuple[str, ...]:
@@ -80,6 +86,7 @@ def plan_rows(
         _expand_mode(wanted.mode),
         wanted.batches,
         wanted.systems,
+        workers=wanted.workers,
         precision_level=wanted.precision_level,
         has_routes=True,
         has_digests=False,
@@ -100,9 +107,18 @@ def to_json_document(script: str, family: StepFamily, rows: Sequence[SweepRecord
     }
 
 
-def format_rows(rows: Sequence[SweepRecord]) -> str:
-    """Return the rows as a text table. If there are few rows, sentences on their limits follow."""
-    return "\n\n".join([Table(COLUMNS, [_table_cells(row) for row in rows]).text(), *explain_rows(rows)])
+def format_rows(rows: Sequence[SweepRecord], has_workers: bool = False) -> str:
+    """Return the rows as a text table. If there are few rows, sentences on their limits follow.
+
+    The table has the column of workers if `has_workers`.
+    """
+    columns = _choose_columns(has_workers)
+    return "\n\n".join([Table(columns, [_table_cells(columns, row) for row in rows]).text(), *explain_rows(rows)])
+
+
+def _choose_columns(has_workers: bool) -> tuple[Column, ...]:
+    """Return COLUMNS, without the one of workers unless `has_workers`."""
+    return tuple(column for column in COLUMNS if has_workers or column.head != "workers")
 
 
 def make_columns(wanted: PlanRequest, batch_size: int) -> tuple[Column, ...]:
@@ -112,16 +128,18 @@ def make_columns(wanted: PlanRequest, batch_size: int) -> tuple[Column, ...]:
         "batch": max(len(f"{n:,}") for n in batches),
         "machine": max(map(len, wanted.machines)),
         "systems": max((len(str(n)) for n in wanted.systems), default=len("systems")),
+        "workers": max((len(f"{n:,}") for n in wanted.workers), default=0),
         "mode": max(map(len, MODE_PLANNERS)),
         "samples/s": len("1,000,000,000"),
         "bytes a PE": len("44,976 (100%)"),
     }
-    return tuple(replace(column, width=widths.get(column.head, 0)) for column in COLUMNS)
+    columns = _choose_columns(bool(wanted.workers))
+    return tuple(replace(column, width=widths.get(column.head, 0)) for column in columns)
 
 
 def format_row(columns: tuple[Column, ...], row: SweepRecord) -> str:
     """Return a row as one line of a table with the columns of `make_columns`."""
-    table = Table(columns, [_table_cells(row)])
+    table = Table(columns, [_table_cells(columns, row)])
     return table.line(table.cells()[0])
 
 
@@ -131,14 +149,15 @@ def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
     More than `MAX_EXPLAINED_ROWS` rows get no sentence each; the JSON document has them.
     """
     told = []
+    has_workers = len({row.workers for row in rows}) > 1
     if len(rows) <= MAX_EXPLAINED_ROWS:
         reasons = [row.verdict if row.fits else row.reason for row in rows]
         # The same sentence for all rows is printed once.
-        told = [f"{_row_name(row)}: {reason}" for row, reason in zip(rows, reasons, strict=True)]
+        told = [f"{_row_name(row, has_workers)}: {reason}" for row, reason in zip(rows, reasons, strict=True)]
         if len(rows) > 1 and len(set(reasons)) == 1:
             told = [f"All rows: {reasons[0]}"]
         asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
-        told += [f"{_row_name(row)}: {micro_batch_text(row)}" for row in asked]
+        told += [f"{_row_name(row, has_workers)}: {micro_batch_text(row)}" for row in asked]
     told += _explain_slower_wse3(rows)
     bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
     return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
@@ -146,7 +165,8 @@ def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
 
 def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:
     """Return one sentence if a step is slower on the WSE-3 than on the WSE-2, which surprises most readers."""
-    rates = {(row.machine, row.batch_size, row.systems, row.mode): row.samples_per_s for row in rows if row.fits}
+    fitting = [row for row in rows if row.fits]
+    rates = {(row.machine, row.batch_size, row.systems, row.workers, row.mode): row.samples_per_s for row in fitting}
     older = {key[1:]: rate for key, rate in rates.items() if key[0] == WSE2.name}
     if not any(rate < older.get(key[1:], 0) for key, rate in rates.items() if key[0] == WSE3.name):
         return []
@@ -158,13 +178,19 @@ def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:
     ]
 
 
-def _row_name(row: SweepRecord) -> str:
-    """Return a description of a row."""
-    return f"batch {row.batch_size:,} on {row.systems} {row.machine}, {row.mode}"
+def _row_name(row: SweepRecord, has_workers: bool) -> str:
+    """Return a description of a row, with its input workers if `has_workers`."""
+    fed = f", {_format_workers(row.workers)}" if has_workers else ""
+    return f"batch {row.batch_size:,} on {row.systems} {row.machine}{fed}, {row.mode}"
 
 
-def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
-    """Return the cells of a row, in the order of COLUMNS."""
+def _format_workers(count: int) -> str:
+    """Return the number with its noun, as in "5 workers"."""
+    return f"{count:,} worker{'' if count == 1 else 's'}"
+
+
+def _table_cells(columns: Sequence[Column], row: SweepRecord) -> list[Any]:
+    """Return the values of a row, one for each of `columns`."""
     memory = (
         f"{row.peak_bytes_per_pe:,} ({format_percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})"
         if row.fits
@@ -172,7 +198,17 @@ def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
     )
     rate = format_estimate(row.samples_per_s)
     words = _format_limit(row) if row.fits else f"does not fit: {_format_misfit(row)}"
-    return row.batch_size, row.machine, row.systems, row.mode, rate if row.fits else "-", memory, words
+    values = {
+        "batch": row.batch_size,
+        "machine": row.machine,
+        "systems": row.systems,
+        "workers": row.workers,
+        "mode": row.mode,
+        "samples/s": rate if row.fits else "-",
+        "bytes a PE": memory,
+        "what limits": words,
+    }
+    return [values[column.head] for column in columns]
 
 
 def _format_limit(row: SweepRecord) -> str:
@@ -197,6 +233,7 @@ COLUMNS = (
     Column("batch", "{:,}".format),
     Column("machine", is_words=True),
     Column("systems"),
+    Column("workers", "{:,}".format),
     Column("mode", is_words=True),
     Column("samples/s"),
     Column("bytes a PE"),

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import Any
 
 from cstorch_compat.html_report.contents import PageStep
@@ -19,11 +20,12 @@ from lazytensor.system.command_line import comma_separated, new_file, one_of, wh
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import print_escaped
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
+from wse_sim.host import APPLIANCE
 
 MAX_SHOWN_PLANS = 6
 """Maximum number of complete plans on the HTML page."""
-MAX_BATCH, MAX_SYSTEMS = 10_000_000, 1_000_000
-"""Maximum batch size and number of systems.
+MAX_BATCH, MAX_SYSTEMS, MAX_WORKERS = 10_000_000, 1_000_000, 1_000_000
+"""Maximum batch size, number of systems, and number of input workers of one system.
 
 A batch of ten million samples is planned in seconds. The micro-batches of a batch of a billion take hours.
 """
@@ -40,7 +42,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner = commands.add_parser(
         "plan", help="print what systems would take for a script's training step", description=HELP
     )
-    batches, systems = (comma_separated(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
+    greatest_numbers = (MAX_BATCH, MAX_SYSTEMS, MAX_WORKERS)
+    batches, systems, workers = (comma_separated(whole_number(1, greatest)) for greatest in greatest_numbers)
     machines = comma_separated(script.parse_machine_name)
     planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
     planner.add_argument(
@@ -51,6 +54,13 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         help=f"machines: {', '.join(sorted(MACHINES))}, or CS-2 and the like (wse2)",
     )
     planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
+    planner.add_argument(
+        "--workers",
+        type=workers,
+        default=(),
+        metavar="N,...",
+        help=f"input workers of one system ({APPLIANCE.workers}); adds their column to the table",
+    )
     planner.add_argument("--mode", default="auto", choices=PLAN_MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the type that products run in")
     levels = sorted(PRECISION_LEVELS)
@@ -73,7 +83,7 @@ def plan_script(options: argparse.Namespace) -> int:
     """
     if not script.check_target(script.target_name(options)):
         return 2
-    wanted = PlanRequest(options.batch, options.machine, options.systems, options.mode, options.pol)
+    wanted = PlanRequest(options.batch, options.machine, options.systems, options.workers, options.mode, options.pol)
     journal = FileJournal()
     try:
         with RowPrinter(wanted, options.json) as printer:
@@ -117,7 +127,9 @@ def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal
         printer.status(f"writing {options.html}")
         shown = _make_page_steps(family, wanted, texts[0])
         try:
-            write_page(options.html, name, shown, to_json_document("", family, rows)["rows"])
+            write_page(
+                options.html, name, shown, to_json_document("", family, rows)["rows"], has_workers=bool(wanted.workers)
+            )
         except OSError as e:
             printer.status("")
             print_escaped(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)
@@ -132,6 +144,7 @@ def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) 
     """
     sizes, steps = wanted.batches or (family.batch_size,), []
     mode = "auto" if wanted.mode == "all" else wanted.mode
+    host = replace(APPLIANCE, workers=wanted.workers[0]) if wanted.workers else APPLIANCE
     for name in wanted.machines:
         machine = Machine.by_name(name)
         # Shared by all batch sizes, so that most kernels are priced once.
@@ -144,6 +157,7 @@ def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) 
                 mode,
                 batch_size=size,
                 systems=wanted.systems[0] if wanted.systems else None,
+                host=host,
                 prices=prices,
                 precision_level=wanted.precision_level,
             )

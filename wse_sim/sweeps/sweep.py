@@ -1,5 +1,6 @@
-"""Plan programs for all combinations of machines, modes, batch sizes and numbers of systems."""
+"""Plan programs for all combinations of machines, modes, batch sizes, numbers of systems and of input workers."""
 
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ def sweep(
     *,
     path: str | os.PathLike[str] | None = None,
     host: Host = APPLIANCE,
+    workers: Sequence[int] = (),
     precision_level: int | None = None,
     has_routes: bool = False,
     has_digests: bool = True,
@@ -38,13 +40,15 @@ def sweep(
 ) -> list[SweepRecord]:
     """Return a record for each combination.
 
-    The order is: programs, batch sizes, machines, numbers of systems, modes, with modes changing fastest.
+    The order is: programs, batch sizes, machines, numbers of systems, numbers of input workers, modes, with modes
+    changing fastest.
 
     - `programs`: programs or recorded steps by name, or a single one, which is then named "step"
     - `machines`: machines or their names
     - `modes`: "auto", "pipelined" or "streaming"
     - `batches`: batch sizes; without any, each step's own size. Only recorded steps support other sizes
     - `systems`: numbers of systems; if empty, the number that each step requests
+    - `workers`: numbers of input workers of one system, each in place of that of `host`; if empty, that of `host`
     - `executor`: a `concurrent.futures` executor of threads, processes or a cluster. It gets points in groups that use
       the same prices. Without it, points are planned in this thread
     - `path`: a file for the records. Each record is written when it is planned, or when its group is. Points whose
@@ -75,7 +79,7 @@ def sweep(
     )
     tasks = [
         replace(task, has_routes=has_routes)
-        for task in _make_tasks(steps, places, modes, batches, systems, host, precision_level, digest)
+        for task in _make_tasks(steps, places, modes, batches, systems, workers, host, precision_level, digest)
     ]
     facts = {
         "release": _installed_release(),
@@ -125,6 +129,7 @@ def _make_tasks(
     modes: Sequence[str],
     batches: Sequence[int],
     systems: Sequence[int],
+    workers: Sequence[int],
     host: Host,
     precision_level: int | None,
     digest_of: Callable[[SweepStep], str],
@@ -136,7 +141,8 @@ def _make_tasks(
     """
     for mode in modes:
         require_mode(mode)
-    for what, numbers in (("batch", batches), ("number of systems", systems)):
+    counts = (("batch", batches), ("number of systems", systems), ("number of input workers", workers))
+    for what, numbers in counts:
         if wrong := [n for n in numbers if n < 1]:
             raise LazyError(f"there is no {what} {wrong[0]}", hint="Give whole numbers from 1 on.")
     named: dict[str, str] = {}
@@ -145,20 +151,22 @@ def _make_tasks(
         if digest in named:
             raise LazyError(f"{named[digest]} and {name} are one program", hint="Leave out one of them.")
         named[digest] = name
+        sizes = _unique(batches) or [_default_batch(step)]
+        system_counts, worker_counts = _unique(systems) or [_default_systems(step)], _unique(workers) or [host.workers]
         # Batch sizes are the outer loop, so that kernel prices are reused for all modes and systems.
-        for size in _unique(batches) or [_default_batch(step)]:
-            for machine in machines.values():
-                for count in _unique(systems) or [_default_systems(step)]:
-                    for mode in _unique(modes):
-                        point = SweepPoint(
-                            program=name,
-                            digest=digest,
-                            machine=machine.name,
-                            mode=mode,
-                            batch_size=size,
-                            systems=count,
-                        )
-                        yield SweepTask(point, step, machine, host, precision_level)
+        for size, machine, count, worker_count, mode in itertools.product(
+            sizes, machines.values(), system_counts, worker_counts, _unique(modes)
+        ):
+            point = SweepPoint(
+                program=name,
+                digest=digest,
+                machine=machine.name,
+                mode=mode,
+                batch_size=size,
+                systems=count,
+                workers=worker_count,
+            )
+            yield SweepTask(point, step, machine, replace(host, workers=worker_count), precision_level)
 
 
 def _unique(values: Sequence[Any]) -> list[Any]:

@@ -108,7 +108,8 @@ class SweepFile:
         # Reject records of other points, which would never be returned.
         point = self._points.get(record.point.key)
         if point is None or record.point.key in self.records:
-            what = f"{record.program} in batches of {record.batch_size} on {record.systems} {record.machine}"
+            where = f"{record.systems} {record.machine} with {record.workers} input workers"
+            what = f"{record.program} in batches of {record.batch_size} on {where}"
             raise self._other(f"line {number} has {what}, {'again' if point else 'which is not asked for'}")
         self.records[point.key] = record
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.error_bands import error_band
+from wse_sim.host import APPLIANCE
 from wse_sim.planner.bounds import RateBound
 from wse_sim.planner.micro_batches import ExploredSize
 from wse_sim.planner.report import Alternative, ModeReport, Report, RouteRow
@@ -22,6 +23,7 @@ class SweepPoint:
     - `mode`: the requested mode
     - `batch_size`: samples on all systems
     - `systems`: number of systems
+    - `workers`: number of input workers of one system
     """
 
     program: str
@@ -30,12 +32,13 @@ class SweepPoint:
     mode: str
     batch_size: int
     systems: int
+    workers: int = APPLIANCE.workers
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
+    def key(self) -> tuple[str, str, str, int, int, int]:
         """Return the identity of the point, which does not include the program's name."""
         # A renamed program keeps the records of its content.
-        return self.digest, self.machine, self.mode, self.batch_size, self.systems
+        return self.digest, self.machine, self.mode, self.batch_size, self.systems, self.workers
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class SweepRecord:
     """A point of a sweep and its plan.
 
     - `program`, `digest`, `batch_size`, `machine`, `systems`: the point
+    - `workers`: input workers of one system; the default number in older files, which lack the field
     - `asked_mode`: the requested mode
     - `mode`: the mode of the figures
     - `fits`: whether the program fits
@@ -78,6 +82,7 @@ class SweepRecord:
     systems: int
     asked_mode: str
     mode: str
+    workers: int = APPLIANCE.workers
     fits: bool = False
     samples_per_s: float = 0.0
     step_cycles: int = 0
@@ -112,6 +117,7 @@ class SweepRecord:
             mode=self.asked_mode,
             batch_size=self.batch_size,
             systems=self.systems,
+            workers=self.workers,
         )
 
     def as_dict(self) -> dict[str, Any]:

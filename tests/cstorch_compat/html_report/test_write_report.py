@@ -142,6 +142,24 @@ def test_the_page_has_every_figure_of_the_plan_and_the_lines_of_the_script(plain
     assert set(data["versions"]) == {"lazywafer", "python", "numpy", "h5py", "numba"}
 
 
+@pytest.mark.process
+def test_the_table_of_combinations_has_input_workers_if_they_are_an_option(window, plain, tmp_path):
+    heads = "[...document.querySelectorAll('#compared th')].map((cell) => cell.textContent)"
+    column = "[...document.querySelectorAll('#compared td:nth-child(4)')].map((cell) => cell.textContent)"
+    # Samples of 16 kB, so that one worker limits.
+    wide = SCRIPT.replace("Linear(16,", "Linear(4096,").replace("randn(32, 16)", "randn(32, 4096)")
+    window.open(page(tmp_path, "--workers", "1,2000", "--mode", "streaming", text=wide))
+    assert window.value(heads)[:5] == ["batch", "machine", "systems", "workers", "mode"]
+    assert window.value(column) == ["1", "2,000"]
+    # The step that the page shows whole has the first number of workers.
+    data = data_of((tmp_path / "page.html").read_text())
+    assert data["steps"][0]["modes"]["streaming"]["samples_per_s"] == data["rows"][0]["samples_per_s"]
+    assert data["rows"][0]["samples_per_s"] < data["rows"][1]["samples_per_s"]
+    window.open(plain)
+    assert window.value(heads)[:4] == ["batch", "machine", "systems", "mode"]
+    assert window.faults == []
+
+
 def test_the_graph_of_a_module_goes_from_aten_to_generated_code(plain):
     (graph,) = graphs_of(plain.read_text())
     first = graph["modules"]["model.first"]

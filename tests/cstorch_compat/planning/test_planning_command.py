@@ -129,6 +129,47 @@ def test_document_keeps_its_schema(plan):
     assert all(2 < row["router_colours"] <= 24 for row in document["rows"] if row["routes"])
 
 
+def test_rates_differ_by_input_workers_in_a_column_of_their_own(plan):
+    # Samples of 16 kB: five workers limit a wafer, and 2,000 do not.
+    wide = PLAIN.replace("randn(80, 1, 4, 4)", "randn(80, 1, 64, 64)").replace("Linear(16,", "Linear(4096,")
+    options = ("--machine", "wse2", "--systems", "1,2", "--mode", "streaming")
+    outcome = plan(wide, "--workers", "1,5,2000", *options)
+    assert outcome.returncode == 0, outcome.stderr
+    head, *rows = (line.split() for line in outcome.stdout.partition("\n\n")[0].splitlines())
+    assert head[:6] == ["batch", "machine", "systems", "workers", "mode", "samples/s"]
+    assert [row[2:4] for row in rows] == [[count, n] for count in "12" for n in ("1", "5", "2,000")]
+    rates = [float(row[5].replace(",", "")) for row in rows]
+    assert rates[0] < rates[1] < rates[2] and rates[3] < rates[4] < rates[5]
+    assert [row[-1] for row in rows[:2]] == ["input", "input"]
+
+
+def test_document_has_the_input_workers_of_each_row(plan):
+    numbers = [
+        [row["workers"] for row in json.loads(plan(PLAIN, *options, "--json").stdout)["rows"]]
+        for options in ((), ("--workers", "20"), ("--workers", "3,1,3"))
+    ]
+    assert numbers == [[5], [20], [3, 1]]
+
+
+def test_a_plan_has_at_least_one_input_worker(plan):
+    outcome = plan(PLAIN, "--workers", "5,0")
+    assert outcome.returncode == 2
+    assert "--workers takes a whole number from 1 to 1,000,000" in outcome.stderr
+
+
+def test_sentences_and_progress_give_the_input_workers(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    wanted = PlanRequest(machines=("tiny",), workers=(1, 5), mode="streaming")
+    rows = plan_rows(record_script(str(tmp_path / "script.py")), wanted)
+    # Rows with one and the same verdict share a sentence.
+    rows[1] = replace(rows[1], verdict="Limited by something else.")
+    names = [f"batch 8 on 1 tiny, {workers}, streaming" for workers in ("1 worker", "5 workers")]
+    _, *sentences, band = format_rows(rows, has_workers=True).split("\n\n")
+    assert [sentence.partition(":")[0] for sentence in sentences] == names
+    assert band.startswith("Error band:")
+    assert [name.replace("the script's", "1") for name in wanted.named(8)] == names
+
+
 def test_value_of_the_step_is_refused_with_its_line(plan):
     text = PLAIN.replace("loss.backward()", "loss.item(); loss.backward()")
     outcome = plan(text)
@@ -239,6 +280,8 @@ def test_slower_wse3_is_explained_in_one_sentence(tmp_path):
     fast = [replace(rows[0], samples_per_s=1.0), replace(rows[1], samples_per_s=2.0)]
     assert format_rows(slow).count("wse3 is slower than wse2") == 1
     assert "wse3 is slower" not in format_rows(fast)
+    # Machines with different numbers of workers are not compared.
+    assert "wse3 is slower" not in format_rows([slow[0], replace(slow[1], workers=1)])
 
 
 @pytest.mark.parametrize("name", ["CS-2", "cs2", "WSE-2", "wse_2", "wse2"])

@@ -69,6 +69,31 @@ def test_combinations_come_in_their_order_and_once():
     ]
 
 
+@pytest.mark.slow
+def test_record_of_some_workers_is_the_plan_of_a_host_with_them():
+    records = sweep({"small": SMALL}, [TINY], ["pipelined", "streaming"], systems=[1, 2], workers=[1, 7])
+    assert [(r.systems, r.workers) for r in records[::2]] == [(1, 1), (1, 7), (2, 1), (2, 7)]
+    for r in records:
+        report = plan(SMALL, TINY, r.mode, systems=r.systems, host=replace(APPLIANCE, workers=r.workers)).report
+        assert (r.samples_per_s, r.verdict) == (report.samples_per_s, report.verdict)
+
+
+def test_workers_of_a_sweep_without_any_are_those_of_its_host():
+    (record,) = sweep(SMALL, [TINY], ["streaming"], host=replace(APPLIANCE, workers=3))
+    assert record.workers == 3
+
+
+def test_line_of_before_workers_has_the_default_number_and_the_sweep_goes_on(tmp_path, planned):
+    path = tmp_path / "points.jsonl"
+    (record,) = sweep(SMALL, [TINY], ["streaming"], path=path)
+    head, line = path.read_text().splitlines()
+    old = {name: value for name, value in json.loads(line).items() if name != "workers"}
+    path.write_text(f"{head}\n{json.dumps(old)}\n")
+    default, other = sweep(SMALL, [TINY], ["streaming"], workers=[APPLIANCE.workers, 1], path=path)
+    assert default == record
+    assert [point.workers for point in planned] == [APPLIANCE.workers, other.workers]
+
+
 def test_record_survives_json():
     (record,) = sweep({"small": SMALL}, ["tiny"])
     assert SweepRecord.from_dict(json.loads(json.dumps(record.as_dict()))) == record
@@ -186,6 +211,7 @@ def test_line_that_is_broken_is_named(tmp_path):
         {"modes": ["fast"]},
         {"batches": [0]},
         {"systems": [0]},
+        {"workers": [0]},
         {"programs": {"a": SMALL, "b": SMALL}},
     ],
 )
