@@ -1,7 +1,9 @@
-"""A wafer simulator: it places a finished program on a mesh of PEs and says how long a step takes, and why no less.
+"""A simulator of Cerebras' wafer-scale engine.
 
-Kernels run on simulated cores as well, cycle by cycle, and closed forms are held to those runs and to published
-measurements. It sees programs only as `lazytensor.ir.program.Program`; nothing of tensors, gradients or layers.
+It plans a compiled program on a mesh of processing elements (PEs) and reports how long a step takes and which resource
+limits it. Kernels also run on simulated cores, cycle by cycle. Closed-form cycle counts are tested against those runs
+and against published measurements. The only input is `lazytensor.ir.program.Program`: the simulator does not depend on
+tensors, gradients or layers.
 """
 
 from lazytensor.system.moved_modules import deprecate_paths as _deprecate_paths
@@ -78,5 +80,5 @@ _deprecate_paths(
 
 
 def __dir__() -> list[str]:
-    """The public names; modules that are not public can be imported, and are not shown."""
+    """Return the public names and the dunder names; modules that are not public can be imported but are not listed."""
     return [*__all__, *(n for n in globals() if n.startswith("__"))]

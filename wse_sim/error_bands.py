@@ -1,6 +1,6 @@
-"""How far planned training runs were from the published ones: what a report says of its own error.
+"""Error bands of the planner: how far planned rates of training runs were from published ones.
 
-The figures are what `lazywafer validate --record` wrote when it last planned the published runs.
+The figures come from `validation/whole_runs.json`, which `lazywafer validate --record` writes.
 """
 
 import json
@@ -12,18 +12,22 @@ from statistics import median
 from typing import Any
 
 WHOLE_RUNS_FILE = pathlib.Path(__file__).parent / "validation" / "whole_runs.json"
+"""Path of the JSON file with the recorded runs."""
 MIN_FAMILY_RUNS = 3
-"""Runs that make a family of their own; where there are fewer the next wider family counts."""
+"""Minimum number of runs in a family. With fewer runs, `error_band` uses the next wider family."""
 
 
 def error_factor(published: float, planned: float) -> float:
-    """How many times a planned figure is off, whichever way; infinite for a run that was refused."""
+    """Return the larger of published / planned and planned / published, which is at least 1; inf if `planned` is 0.
+
+    `planned` is 0 for a run that the planner refused.
+    """
     return max(published / planned, planned / published) if planned else float("inf")
 
 
 @dataclass(frozen=True)
 class ErrorBand:
-    """The factors between planned and published rates of a family of runs: how many runs, the median, the worst."""
+    """The error factors of `rows` runs of one family: their median and their maximum. See `error_factor`."""
 
     family: str
     rows: int
@@ -31,7 +35,7 @@ class ErrorBand:
     worst: float
 
     def text(self) -> str:
-        """A sentence for a report."""
+        """Return the error band as a sentence for a report."""
         runs = "run" if self.rows == 1 else "runs"
         return (
             f"Error band: {self.rows} published {runs} ({self.family}) came out off by a factor of {self.median:.2f} "
@@ -40,13 +44,17 @@ class ErrorBand:
 
 
 def make_error_band(family: str, factors: Iterable[float]) -> ErrorBand | None:
-    """The band of some factors, or None if there are none."""
+    """Return the error band of `factors`, or None if `factors` is empty."""
     known = list(factors)
     return ErrorBand(family, len(known), median(known), max(known)) if known else None
 
 
 def error_band(mode: str, machine: str) -> ErrorBand | None:
-    """The band of the published runs nearest to a plan: of its mode and machine, else of its mode, else of all."""
+    """Return the error band of the published runs that are most similar to a plan, or None if there are no test runs.
+
+    The runs are those with the same `mode` and `machine`. If they are fewer than `MIN_FAMILY_RUNS`, the runs of the
+    same mode are used, and otherwise all runs. Runs that a constant was fitted on (`is_test` false) do not count.
+    """
     runs = [run for run in load_recorded_runs() if run["is_test"]]
     for family, keys in ((f"{mode}, {machine}", ("mode", "machine")), (mode, ("mode",)), ("all modes", ())):
         wanted = {"mode": mode, "machine": machine}
@@ -60,5 +68,8 @@ def error_band(mode: str, machine: str) -> ErrorBand | None:
 
 @cache
 def load_recorded_runs() -> tuple[Mapping[str, Any], ...]:
-    """The runs as they were planned last: id, machine, mode, published and planned samples/s, is_test and the rest."""
+    """Return the recorded runs, and read their file at the first call only.
+
+    A run is a dict with its id, machine, mode, published and planned samples/s, `is_test` and further fields.
+    """
     return tuple(json.loads(WHOLE_RUNS_FILE.read_text(encoding="utf-8"))["runs"])

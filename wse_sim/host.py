@@ -1,8 +1,10 @@
-"""The computers around the wafers as data: input workers, the control of steps, the weight host, the start of a job.
+"""Rates and latencies of the computers around the wafers.
+
+They cover the input workers, the control of steps, the weight host (MemoryX) and the start of a job.
 
 Keys of the sources: ALCF, the logs of the Argonne testbeds' documentation (github.com/argonne-lcf, the same rows as in
-`validation/measured.json`). GLOSS, the vendor's glossary on MemoryX and SwarmX. SDKWP as in `machine.py`. A constant
-that was fitted names its row; that row is no test of it.
+`validation/measured.json`). GLOSS, the vendor's glossary on MemoryX and SwarmX. SDKWP as in `machine.py`. The source of
+a fitted constant names the row that it was fitted on; that row is not a test of the model.
 """
 
 from collections.abc import Mapping
@@ -12,20 +14,29 @@ from typing import Any
 from lazytensor.errors import LazyError
 from wse_sim.machine import SourcedValues
 
-# Everything else divides something, or is counted in.
+# The other fields are divisors or counts, so they have to be positive.
 _FIELDS_THAT_MAY_BE_ZERO = ("step_control_s", "programming_s", "tree_node_s")
 
 
 @dataclass(frozen=True)
 class Host:
-    """What feeds a job from outside the wafers. Numbers of workers and rates are those of one system.
+    """The rates and latencies with which computers outside the wafers feed a job.
 
-    `workers` prepare batches, each `worker_bytes_per_s` of them as the step takes them (the bytes of all batch
-    tensors). `step_control_s` passes on the host between two steps whatever they compute. `programming_s` is what the
-    system takes before the first step, and then the weights are sent once at `first_weights_bytes_per_s`. While a job
-    streams, the weight host sends weights and receives gradients at `stream_bits_per_s` each way, whatever the number
-    of systems: each node of the tree between them serves `fan_out` at that rate, so more systems add depth alone, and
-    `tree_node_s` on each way for each level of it.
+    Numbers of workers and rates are those of one system.
+
+    - `workers`: input workers that prepare batches
+    - `worker_bytes_per_s`: bytes of batch tensors, as the step takes them, that one worker prepares in a second
+    - `step_control_s`: seconds on the host between two steps, whatever they compute
+    - `programming_s`: seconds in which the system is programmed before the first step
+    - `first_weights_bytes_per_s`: rate at which the weights are sent once, after programming
+    - `stream_bits_per_s`: rate at which the weight host sends weights and receives gradients in weight-streaming mode,
+      each way; it does not depend on the number of systems
+    - `fan_out`: children of a node in the tree (SwarmX) between the weight host and the systems; each is served at the
+      full rate, so more systems only add depth
+    - `tree_node_s`: latency of one tree level in one direction, in seconds
+    - `sources`: field name -> source of the number
+
+    Raises LazyError for a negative number, and for zero in a field that must be positive.
 
     >>> from wse_sim.host import APPLIANCE
     >>> APPLIANCE.workers
@@ -49,27 +60,29 @@ class Host:
                 raise LazyError(f"a host has {name} = {value}", hint="Give a positive number.")
 
     def input_seconds(self, batch_bytes: int, systems: int = 1) -> float:
-        """Seconds in which the workers of all systems prepare a batch of `batch_bytes` in all."""
+        """Return the seconds in which the workers of all `systems` prepare a batch of `batch_bytes` in total."""
         return batch_bytes / (systems * self.workers * self.worker_bytes_per_s)
 
     def start_seconds(self, weight_bytes: int) -> float:
-        """Seconds from the end of compilation to the first step: programming, then the weights once."""
+        """Return the seconds from the end of compilation to the first step: programming, then sending the weights
+        once.
+        """
         return self.programming_s + weight_bytes / self.first_weights_bytes_per_s
 
     def tree_seconds(self, systems: int) -> float:
-        """Seconds in which a word goes up the tree over `systems` wafers, and the sum comes back."""
+        """Return the latency in seconds of the tree over `systems` wafers: one word up, and the sum down again."""
         return 2 * self.tree_depth(systems) * self.tree_node_s
 
     def tree_depth(self, systems: int) -> int:
-        """Nodes between the weight host and each of `systems` wafers."""
-        # Counted in whole numbers: a logarithm of 4 ** n may fall short of n.
+        """Return the number of tree levels between the weight host and `systems` wafers; 0 for one wafer."""
+        # Whole numbers, since a floating-point logarithm of 4 ** n may be less than n.
         depth, reach = 0, 1
         while reach < systems:
             depth, reach = depth + 1, reach * self.fan_out
         return depth
 
 
-# Taken from the record, as `NUMERIC_FIELDS` of a machine is.
+# As `NUMERIC_FIELDS` of a machine: taken from the class, so that a new field is checked without being listed.
 HOST_FIELDS = tuple(f.name for f in fields(Host) if f.name != "sources")
 
 
@@ -106,4 +119,4 @@ APPLIANCE = _build_host(
         "tree_node_s": (2e-6, "assumed: a switch of a data centre and a sum of packets; nothing is published"),
     }
 )
-"""The hosts that a CS-1, CS-2 or CS-3 has by default."""
+"""The default hosts of a CS-1, CS-2 or CS-3."""

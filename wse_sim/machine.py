@@ -1,10 +1,10 @@
-"""The machine as data: a frozen record of numbers, four presets, and for each number the place it was published.
+"""Parameters of the simulated machines: four presets, and a source for each number.
 
 Keys of the sources: SDKWP, the vendor's SDK technical overview. HC31, the Hot Chips 31 slides. LIE, S. Lie, Cerebras
 Architecture Deep Dive (IEEE Micro 2023). ISPD, the ISPD-2020 contest description. LUCZ, Luczynski et al., HPDC'24
 (arXiv:2404.15888) and its code. EX, the vendor's csl-examples. SPMM, cycle counts in the public SpMM_Cerebras
 repository. ALCF, a public file of measurements on WSE-3 silicon. STEN, timings in the public stencil-cerebras
-repository. A number that nobody published is marked "assumed" and says what was assumed.
+repository. A number without a published source is marked "assumed", with the assumption.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
 
 SourcedValues = Mapping[str, tuple[float, str]]
-"""Field name -> (value, where it comes from)."""
+"""Field name -> (value, source of the value)."""
 
-# Latencies that a machine may not have; everything else is divided by or counted in.
+# Reserved PEs and latencies may be zero. The other fields are divisors or counts, so they have to be positive.
 _FIELDS_THAT_MAY_BE_ZERO = (
     "reserved_columns",
     "reserved_rows",
@@ -30,14 +30,37 @@ _FIELDS_THAT_MAY_BE_ZERO = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A mesh of processing elements (PEs) with its edge I/O. Rates are in elements per cycle and PE.
+    """A mesh of processing elements (PEs) with its edge I/O.
 
-    `width` and `height` count all PEs; a program gets `usable_width` times `usable_height` of them. `special` stands
-    for division, exponential, logarithm and their like. `loop_cycles` is what a jump back to the start of a loop takes,
-    `conflict_slowdown` how much longer elements take whose operands lie in one bank, `launch_cycles` what passes
-    between the tasks of a program before the first word of a collective moves, `task_start_cycles` what passes between
-    the event that lets a task run and its first instruction. `ramp_cycles` is the latency between core and router
-    (T_R).
+    Rates are elements per cycle and PE, and a suffix `f16` or `f32` is the width of an element. `special` stands for
+    division, exponential, logarithm and similar library routines.
+
+    - `name`: name of the machine
+    - `width`, `height`: all PEs of the mesh, in columns and rows
+    - `reserved_columns`, `reserved_rows`: PEs that a program does not get
+    - `clock_hz`: cycles in a second
+    - `sram_bytes_per_pe`, `usable_bytes_per_pe`: memory of a PE, and the part that a program may use
+    - `fma_*_per_cycle`, `add_*_per_cycle`, `move_*_per_cycle`: elements that a vector operation handles in a cycle
+    - `special_*_cycles`: cycles of one `special` element
+    - `dsd_setup_cycles`: cycles before the first element of a vector operation
+    - `loop_cycles`: cycles of the jump back to the start of a loop
+    - `conflict_slowdown`: factor on the time of elements if two operands are in the same memory bank
+    - `launch_cycles`: cycles between the tasks of a program before the first word of a collective moves
+    - `task_start_cycles`: cycles from the event that lets a task run to its first instruction
+    - `link_bits`: bits of data in a wavelet
+    - `wavelet_cycles`: cycles that a wavelet occupies a link
+    - `hop_cycles`: latency from router to router
+    - `ramp_cycles`: latency between core and router (T_R)
+    - `turn_cycles`: extra latency where a route changes its axis
+    - `colours`: colours that can be routed
+    - `queue_depth`: wavelets that a queue of a router or a core stores
+    - `microthreads`: asynchronous vector operations that a core runs at the same time
+    - `sram_banks`: memory banks of a PE
+    - `edge_bits_per_s`: rate of the wafer's edge I/O, each way
+    - `sources`: field name -> source of the number
+
+    Raises LazyError for a number that is negative, or zero in a field that must be positive, and if all PEs are
+    reserved.
 
     >>> import wse_sim
     >>> wse_sim.WSE2.usable_pes
@@ -80,14 +103,14 @@ class Machine:
     def __post_init__(self) -> None:
         for name in NUMERIC_FIELDS:
             value = getattr(self, name)
-            # Most of these divide something somewhere: a zero would show far away from its cause.
+            # A zero would cause a division error far from its cause.
             if value < 0 or (value == 0 and name not in _FIELDS_THAT_MAY_BE_ZERO):
                 raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
             raise LazyError(f"machine {self.name!r} reserves its whole mesh", hint="Reserve fewer rows or columns.")
 
     def _repr_html_(self) -> str:
-        """Its numbers, each with its source."""
+        """Return an HTML table of the machine's numbers, each with its source."""
         rows = [(name, f"{getattr(self, name):,}", self.sources.get(name, "")) for name in NUMERIC_FIELDS]
         columns = (Column("", is_words=True), Column(self.name), Column("source", is_words=True))
         return Table(columns, rows).html()
@@ -112,35 +135,37 @@ class Machine:
 
     @property
     def usable_width(self) -> int:
-        """Columns that a program gets."""
+        """Number of columns that a program may use."""
         return self.width - self.reserved_columns
 
     @property
     def usable_height(self) -> int:
-        """Rows that a program gets."""
+        """Number of rows that a program may use."""
         return self.height - self.reserved_rows
 
     @property
     def usable_pes(self) -> int:
-        """PEs that a program gets."""
+        """Number of PEs that a program may use."""
         return self.usable_width * self.usable_height
 
     @property
     def edge_bits_per_cycle(self) -> float:
-        """Bits that cross the wafer's edge in one cycle, each way."""
+        """Bits that cross the wafer's edge in one cycle, in each direction."""
         return self.edge_bits_per_s / self.clock_hz
 
     @property
     def depth_step_cycles(self) -> float:
-        """Cycles for one dependent visit of a core: up the ramp, store, down the ramp (2 T_R + 1, LUCZ)."""
+        """Cycles of one dependent visit of a core: up the ramp, store, down the ramp (2 T_R + 1, LUCZ)."""
         return 2 * self.ramp_cycles + 1
 
     def per_cycle(self, op: str, itemsize: int) -> float:
-        """Elements that one PE handles in a cycle: `op` is "fma", "add", "move" or "special".
+        """Return how many elements of `itemsize` bytes one PE handles in a cycle; `op` is "fma", "add", "move" or
+        "special".
 
-        Types of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, 8 bytes at half of that.
+        Elements of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, and 8 bytes at half of the 32-bit
+        rate. The rate of "special" has only two values: up to 2 bytes, and more.
         """
-        # Published as cycles of one element, since no vector unit runs it.
+        # Library routines are published in cycles per element, since no vector unit runs them.
         if op == "special":
             return 1 / (self.special_f16_cycles if itemsize <= 2 else self.special_f32_cycles)
         if itemsize <= 2:
@@ -148,7 +173,7 @@ class Machine:
         return float(getattr(self, f"{op}_f32_per_cycle")) / (itemsize / 4)
 
 
-# Taken from the record, so that a new field is checked and drawn by the property tests without being listed.
+# Taken from the class, so that a new field is validated and drawn by the property tests without being listed.
 NUMERIC_FIELDS = tuple(f.name for f in fields(Machine) if f.name not in ("name", "sources"))
 
 
@@ -157,13 +182,12 @@ def _build_machine(name: str, table: SourcedValues) -> Machine:
     return Machine(name=name, sources={key: source for key, (_, source) in table.items()}, **values)
 
 
-# An assumption keeps the text of its source behind it: a reader sees both where it is from and that it was carried
-# over.
+# The text names both the original source and that the value is carried over from the WSE-2.
 def _assume_wse2_values(*names: str) -> SourcedValues:
     return {n: (_WSE2[n][0], f"assumed as on WSE-2 ({_WSE2[n][1]})") for n in names}
 
 
-# Two constants, the special rate and the launch, were fitted together on two rows, so both name the pair.
+# Two constants, the `special` rate and the launch, were fitted together on two rows, so both have this source.
 _DECODING_SOURCE = (
     "fitted with one other on two rows: decoding LLaMA3-8B on 420^2 and 660^2 PEs (WaferLLM, OSDI 2025, table 4)"
 )
@@ -214,7 +238,7 @@ _WSE1: SourcedValues = {
 }
 
 _WSE3: SourcedValues = {
-    # First everything as on the WSE-2; below stands only what was published of the WSE-3 itself.
+    # All values of the WSE-2 first; those published for the WSE-3 override them.
     **_assume_wse2_values(*_WSE2),
     "width": (762, "ALCF: fabric dimensions of the compiled programs"),
     "height": (1172, "ALCF: fabric dimensions of the compiled programs"),
@@ -251,7 +275,7 @@ WSE1 = _build_machine("wse1", _WSE1)
 WSE2 = _build_machine("wse2", _WSE2)
 WSE3 = _build_machine("wse3", _WSE3)
 POWER_W: Mapping[str, tuple[float, float]] = {"wse2": (16_100.0, 22_800.0)}
-"""Machine -> watts of a system that is idle, and on the mean of a run: measured with a 25-point stencil on a CS-2.
+"""Machine -> (idle watts, mean watts of a run) of one system, measured with a 25-point stencil on a CS-2.
 
 Source: Jacquelin et al., SC'22 (arXiv:2204.03775). No figure of another machine was found.
 """

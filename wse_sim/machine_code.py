@@ -1,9 +1,9 @@
-"""Compiled functions, and their machine code kept from run to run in files that only this user can have written.
+"""Compile functions with Numba, and keep their machine code on disk for later runs.
 
-Numba keeps machine code by itself, in files that it neither checks nor protects: damaged ones crash the process, and
-whoever can write them runs code in it. So its cache is replaced by one in `private_files`. What Numba says of itself
-and of the processor is part of a kept function's name; the caller answers for what its text depends on. Importing this
-module imports Numba.
+Numba's cache neither checks nor protects its files: a damaged file crashes the process, and a user who can write a file
+can run code in the process. `kept` therefore replaces it by files in `lazytensor.system.private_files`, which only the
+current user can write. The name of a file is a hash that includes the versions of Python and Numba and the processor;
+the caller's `identity` has to cover everything else that the code depends on. Importing this module imports Numba.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from numba.core.serialize import dumps
 
 from lazytensor.system import private_files
 
-# Numba's own interface has no types.
+# Numba's own functions have no type annotations.
 _pickled: Callable[[Any], bytes] = dumps
 _rebuilt: Callable[..., Any] = CompileResult._rebuild
 
-# At the level DEBUG a cold run would tell thousands of lines of what Numba does, and none of what the script does.
+# At the level DEBUG, Numba's messages would hide those of the script.
 for _name in ("numba", "llvmlite"):
     if logging.getLogger(_name).level == logging.NOTSET:
         logging.getLogger(_name).setLevel(logging.WARNING)
@@ -37,19 +37,20 @@ SURROUNDINGS = (
     llvmlite.__version__,
     llvmlite.binding.get_host_cpu_name(),
 )
-"""What machine code depends on besides the text of a function."""
+"""Versions and the processor on which machine code depends, besides the text of the function."""
 
 
 def kept(signature: str, identity: str = "", **options: Any) -> Callable[[Any], Any]:
-    """Compile a function for one signature, or load what an earlier run compiled.
+    """Return a decorator that compiles a function for `signature`, or loads the machine code of an earlier run.
 
-    Kept machine code is found by the names of the module and the function, and by `identity`: one of them has to
-    change whenever the function or anything that it calls does. `options` are those of `numba.njit`.
+    Machine code is found by the function's module and name, `signature`, `identity` and `SURROUNDINGS`. `identity` has
+    to change whenever the function, or anything that it calls, changes. `options` are passed to `numba.njit`. The
+    decorated function accepts no other argument types.
     """
 
     def compiled(function: Any) -> Any:
         dispatcher = numba.njit(error_model="numpy", **options)(function)
-        # No public place takes a cache other than Numba's own; `enable_caching` sets this attribute too.
+        # Numba has no public way to set another cache; its own `enable_caching` sets this attribute too.
         dispatcher._cache = _Kept(f"{function.__module__} {function.__qualname__} {identity}")
         dispatcher.compile(signature)
         dispatcher.disable_compile()
@@ -59,20 +60,23 @@ def kept(signature: str, identity: str = "", **options: Any) -> Callable[[Any], 
 
 
 class _Kept:
-    """The cache of one function, with the methods that a dispatcher asks for."""
+    """A replacement for Numba's cache of one function, with the methods that a Numba dispatcher calls."""
 
     def __init__(self, identity: str):
         self._identity = identity
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """Return the compiled function, or None. `private_files` gives only what `save_overload` has pickled."""
+        """Return the compiled function from the file, or None if there is no valid file.
+
+        Unpickling is safe, since `private_files` returns only what `save_overload` wrote.
+        """
         context.refresh()
         data = private_files.read_kernel(self._name(signature, context.codegen()))
         return None if data is None else _rebuilt(context, *pickle.loads(data))
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a function that was compiled just now."""
-        if not compiled.library.has_dynamic_globals:  # those are addresses, of this process only
+        """Write a newly compiled function to its file, unless its code contains addresses of this process."""
+        if not compiled.library.has_dynamic_globals:  # such globals are addresses of this process
             private_files.write_kernel(self._name(signature, compiled.codegen), _pickled(compiled._reduce()))
 
     def _name(self, signature: Any, code: Any) -> str:

@@ -1,17 +1,18 @@
-"""Numbers as text in reports: whole parts show all their digits, and only zero is shown as 0."""
+"""Format numbers as text for reports.
+
+The whole part of a number keeps all its digits. Only an exact zero is printed as 0.
+"""
 
 _SI_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _MIN_ABBREVIATED = 10_000_000
-"""The least number that `format_short` abbreviates: smaller ones fit a column of ten characters with their
-separators.
-"""
+"""The smallest absolute value that `format_short` abbreviates. Smaller numbers fit a column of ten characters."""
 
 
 def format_number(value: float, digits: int = 4) -> str:
     """Return `value` with thousands separators, all digits of its whole part and at least `digits` significant digits.
 
-    Zeros at the end of a fraction are left out. Fractions below 0.0001 are written with an exponent.
+    Trailing zeros of a fraction are omitted. Nonzero numbers below 0.0001 are written with an exponent.
 
     >>> format_number(1184669.4), format_number(999.96), format_number(0.43251), format_number(3.0)
     ('1,184,669', '1,000', '0.4325', '3')
@@ -21,9 +22,9 @@ def format_number(value: float, digits: int = 4) -> str:
 
 
 def format_short(value: float) -> str:
-    """Return `value` with all digits of its whole part, or from ten million on with four digits and a prefix.
+    """Return `value` as `format_number` does; from ten million on, with four significant digits and an SI prefix.
 
-    The prefix is that of the rounded number.
+    The prefixes are M, G, T, P and E. The prefix is chosen after rounding to four digits: 999,960,000 becomes "1G".
 
     >>> format_short(9_999_999), format_short(120_300_000), format_short(999_960_000)
     ('9,999,999', '120.3M', '1G')
@@ -54,7 +55,7 @@ def format_estimate(value: float, factor: float = 1.0) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return a share of 1 in percent, with at least three significant digits.
+    """Return the fraction `share` (1 is 100 %) as a percentage with at least three significant digits.
 
     >>> format_percent(0.1234), format_percent(0.0000222), format_percent(1)
     ('12.3%', '0.00222%', '100%')
@@ -63,7 +64,9 @@ def format_percent(share: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return `seconds` with four significant digits in s, ms, us or ns: the largest unit that the result reaches.
+    """Return `seconds` with four significant digits in s, ms, us or ns.
+
+    The unit is the largest one in which the rounded number is at least 1. Shorter times are given in ns. Zero is "0 s".
 
     >>> format_duration(1.2094e-6), format_duration(0.99999), format_duration(0)
     ('1.209 us', '1 s', '0 s')

@@ -1,14 +1,15 @@
-"""Phase programs: what a kernel does on its rectangle, as data, to be read in several ways.
+"""Phase programs: a description, as data, of what a kernel does on its rectangle of PEs.
 
-Leaves say what every PE of a rectangle does: compute, or move words along an axis. Four forms compose them: `Seq` one
-after another, `Par` at the same time, `Repeat` a number of times, `Rounds` a number of times with other addresses each
-time. There are three readings of a program: as cycles by closed forms (`cost_model`), as data with NumPy (`reference`)
-and as wavelets on routers (`fabric`).
+A leaf phase describes what all PEs of a rectangle do: compute, or move words along an axis. `Seq` runs phases one after
+another, `Par` at the same time, `Repeat` several times, and `Rounds` several times with other addresses each time. A
+phase program has three interpretations: cycles by closed forms (`cost_model`), NumPy on the memories (`reference`), and
+wavelets on routes (`fabric`).
 
-Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of
-16 bits lie two to a word. An axis is "x" (along the rows), "y" (along the columns) or "xy" (the whole rectangle). With
-`groups` every line of the axis is cut into that many equal lines that act on their own; PEs that are left over stay
-idle and keep what they have. Position 0 of a line is its left or upper end.
+Sizes are in words of 32 bits, the payload of one wavelet, and count the words that one PE sends. Addresses count the
+same words in the memory of each PE. Two elements of a 16-bit type share a word. An axis is "x" (along the rows), "y"
+(along the columns) or "xy" (the whole rectangle). `groups` cuts each line of the axis into that many equal lines, which
+are independent of each other; PEs that are left over stay idle and keep their words. Position 0 of a line is its left
+or upper end.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,17 +20,24 @@ from typing import TYPE_CHECKING
 from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
 
-# An instruction set needs no phases and a phase only hands its instructions on: at run time neither imports the other.
+# Imported for type checking only: at run time `phase` and `core_program` do not depend on each other.
 if TYPE_CHECKING:
     from wse_sim.isa.core_program import Instruction
 
 AXES = ("x", "y", "xy")
+"""Values of `axis`: along rows, along columns, over the whole rectangle."""
 COMPUTE_OPS = ("fma", "add", "move", "special")
+"""Values of `Compute.op`."""
 PORTS = ("fabric", "edge")
+"""Values of `Stream.port`."""
 REDUCTION_ALGORITHMS = ("star", "chain", "tree", "two_phase", "auto_gen")
+"""Values of `Reduce.algorithm`; an empty name lets the cost model choose."""
 SHIFT_WRAPS = ("", "line", "folded")
+"""Values of `Shift.wrap`."""
 DTYPES = ("float32", "float16", "bfloat16")
+"""Element types of reductions."""
 COMBINE_OPS = ("add", "max")
+"""Values of `combine` in reductions."""
 
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
@@ -39,7 +47,7 @@ def _require(value: str, known: tuple[str, ...], what: str) -> None:
 
 def _require_line(rect: Rect, axis: str, groups: int) -> None:
     _require(axis, AXES, "axis")
-    # A rectangle as a whole is not cut into groups: give smaller rectangles instead.
+    # The axis "xy" has no groups: use several smaller rectangles instead.
     length = {"x": rect.width, "y": rect.height, "xy": 1}[axis]
     if not 1 <= groups <= length:
         raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", hint=f"Use 1 to {length}.")
@@ -54,18 +62,19 @@ def _require_not_negative(**counts: int) -> None:
 def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
     if algorithm:
         _require(algorithm, known, "reduction")
-    # A size without the algorithm that has groups would be ignored silently.
+    # Any other algorithm would silently ignore the size.
     if size and (algorithm != "two_phase" or size < 0):
         raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", hint="Use two_phase.")
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each.
+    """A phase in which every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each.
 
-    Around each of them stand `scalar_cycles` of scalar code: the turn of a loop, the reading of an index. With a length
-    of 0 there is only that code. Elements take `slowdown` times as long where operands lie in banks that conflict. As
-    data it changes no word: it is a price.
+    It only has a cost: in the NumPy interpretation it changes no word. `op` selects the rate of the machine and is one
+    of `COMPUTE_OPS`. `scalar_cycles` is the cycles of scalar code (a loop, reading an index) for each vector operation.
+    With a `length` of 0 there is only scalar code. `slowdown` multiplies the cycles of the elements, for operands in
+    conflicting memory banks. Raises LazyError for another `op`.
     """
 
     rect: Rect
@@ -82,7 +91,10 @@ class Compute:
 
 @dataclass(frozen=True)
 class Local:
-    """Every PE runs the instructions `body` over its own memory; no operand is a colour."""
+    """A phase in which every PE runs the instructions `body` on its own memory.
+
+    Raises LazyError if an operand of an instruction is a colour: words that cross the fabric need a move phase.
+    """
 
     rect: Rect
     body: "tuple[Instruction, ...]"
@@ -90,8 +102,7 @@ class Local:
     def __post_init__(self) -> None:
         for instruction in self.body:
             for operand in getattr(instruction, "operands", ()):
-                # By attribute: operands are defined above this file in the layers, and all that matters is whether they
-                # have a colour.
+                # Tested by attribute, since the operand classes are not imported here.
                 if hasattr(operand, "colour"):
                     hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
                     raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)
@@ -99,12 +110,15 @@ class Local:
 
 @dataclass(frozen=True)
 class Shift:
-    """Every PE sends the `words` at `take` to the PE `hops` further along the axis, where they come to lie at `put`.
+    """Every PE sends its `words` at `take` to the PE `hops` further along `axis`, which stores them at `put`.
 
-    All send at once; negative hops go to the left and upwards. What would leave the line is not sent, and a PE that
-    gets nothing keeps what it has, unless the line is closed to a ring: with `wrap` "line" the far end sends back over
-    the whole line (Cannon), with "folded" the order of the PEs is 0, 2, 4, ..., 5, 3, 1, so that a neighbour on the
-    ring is at most two PEs away (WaferLLM's interleaving, OSDI 2025).
+    All PEs send at the same time. Negative `hops` go left or up. `axis` is "x" or "y". `wrap` says what happens at the
+    ends of a line:
+
+    - "": words that would leave the line are not sent; a PE that receives nothing keeps its words
+    - "line": the line is a ring; the last PE sends back over the whole line, as in Cannon's algorithm
+    - "folded": the ring visits the PEs in the order 0, 2, 4, ..., 5, 3, 1, so that neighbours on the ring are at most
+      two PEs apart (WaferLLM's interleaving, OSDI 2025)
     """
 
     rect: Rect
@@ -123,10 +137,11 @@ class Shift:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The PE at position `source` of every line along the axis gives its `words` at `take` to all PEs of the line.
+    """A phase in which one PE of every line along `axis` sends its `words` at `take` to all PEs of the line.
 
-    All of them, the sender too, hold the words at `put` afterwards. In a rectangle ("xy") the positions count along
-    its rows, one row after the other.
+    The sender is the PE at position `source`. All PEs, including the sender, have the words at `put` afterwards. With
+    the axis "xy" the line is the whole rectangle, and positions count row after row. `groups` cuts each line into
+    independent lines.
     """
 
     rect: Rect
@@ -147,11 +162,16 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reduce:
-    """The `words` at `at` of all PEs of a line are combined, element by element, on the PE at position 0.
+    """A phase that combines the `words` at `at` of all PEs of a line, element by element; PE 0 of the line gets the
+    result.
 
-    `combine` is "add" or "max" of elements of `dtype`; the result takes the place of that PE's own words. What the
-    others hold at `at` afterwards is undefined. `algorithm` is one of `REDUCTION_ALGORITHMS`; without a name the model
-    takes the fastest. `size` is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
+    The result overwrites that PE's words at `at`. The words of the other PEs at `at` are undefined afterwards.
+
+    - `rect`, `axis`, `groups`: the lines; see the head of this file
+    - `algorithm`: one of `REDUCTION_ALGORITHMS`, or "" for the fastest by the cost model
+    - `size`: PEs of a group with the algorithm "two_phase"; 0 lets the algorithm choose
+    - `dtype`: element type, one of `DTYPES`
+    - `combine`: "add" or "max"
     """
 
     rect: Rect
@@ -174,10 +194,11 @@ class Reduce:
 
 @dataclass(frozen=True)
 class AllReduce:
-    """As `Reduce`, and every PE of the line gets the result at `at`.
+    """A phase that combines words as `Reduce` does; every PE of the line gets the result at `at`.
 
-    `algorithm` is that of a reduction, which a broadcast follows, or "ring": parts are combined on their way around
-    the folded line, and go around it once more.
+    `algorithm` is either one of a reduction, followed by a broadcast, or "ring". In a ring, parts of the words are
+    combined on their way around the folded line (see `Shift`) and go around it once more. The fields are those of
+    `Reduce`.
     """
 
     rect: Rect
@@ -200,12 +221,13 @@ class AllReduce:
 
 @dataclass(frozen=True)
 class Stream:
-    """`bytes` in total flow into ("in") or out of ("out") the rectangle, in equal blocks at `at` of each PE.
+    """A phase that moves `bytes` in total into ("in") or out of ("out") the rectangle, an equal block for each PE.
 
-    Through the port "fabric" they come from a neighbour over one link for each PE of the longest side; through "edge"
-    from outside the wafer, which is bounded by the edge I/O as well. The neighbour is a line of cores along that side,
-    to the left of the rectangle or above it (to the right or below, if the rectangle lies at that border). Each holds
-    the blocks of its line at `at`, one after the other, that of position 0 first.
+    The block of a PE is at address `at`. With the port "fabric" the words come from or go to a line of cores next to
+    the longer side of the rectangle, over one link for each PE of that side. The line is to the left of the rectangle
+    or above it; at the left or upper border of the mesh it is to the right or below. Each of its cores has the blocks
+    of its line of PEs at `at`, one after the other, position 0 first. With the port "edge" the words come from or go to
+    a place outside the wafer, so the rate of the edge I/O limits them as well.
     """
 
     rect: Rect
@@ -222,21 +244,24 @@ class Stream:
 
 @dataclass(frozen=True)
 class Seq:
-    """Parts one after another."""
+    """A phase that runs `parts` one after another."""
 
     parts: "tuple[Phase, ...]"
 
 
 @dataclass(frozen=True)
 class Par:
-    """Parts at the same time, on separate colours and threads of the same cores, whose issue slot they share."""
+    """A phase that runs `parts` at the same time, on separate colours and threads.
+
+    Parts on the same cores share the issue slot of each core.
+    """
 
     parts: "tuple[Phase, ...]"
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """The body `times` times."""
+    """A phase that runs `body` `times` times, one after another. Raises LazyError for a negative number."""
 
     times: int
     body: "Phase"
@@ -248,11 +273,11 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Rounds:
-    """`times` rounds one after another, of which `body` gives the phase by its number, from 0.
+    """A phase that runs `times` rounds one after another; `body(k)` returns the phase of round k, from 0.
 
-    What runs is every round; what is priced are `looks` of them, evenly spread, each for as many rounds as lie around
-    it. One is enough where rounds differ in addresses alone; where a cost rises along the way, as that of a broadcast
-    from each PE of a line in turn, a few are.
+    All rounds run, but the cost model prices only `looks` of them, evenly spaced, and multiplies each price by the
+    number of rounds that it represents. One is enough if rounds differ only in addresses. Several are needed if the
+    cost changes from round to round, such as that of a broadcast from each PE of a line in turn.
     """
 
     times: int
@@ -266,12 +291,12 @@ class Rounds:
 
     @property
     def parts(self) -> "Iterator[Phase]":
-        """Every round."""
+        """An iterator over the phases of all rounds."""
         return (self.body(number) for number in range(self.times))
 
     @property
     def priced_rounds(self) -> "Iterator[tuple[Phase, int]]":
-        """Rounds that stand for others, with how many rounds each stands for."""
+        """An iterator over pairs (phase of a representative round, number of rounds that it represents)."""
         looks = min(self.looks, self.times)
         bounds = [self.times * n // looks for n in range(looks + 1)] if looks else []
         for start, end in pairwise(bounds):
@@ -279,6 +304,6 @@ class Rounds:
 
 
 Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat | Rounds
-# The neutral element of `Seq` and `Par`, so that recipes need no case for nothing to do.
+# The neutral element of `Seq` and `Par`, so that kernels need no special case for an empty phase.
 EMPTY_PHASE = Seq(())
-"""Does nothing and takes no time."""
+"""A phase that does nothing and takes no time."""

@@ -1,1 +1,1 @@
-"""Cycles by closed forms: of moves over the fabric, of work on cores, and of whole phase programs."""
+"""Cycle counts by closed forms, for moves over the fabric, for work on cores, and for whole phase programs."""

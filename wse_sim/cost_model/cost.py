@@ -1,8 +1,9 @@
-"""The first reading of a phase program: cycles, bytes and words on the wires, by closed forms.
+"""Cost of a phase program (cycles, bytes, words on the links), by closed forms.
 
-Time is an algebra: `Seq` adds, `Repeat` multiplies, `Rounds` multiplies the few that it looks at, and `Par` takes the
-maximum of what its parts take when they share cores (`concurrent_phases.py`), which lies between their maximum and
-their sum. Traffic always adds. Each leaf is rounded up to whole cycles, so the laws of the algebra hold exactly.
+The cycles of a `Seq` are the sum of its parts, and those of a `Repeat` a multiple. `Rounds` multiplies the cycles of a
+few representative rounds. A `Par` takes at least the maximum of its parts and at most their sum, depending on the cores
+that they share (`concurrent_phases.py`). Traffic always adds up. Each leaf is rounded up to whole cycles, so these
+equations hold exactly.
 """
 
 import math
@@ -20,10 +21,13 @@ from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Rounds,
 
 @dataclass(frozen=True)
 class Cost:
-    """What a phase program takes.
+    """The cost of a phase program.
 
-    `latency_cycles` is the part of `cycles` that even a single wavelet would need; `compute_cycles` what would remain
-    if all moves were free. `wire_words` counts wavelet-hops.
+    - `cycles`: duration
+    - `latency_cycles`: the part of `cycles` that a message of a single wavelet would need too
+    - `compute_cycles`: the duration if all moves were free
+    - `bytes_in`, `bytes_out`: bytes that streams move into and out of rectangles
+    - `wire_words`: wavelets times the hops that they travel
 
     >>> Cost(cycles=3).then(Cost(cycles=4)).cycles
     7
@@ -37,17 +41,20 @@ class Cost:
     wire_words: int = 0
 
     def then(self, other: "Cost") -> "Cost":
-        """Both, one after the other."""
+        """Return the cost of this and then `other`: the sum of every field."""
         cycles, latency = self.cycles + other.cycles, self.latency_cycles + other.latency_cycles
         return self._with(other, cycles, latency, self.compute_cycles + other.compute_cycles)
 
     def overlap(self, other: "Cost") -> "Cost":
-        """Both at the same time, as if they shared nothing but wires."""
+        """Return the cost of this and `other` at the same time on different cores.
+
+        Cycles, latency and compute cycles are the maximum of both. Bytes and words are added.
+        """
         cycles, latency = max(self.cycles, other.cycles), max(self.latency_cycles, other.latency_cycles)
         return self._with(other, cycles, latency, max(self.compute_cycles, other.compute_cycles))
 
     def _with(self, other: "Cost", cycles: int, latency_cycles: int, compute_cycles: int) -> "Cost":
-        # Bytes and words are sent whether parts overlap or not: they add up in every composition.
+        # Bytes and words are added in every composition, since they are sent whether parts overlap or not.
         return Cost(
             cycles=cycles,
             latency_cycles=latency_cycles,
@@ -58,15 +65,16 @@ class Cost:
         )
 
     def times(self, n: int) -> "Cost":
-        """The same `n` times, one after the other."""
+        """Return the cost of `n` repetitions, one after the other: every field times `n`."""
         return Cost(**{name: value * n for name, value in vars(self).items()})
 
 
 ZERO_COST = Cost()
+"""The cost of doing nothing."""
 
 
 def cost(phase: Phase, machine: Machine) -> Cost:
-    """Fold a phase program on `machine`.
+    """Return the cost of a phase program on `machine`.
 
     >>> from wse_sim import TINY, Rect
     >>> from wse_sim.phase import Compute, Seq
@@ -78,10 +86,11 @@ def cost(phase: Phase, machine: Machine) -> Cost:
 
 
 PricedPhase = tuple[Cost, PhaseLoad]
+"""The cost of a phase, and the load that it puts on its cores."""
 
 
 def _price_phase(phase: Phase, machine: Machine) -> PricedPhase:
-    """What a phase takes, and what it takes from others at the same time."""
+    """Return the cost of a phase and its load on the cores, for phases that run at the same time."""
     match phase:
         case Seq(parts):
             total, load = ZERO_COST, PhaseLoad()
@@ -92,7 +101,7 @@ def _price_phase(phase: Phase, machine: Machine) -> PricedPhase:
         case Par():
             return _price_par([_price_phase(one, machine) for one in _flatten_par(phase)], machine)
         case Repeat(times, body):
-            # Folded once and multiplied: a training step repeats its rounds hundreds of times.
+            # Priced once and multiplied: a training step repeats its rounds hundreds of times.
             round_cost, round_load = _price_phase(body, machine)
             return round_cost.times(times), round_load.times(times)
         case Rounds():
@@ -114,9 +123,9 @@ def _price_phase(phase: Phase, machine: Machine) -> PricedPhase:
             return _price_move(phase, machine)
 
 
-# A Par in a Par shares the same cores, and `combine_loads` is no associative fold: it has to see all parts at once.
+# A nested Par shares the same cores. `combine_loads` is not associative, so it needs all parts at once.
 def _flatten_par(phase: Phase) -> Iterator[Phase]:
-    """The parts of a Par, and those of the Pars in it."""
+    """Yield the parts of a Par, with nested Pars replaced by their parts; any other phase yields itself."""
     for part in phase.parts if isinstance(phase, Par) else ():
         yield from _flatten_par(part)
     if not isinstance(phase, Par):
@@ -125,28 +134,28 @@ def _flatten_par(phase: Phase) -> Iterator[Phase]:
 
 def _price_par(priced: Sequence[PricedPhase], machine: Machine) -> PricedPhase:
     load = combine_loads([load for _, load in priced], machine)
-    # What would remain if moves were free: local parts alone, which still follow one another on a core.
+    # The duration if moves were free: only local parts, which still run one after another on a core.
     work = combine_loads([load for _, load in priced if load.is_local], machine)
     total = ZERO_COST
     for part, _ in priced:
         total = total.overlap(part)
-    # Never less than the slowest part alone, even where the estimate of sharing rounds lower.
+    # At least the compute cycles of the slowest part, even if the estimate of sharing rounds to less.
     compute = max(total.compute_cycles, math.ceil(work.cycles))
     return Cost(**{**vars(total), "cycles": max(total.cycles, math.ceil(load.cycles)), "compute_cycles": compute}), load
 
 
 def wavelet_count(elements: int, itemsize: int, machine: Machine) -> int:
-    """Wavelets that carry `elements` of `itemsize` bytes."""
+    """Return how many wavelets of `machine.link_bits` bits carry `elements` of `itemsize` bytes."""
     return ceil_div(elements * itemsize * 8, machine.link_bits)
 
 
 def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
     one_vector = issue_cycles = phase.scalar_cycles
     if phase.length:
-        # Lanes that are not full take a whole cycle: the length is rounded up before a conflict stretches it.
+        # A partly filled vector lane takes a whole cycle, so the length is rounded up before the slowdown is applied.
         elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown
         one_vector += machine.dsd_setup_cycles + elements
-        # Of a setup only the first cycle is issued; the rest passes in the descriptors and leaves the slot to others.
+        # Only the first cycle of a setup takes the issue slot; other threads can use the rest.
         issue_cycles += 1 + elements
     cycles = math.ceil(phase.vectors * one_vector)
     return Cost(cycles, latency_cycles=0, compute_cycles=cycles), PhaseLoad(
@@ -155,13 +164,16 @@ def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
 
 
 def _price_stream(phase: Stream, machine: Machine) -> PricedPhase:
-    """Words that go out pass the cores of others by their routers alone, but wait for those cores' own."""
+    """Return the cost and load of a stream.
+
+    A core that is passed by the words of others is not busy with them when they go out: only routers forward them. But
+    they wait for the words that the core itself sends.
+    """
     terms = stream_terms(phase, machine)
     stream_cost, load = _cost_from_terms(terms, 1, machine), _move_load(phase, [MoveStep(terms)], machine)
     if phase.direction == "in":
         return replace(stream_cost, bytes_in=phase.bytes), load
-    # Outwards the routers' switches let the blocks of others through, so a core issues its own block only.
-    # Its own block of the stream is all that a core issues.
+    # In the direction "out" the routers' switches let the blocks of others pass, so a core issues only its own block.
     own = ceil_div(wavelet_count(phase.bytes, 1, machine), phase.rect.area) * machine.wavelet_cycles
     return replace(stream_cost, bytes_out=phase.bytes), replace(load, issue_cycles=own, later_cycles=0.0)
 
@@ -175,18 +187,22 @@ def _price_move(phase: MovePhase, machine: Machine) -> PricedPhase:
 
 
 def _move_load(phase: MovePhase | Stream, steps: Sequence[MoveStep], machine: Machine) -> PhaseLoad:
-    """Operations that start one after another in a step count as equally long; a core of a shift has two at once."""
+    """Return the load of a move on its cores.
+
+    Operations of a step that start one after another count as equally long. A core of a shift has two operations at
+    once.
+    """
     cycles = sum(step.terms.cycles(machine) for step in steps)
-    # Without a wavelet on a link it is a copy within each core's memory, and that is local work.
+    # A move without a wavelet on any link is a copy within each core's memory, which is local work.
     if not any(step.terms.energy for step in steps):
         return PhaseLoad((phase.rect,), cycles, issue_cycles=cycles)
     passed = sum(step.terms.contention for step in steps) * machine.wavelet_cycles
     if isinstance(phase, Shift):
         return _shift_load(phase, steps[0].terms, machine)
-    # All but the first operation can be held up by local work on the same cores, since tasks run to their end.
+    # Local work on the same cores can delay all but the first operation, since tasks run to their end.
     first = next(step.terms for step in steps if step.terms.starts)
     later = cycles - first.cycles(machine) / first.starts
-    # A broadcast is one operation on every core, but for the copy that its sender makes afterwards.
+    # A broadcast is a single operation on every core, except that its sender may copy the words afterwards.
     later_words = passed * later / cycles
     if isinstance(phase, Broadcast):
         later_words, later = 0.0, copy_terms(phase.words, machine).cycles(machine) if phase.take != phase.put else 0
@@ -203,14 +219,15 @@ def _move_load(phase: MovePhase | Stream, steps: Sequence[MoveStep], machine: Ma
 
 
 def _shift_load(phase: Shift, terms: LineTerms, machine: Machine) -> PhaseLoad:
-    """Most cores both send and receive; the links may take longer than that."""
+    """Return the load of a shift: most cores both send and receive, and the links may take longer than the cores."""
     pairs = shift_pairs(count_lines(phase.rect, phase.axis)[0], phase.hops, phase.wrap)
-    # Sending and receiving are two microthreads of a core: each asks for the issue slot on its own.
+    # Sending and receiving are two microthreads of a core, and each needs the issue slot.
     threads = 2 if {pair[0] for pair in pairs} & {pair[1] for pair in pairs} else 1
     cycles, own = terms.cycles(machine), threads * phase.words * machine.wavelet_cycles
-    # A second start is the copy out of the way, which comes before the first word is sent.
+    # A second start is the copy of words that would be overwritten, made before the first word is sent.
     lead = copy_terms(phase.words, machine).cycles(machine) if terms.starts > 1 else 0
-    # Over several hops a link in the middle carries more words than any core sends: its cores have turns to spare.
+    # Over several hops a link in the middle carries more words than any core sends, so the cores have spare issue
+    # cycles.
     slack = max(0.0, terms.contention * machine.wavelet_cycles - own)
     return PhaseLoad(
         rects=(phase.rect,),

@@ -1,7 +1,7 @@
-"""The terms of a move on a rectangle: along an axis, over both, with what cores do on their own before and after.
+"""Cost terms of moves on a rectangle, along one axis or over both, with the local copies before and after.
 
-A move is one or more steps, each on a number of equal lines at the same time; a step begins when the one before is
-through on the cores that it needs.
+A move is one or more steps. Each step acts on several equal lines at the same time. A step begins when the previous one
+has finished on the cores that it needs.
 """
 
 import math
@@ -19,14 +19,14 @@ MovePhase = Shift | Broadcast | Reduce | AllReduce
 
 @dataclass(frozen=True)
 class MoveStep:
-    """The terms of one line, and how many lines there are."""
+    """One step of a move: the `terms` of one line, and the number of `lines`."""
 
     terms: LineTerms
     lines: int = 1
 
 
 def move_steps(phase: MovePhase, machine: Machine) -> tuple[MoveStep, ...]:
-    """What a move does one after another; nothing where no PE has another one on its line."""
+    """Return the steps of a move, in order; none if it has no words."""
     if not phase.words:
         return ()
     match phase:
@@ -41,27 +41,31 @@ def move_steps(phase: MovePhase, machine: Machine) -> tuple[MoveStep, ...]:
 
 
 def count_lines(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
-    """PEs of one line, and how many such lines the rectangle has."""
+    """Return (PEs of one line, number of lines) of a rectangle along `axis` ("x" or "y"), cut into `groups`."""
     length, across = (rect.width, rect.height) if axis == "x" else (rect.height, rect.width)
     return length // groups, across * groups
 
 
 def copy_terms(words: int, machine: Machine) -> LineTerms:
-    """A core moves words in its memory."""
-    # Words are moved as float32 whatever they hold: two elements of 16 bits travel as one word.
+    """Return the terms of a copy of `words` within the memory of a core."""
+    # Words are copied as float32 whatever they contain: two 16-bit elements are one word.
     return LineTerms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
 
 
 def _shift_step(phase: Shift, machine: Machine) -> MoveStep:
-    """A core that both sends and receives saves first what would be overwritten."""
+    """Return the step of a shift.
+
+    If some core both sends and receives, and received words may overwrite words to send, each core copies its words
+    first.
+    """
     pes, lines = count_lines(phase.rect, phase.axis)
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
     terms = collectives.shift_terms(pes, phase.words, phase.hops, phase.wrap, machine)
-    # A ring of one PE sends to itself, which is a copy; without a wrap nothing moves at all.
+    # A ring of one PE sends to itself, which is a copy; without a wrap it does nothing.
     if phase.wrap and not pairs and phase.take != phase.put:
         return MoveStep(copy_terms(phase.words, machine), lines)
-    # Received words may land where words to send still lie. Then they are copied out of the way, but only where some
-    # core does both: a line of two PEs without a wrap needs none.
+    # Received words may overwrite words that are still to be sent. Then they are copied first, but only if some core
+    # does both: a line of two PEs without a wrap needs no copy.
     both = {i for i, _ in pairs} & {j for _, j in pairs}
     if both and abs(phase.take - phase.put) < phase.words:
         copied = copy_terms(phase.words, machine)
@@ -70,13 +74,17 @@ def _shift_step(phase: Shift, machine: Machine) -> MoveStep:
 
 
 def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
-    """The sender moves its own words too if they are to lie elsewhere; a way that turns takes longer."""
+    """Return the step of a broadcast.
+
+    The sender also copies its own words if `put` differs from `take`. In a rectangle the route turns, which takes
+    longer.
+    """
     rect = phase.rect
     if phase.axis == "xy":
         pes, lines = rect.area, 1
         terms = collectives.plane_broadcast_terms(rect.width, rect.height, phase.words, phase.source)
-        # From the row of the source into the columns every word turns once, on routers that pass it on at full rate: a
-        # latency, and no contention.
+        # Every word turns once, from the row of the source into the columns, on routers that forward it at full rate.
+        # That is latency, not contention.
         if rect.width > 1 and rect.height > 1:
             terms = replace(terms, local_cycles=machine.turn_cycles)
     else:
@@ -85,8 +93,8 @@ def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
     if phase.take == phase.put:
         return MoveStep(terms, lines)
     copied = copy_terms(phase.words, machine)
-    # The sender is through when it has sent and copied; the others when the last word has come. Whoever is later
-    # decides.
+    # The sender has finished when it has sent and copied, the others when the last word has arrived. The later one
+    # counts.
     sent = LineTerms(
         depth=0,
         distance=0,
@@ -99,12 +107,14 @@ def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
 
 
 def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
-    """Along one axis; or along the rows and then down one column, or in one chain through all PEs."""
+    """Return the steps of a reduction: one along an axis; over "xy", all rows and then one column, or one chain of all
+    PEs.
+    """
     rect = phase.rect
     if phase.axis != "xy":
         pes, lines = count_lines(rect, phase.axis, phase.groups)
         return (MoveStep(reduce_terms(pes, phase.words, phase.algorithm, phase.size, machine), lines),)
-    # The same choice as in the lowering and in the data reading, so that all three do the same additions.
+    # The lowering and the NumPy reference make the same choice, so that all three do the same additions.
     if choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
         return (MoveStep(collectives.chain_terms(rect.area, phase.words, machine)),)
     rows, column = replace(phase, axis="x"), replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height))
@@ -112,14 +122,16 @@ def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
 
 
 def _all_reduce_steps(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
-    """A reduction and a broadcast; or rings, along the rows and then the columns if over both."""
+    """Return the steps of an all-reduce: a reduction and a broadcast, or rings (over "xy" along the rows, then the
+    columns).
+    """
     rect, axis, words, groups = phase.rect, phase.axis, phase.words, phase.groups
     if phase.algorithm == "ring":
         parts = [count_lines(rect, one, groups) for one in (axis if axis == "xy" else (axis,))]
         return tuple(MoveStep(collectives.ring_all_reduce_terms(pes, words, machine), lines) for pes, lines in parts)
     name = phase.algorithm
     if axis != "xy":
-        # Over both axes the name stays open: each line chooses for its own length in `_reduce_steps`.
+        # Over both axes the name stays empty: `_reduce_steps` chooses an algorithm for the length of each line.
         name = name or choose_all_reduce(count_lines(rect, axis, groups)[0], words, machine)
     reduced = _reduce_steps(
         Reduce(rect, axis=axis, words=words, groups=groups, algorithm=name, size=phase.size), machine
@@ -128,41 +140,42 @@ def _all_reduce_steps(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...
 
 
 def stream_terms(phase: Stream, machine: Machine) -> LineTerms:
-    """Blocks between a line of cores beside the rectangle and its PEs; `energy` counts the hops of all words.
+    """Return the terms of moving blocks between the PEs of a rectangle and a line of cores next to it.
 
-    Out of the rectangle they follow one another without a gap. Into it every core passes on what is not for it, the
-    farthest block first, and then starts to take its own: that shows once if a block fits the queues between two cores,
-    else once for every core. Of few words the slowest way is that of the last block but one.
+    `energy` counts the hops of all words. In the direction "out" the blocks follow one another without a gap. In the
+    direction "in" every core first forwards the blocks of the cores behind it, the farthest first, and then receives
+    its own. This switch costs a start once if a block fits the queues between two cores, and otherwise once for every
+    core. With few words the path of the last block but one is the slowest. With the port "edge" the edge I/O is a
+    further bound.
     """
     rect = phase.rect
-    # The feeders stand along the longer side: so the lines that words travel are the short ones, and most links are
-    # used.
+    # The feeding cores are along the longer side, so that words travel along the shorter lines and most links are used.
     short, long = sorted((rect.width, rect.height))
-    # Words of one line, then of one PE; the PEs of the last, partial share are fewer than the line is long.
+    # Words of one line, and of one PE. If the words do not fill all shares, only the first PEs of a line get any.
     total = ceil_div(ceil_div(phase.bytes * 8, machine.link_bits), long)
     if not total:
         return ZERO_TERMS
     share = ceil_div(total, short)
     pes = ceil_div(total, share)
-    # Only counted, for the words on the wires: the block of PE i travels i + 1 hops.
+    # Only for the count of words on links: the block of PE i travels i + 1 hops.
     hops = long * sum((i + 1) * min(share, total - i * share) for i in range(pes))
-    # The edge is one pipe for the whole wafer, 1.2 Tb/s on the WSE-2: it binds long before the links of a side do.
+    # The edge I/O is shared by the whole wafer, 1.2 Tb/s on the WSE-2: it is exhausted long before the links of a side.
     edge = phase.bytes * 8 / machine.edge_bits_per_cycle if phase.port == "edge" else 0
     crossed = LineTerms(depth=1, distance=pes, energy=hops, contention=0, starts=1, local_cycles=edge)
     return slowest_terms((_fabric_stream(phase.direction, total, share, hops, machine), crossed), machine)
 
 
 def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: Machine) -> LineTerms:
-    """A line of `total` words in blocks of `share`."""
+    """Return the terms of a stream along one line, of `total` words in blocks of `share`, without the edge I/O."""
     flow, pes = LineTerms(1, distance=1, energy=hops, contention=total, starts=1), ceil_div(total, share)
     if pes == 1:
         return flow
-    # Blocks leave through the routers, by switch positions: a stream without gaps, or, if blocks are short, the latency
-    # of the farthest.
+    # Blocks leave through the routers, by switch positions: a stream without gaps or, for short blocks, the latency of
+    # the farthest.
     if direction == "out":
         return slowest_terms((flow, LineTerms(1, distance=pes, energy=hops, contention=share, starts=1)), machine)
-    # A core relays what lies beyond it before it takes its own block. A block that the queues cannot hold makes the
-    # core before it wait for that start, and so all along the line.
+    # A core forwards the words of the cores beyond it before it receives its own block. A block that does not fit the
+    # queues makes the previous core wait for that start, and so on along the line.
     if share > collectives.path_words(1, machine):
         return replace(flow, starts=pes)
     return slowest_terms(
