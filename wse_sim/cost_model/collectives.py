@@ -1,15 +1,17 @@
-"""Closed forms for moves along a line of PEs: a few terms for each algorithm, one formula for all.
+"""Closed forms for moves along a line of PEs: a few terms for each algorithm, and one formula for all algorithms.
 
-The frame is published: Luczynski et al., HPDC'24 (arXiv:2404.15888), a model of messages in wavelets on the WSE-2,
+The model is that of Luczynski et al., HPDC'24 (arXiv:2404.15888), for messages in wavelets on the WSE-2:
+
     T = max(C, E / N) + L + (2 T_R + 1) D
-with the contention C (most wavelets through one ramp), the energy E (wavelet-hops) over N links, the distance L (hops
-of the longest path) and the depth D (longest chain of dependent visits of a core). What that paper takes as one cycle
-a wavelet and one a hop are parameters of the machine here. In all its algorithms C is at least E / N, so that E is only
-counted here.
 
-Added here is what the cores of the fabric do besides: every operation that cannot start before another has ended takes
-its setup on the way (`starts`), a core that sends and receives at once takes turns between the two, and work on a core
-alone (`local_cycles`) may come first. Where groups, trees or parts are uneven, the terms are those of the slowest way.
+C is the contention (most wavelets through one ramp), E the energy (wavelets times hops) over N links, L the distance
+(hops of the longest path) and D the depth (longest chain of dependent visits of a core). Cycles of a wavelet and of a
+hop are 1 in that paper; here they are parameters of the machine. In all algorithms of the paper C is at least E / N, so
+E is only counted here and does not add cycles.
+
+Three terms are added for the cores of the simulated fabric. Each operation that cannot start before another one has
+ended adds its setup (`starts`). A core that sends and receives at once alternates between the two. Work within one core
+may come first (`local_cycles`). If groups, trees or parts are uneven, the terms are those of the slowest path.
 """
 
 import math
@@ -27,9 +29,14 @@ from wse_sim.machine import Machine
 
 @dataclass(frozen=True)
 class LineTerms:
-    """The terms of one algorithm on one line. Wavelets for `energy` and `contention`, hops for `distance`.
+    """The terms of one algorithm on one line; see the head of this file for the formula.
 
-    `starts` counts operations whose setup nothing hides.
+    - `depth`: dependent visits of a core (D)
+    - `distance`: hops (L)
+    - `energy`: wavelets times hops (E)
+    - `contention`: wavelets through one ramp (C)
+    - `starts`: operations whose setup does not overlap with anything
+    - `local_cycles`: cycles of work within one core
     """
 
     depth: float = 0
@@ -40,41 +47,49 @@ class LineTerms:
     local_cycles: float = 0
 
     def latency_cycles(self, machine: Machine) -> float:
-        """The part that a single wavelet would take."""
-        # A setup before the first word is latency too: a shorter message would wait for it just as long.
+        """Return the part of the cycles that a single wavelet would take too: hops, core visits and setups."""
+        # A setup before the first word is latency: a shorter message would wait for it as long.
         setups = self.starts * machine.dsd_setup_cycles
         return self.distance * machine.hop_cycles + self.depth * machine.depth_step_cycles + setups
 
     def exact_cycles(self, machine: Machine) -> float:
-        """The formula of the head of this file, with max(C, E / N) = C, before it is rounded to whole cycles."""
+        """Return the cycles by the formula of the head of this file, with max(C, E / N) = C, before rounding up."""
         return self.contention * machine.wavelet_cycles + self.local_cycles + self.latency_cycles(machine)
 
     def cycles(self, machine: Machine) -> int:
-        """Whole cycles: the clock that ends a move is the one after its last word."""
+        """Return the cycles, rounded up: a move ends with the clock after its last word."""
         return math.ceil(self.exact_cycles(machine))
 
 
 ZERO_TERMS = LineTerms()
+"""The terms of a move that does nothing."""
 
 
 def slowest_terms(ways: Iterable[LineTerms], machine: Machine) -> LineTerms:
-    """Of several ways that words go at the same time the one that ends last."""
+    """Return those of `ways`, paths of words at the same time, that take the most cycles."""
     return max(ways, key=lambda terms: terms.exact_cycles(machine))
 
 
 def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
-    """One sender, a multicast along the line: B + P + 2 T_R cycles on the WSE-2, and a start."""
-    # Nobody to send to: also no setup, for the lowering emits no operation then.
+    """Return the terms of a multicast from position `source` to all PEs of a line.
+
+    From an end it takes B + P + 2 T_R cycles on the WSE-2, and a start. Without words, or on a line of one PE, it takes
+    none.
+    """
+    # No receiver: also no setup, since the lowering emits no operation then.
     if pes < 2 or not words:
         return ZERO_TERMS
     return LineTerms(1, distance=max(source, pes - 1 - source), energy=words * (pes - 1), contention=words, starts=1)
 
 
 def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) -> LineTerms:
-    """One PE to all, from a corner in B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start."""
+    """Return the terms of a multicast from PE number `source` (row after row) to all PEs of a rectangle.
+
+    From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start.
+    """
     if width * height < 2 or not words:
         return ZERO_TERMS
-    # The farthest corner decides. One way of words forks at routers without a loss, so the distance is not the sum of
+    # The farthest corner decides. Routers copy the words without a loss of rate, so there is one contention for all
     # copies.
     row, column = divmod(source, width)
     far = max(row, height - 1 - row) + max(column, width - 1 - column)
@@ -83,25 +98,30 @@ def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) 
 
 @lru_cache(maxsize=1024)
 def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], ...]:
-    """Who sends to whom in a shift along a line of `pes`, as positions; a PE that would send to itself is left out."""
+    """Return the (sender, receiver) positions of a shift by `hops` along a line of `pes` PEs; `wrap` as in
+    `phase.Shift`.
+
+    PEs that would send to themselves, or off an open line, are left out.
+    """
     ring = list(range(pes))
     if wrap == "folded":
-        # Even positions outwards, odd ones back: both neighbours on the ring are at most two PEs away, and the far end
-        # closes without a way over the whole line.
+        # Even positions outwards, odd ones back: both neighbours on the ring are at most two PEs away, and the ring
+        # closes without a path over the whole line.
         ring = [*range(0, pes, 2), *reversed(range(1, pes, 2))]
     ends = [(i, i + hops) for i in range(pes)]
-    # Without a wrap the pairs that leave the line are dropped below; with it they come in at the other end.
+    # Without a wrap, pairs that leave the line are dropped below; with a wrap they re-enter at the other end.
     if wrap:
         ends = [(i, j % pes) for i, j in ends]
     return tuple((ring[i], ring[j]) for i, j in ends if 0 <= j < pes and i != j)
 
 
 def shift_terms(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> LineTerms:
-    """Every PE to the one `hops` further; where the line is closed to a ring see `phase.Shift`.
+    """Return the terms of a shift of `words` by `hops` along a line of `pes` PEs; `wrap` as in `phase.Shift`.
 
-    The slowest of three: a core that sends and receives B words each, 2 B; the last words of a sender,
-    which sends alone until its own words begin to come; and a link in the middle, which carries the words of `hops`
-    senders: that which passes it last comes from the farthest if each sends one word, from any of them if many.
+    They are the slowest of three. First, a core that sends and receives B words each issues 2 B operations. Second, a
+    sender works at full rate until its own words begin to arrive, and then alternates. Third, a link in the middle
+    carries the words of `hops` senders; the last word over it comes from the farthest sender if each sends one word,
+    and from any sender if each sends many.
     """
     pairs = shift_pairs(pes, hops, wrap)
     if not pairs or not words:
@@ -113,8 +133,8 @@ def shift_terms(pes: int, words: int, hops: int, wrap: str, machine: Machine) ->
         LineTerms(1, distance=far, energy=total, contention=wavelets, starts=1)
         for (far, _), wavelets in zip(ways, alone, strict=True)
     ]
-    # The last wavelet over the fullest link is any sender's if each has many, but that of the farthest if each has one;
-    # (loads - 1) / words passes from the one case to the other.
+    # The last wavelet over the fullest link comes from any sender if each has many, and from the farthest if each has
+    # one. The term (loads - 1) / words interpolates between these cases.
     linked = LineTerms(
         1, distance=max(far for far, _ in ways), energy=total, contention=words * loads - (loads - 1) / words, starts=1
     )
@@ -126,7 +146,10 @@ def shift_terms(pes: int, words: int, hops: int, wrap: str, machine: Machine) ->
 
 
 def _alternation_cycles(words: int, near: int | None, machine: Machine) -> float:
-    """Cycles of a core that sends while words come from `near` hops away: its turn comes late once they arrive."""
+    """Return the cycles of a core that sends `words` while as many words arrive from `near` hops away.
+
+    Until the first word arrives it sends at full rate; then it alternates. `near` is None if it receives nothing.
+    """
     if near is None:
         return words
     first_comes = machine.depth_step_cycles + machine.hop_cycles + (near - 1) * machine.hop_cycles
@@ -135,11 +158,14 @@ def _alternation_cycles(words: int, near: int | None, machine: Machine) -> float
 
 @lru_cache(maxsize=1024)
 def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
-    """The most pairs on one link in one direction; for each kind of sender how far it sends and what it gets from."""
+    """Return (most pairs over one link in one direction, kinds of senders) of a shift.
+
+    A kind of sender is (hops that it sends over, hops that its own words come from, or None if it receives none).
+    """
     most = 0
-    # Links are full duplex: words to the right never wait for words to the left.
+    # Links are full duplex: words to the right and to the left do not share a link.
     for way in ([(i, j) for i, j in pairs if i < j], [(j, i) for i, j in pairs if i > j]):
-        # How many ways lie over a link is how many have begun to its left and not yet ended.
+        # The paths over a link are those that have begun to its left and have not yet ended.
         begins = Counter(left for left, _ in way)
         ends = Counter(right for _, right in way)
         most = max(most, *accumulate(begins[at] - ends[at] for at in range(pes)))
@@ -148,9 +174,10 @@ def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int
 
 
 def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """All to one, directly: B (P - 1) + 2 T_R + 1, a start, and the hop of the nearest.
+    """Return the terms of a reduction in which all PEs send directly to PE 0.
 
-    The distance is that of the nearest: the far wavelets travel while those of the near PEs queue at the root's ramp.
+    It takes B (P - 1) + 2 T_R + 1 cycles on the WSE-2, a start, and one hop. Only the hop of the nearest PE counts:
+    wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -158,34 +185,41 @@ def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Each PE adds its words to the stream that passes: B + (2 T_R + 2) (P - 1), and a start."""
+    """Return the terms of a reduction in which each PE adds its words to the stream that passes it.
+
+    It takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start.
+    """
     if pes < 2 or not words:
         return ZERO_TERMS
     return LineTerms(pes - 1, distance=pes - 1, energy=words * (pes - 1), contention=words, starts=1)
 
 
 def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Pairwise in log2 P rounds: B log2 P + (P - 1) + (2 T_R + 1) log2 P, and a start for each round.
+    """Return the terms of a binary-tree reduction in log2 P rounds.
 
-    The paper prints a maximum over that whole sum, which is smaller by at most the last two terms.
+    It takes B log2 P + (P - 1) + (2 T_R + 1) log2 P cycles on the WSE-2, and a start for each round. The paper prints a
+    maximum of parts of this sum, which is smaller by at most the last two terms.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
-    # In the round of step s every (2 s)-th PE gets from the one s further; the last sender may be missing on a line
-    # that is no power of two.
+    # In the round of step s every (2 s)-th PE receives from the PE s further. The last sender may be missing if the
+    # length is no power of two.
     steps = [1 << n for n in range(math.ceil(math.log2(pes)))]
     hops = sum(step * len(range(step, pes, 2 * step)) for step in steps)
     return replace(_last_word_terms(pes, words, machine), energy=words * hops)
 
 
 def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """What the last word takes on the way to the root: through the sender of the last round, or through the root."""
+    """Return the terms of the last word's path to the root of a binary tree: the slower of two paths.
+
+    One path goes through the sender of the last round, the other through the root itself.
+    """
     if pes < 2:
         return ZERO_TERMS
-    # The two halves of the last round: `near` ends at the root, `far` sends its sum over `step` hops.
+    # The two halves of the last round: the sum of `near` is at the root, and `far` sends its sum over `step` hops.
     step = _next_power_of_two(pes) // 2
     near, far = (_last_word_terms(n, words, machine) for n in (step, pes - step))
-    # First way: the far half is later, and its sum streams into a root that waits for it.
+    # First path: the far half is later, and its sum streams into a root that waits for it.
     comes = LineTerms(
         depth=far.depth + 1,
         distance=far.distance + step,
@@ -194,7 +228,8 @@ def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
         starts=far.starts + 1,
         local_cycles=far.local_cycles,
     )
-    # Second way: the root still adds up its own half when the far words arrive, and their queue holds up what it needs.
+    # Second path: the root still adds its own half when the far words arrive, and their queue delays the words that it
+    # needs.
     early = near.exact_cycles(machine) - (comes.exact_cycles(machine) - words * machine.wavelet_cycles)
     stolen = stolen_cycles(early, words, step - 2 * _next_power_of_two(pes - step), machine)
     waits = LineTerms(
@@ -209,65 +244,72 @@ def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def queue_words(machine: Machine) -> float:
-    """Wavelets that wait before a core that does not take them: in its own queue and in its router's."""
+    """Return how many wavelets wait before a core that takes none: in its queue and in its router's queue."""
     return 2 * machine.queue_depth + machine.hop_cycles + machine.ramp_cycles - 2
 
 
 def path_words(hops: int, machine: Machine) -> float:
-    """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
-    # The ramps at both ends, and then the hops between them.
+    """Return how many wavelets a sender can send while a core `hops` further takes none: the capacity of all queues
+    between.
+    """
+    # The capacity of the ramps at both ends, plus that of the hops.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
     return ramps + hops * _hop_words(machine)
 
 
 def _hop_words(machine: Machine) -> float:
-    """Wavelets that a hop holds: a queue, and a wire as long as its latency, a wavelet a cycle and one at the least."""
+    """Return how many wavelets a hop holds: a queue, and a wire with one wavelet for each cycle of latency (at least
+    one).
+    """
     return machine.queue_depth + max(1, machine.hop_cycles) - 1
 
 
 def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> float:
-    """What sums on their way lose to a stream on the same links that comes `early` cycles before its turn.
+    """Return the cycles that sums on a link lose to another stream on the same link that arrives `early` cycles too
+    soon.
 
-    It takes every other turn of a link until the queues before its core are full: those behind the link that is `hops`
-    away from there, where sums begin.
+    The early stream takes every other turn of the link until all queues before its core are full. These are the queues
+    up to the link `hops` away from that core, where the sums begin. The loss is at most `words`, and at most `early` -
+    1.
     """
-    # Back-pressure: words that nobody takes fill queue after queue back towards their sender, and stop stealing turns
-    # once the last one on the shared links is full.
+    # Back-pressure: words that are not taken fill queue after queue towards their sender. They take no more turns once
+    # the last queue on the shared links is full.
     on_the_way = max(0, hops) * _hop_words(machine)
-    # No more than come early, than the queues hold, than there are at all.
+    # At most the early words, the capacity of the queues, and all words.
     return max(0.0, min(early - 1, queue_words(machine) + on_the_way, words))
 
 
 def _next_power_of_two(count: int) -> int:
-    """The least power of two that is not below `count`."""
+    """Return the smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 
 def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> LineTerms:
-    """Chains in groups of S, then a chain over the G leaders: 2 B + (P - 1) + (S + G - 2) (2 T_R + 1), and two starts.
+    """Return the terms of chains within groups of S PEs, followed by a chain over the G group leaders.
 
-    `group` is S; 0 takes the square root of P, which has the least depth. A last group that is shorter sends earlier,
-    and then the last but one decides.
+    They take 2 B + (P - 1) + (S + G - 2) (2 T_R + 1) cycles on the WSE-2, and two starts. `group` is S; 0 means the
+    square root of P, which has the least depth. If the last group is shorter, it sends earlier, and the last full group
+    may decide.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
     size = min(pes, group or max(1, round(math.sqrt(pes))))
     groups = ceil_div(pes, size)
-    # One group, or groups of one: there is only one chain, and its leaders are all of it.
+    # With one group, or groups of one PE, there is only one chain.
     if 1 in (size, groups):
         return chain_terms(pes, words, machine)
     last = pes - (groups - 1) * size
     energy = words * (2 * pes - groups - size)
     rounds = 1 + (last > 1)
-    # First way: from the end of the line through the short last group and over all leaders.
+    # First path: from the end of the line through the short last group and over all leaders.
     ragged = LineTerms(last - 1 + groups - 1, distance=pes - 1, energy=energy, contention=rounds * words, starts=rounds)
-    # The last group's sum arrives at the group before it while that one still adds up, and both share a link.
+    # The last group's sum arrives at the previous group while that one still adds, and both share a link.
     first = LineTerms(
         last - 1 + 1, distance=last - 1 + size, energy=0, contention=(rounds - 1) * words, starts=rounds
     ).exact_cycles(machine)
     early = chain_terms(size, words, machine).exact_cycles(machine) - first
     stolen = stolen_cycles(early, words, size - last - rounds, machine)
-    # Second way: from the last full group, which is later than the short one by as many PEs as that lacks.
+    # Second path: from the last full group, which ends later than the short one.
     whole = LineTerms(
         depth=size - 1 + groups - 2,
         distance=size - 1 + (groups - 2) * size,
@@ -280,18 +322,18 @@ def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> L
 
 
 def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
+    """Return the terms of reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
 
     The paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and receive at once. Here every
-    round is a sending and a receiving, each with a start; every second core of the ring begins with the sending.
+    round is a send and a receive, each with a start; every second core of the ring sends first.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
     rounds = 2 * (pes - 1)
     hops = sum(abs(i - j) for i, j in shift_pairs(pes, 1, "folded"))
     cycles = _ring_cycles(pes, words, machine)
-    # The ring is simulated round by round, so its cycles are one number; as much of it as setups explain is called
-    # starts, so that a latency can be told from a price for each word.
+    # The ring is simulated round by round, so its cycles are one number. The part that setups explain is reported as
+    # starts, to separate latency from the cost of each word.
     starts = min(2 * rounds, int(cycles / machine.dsd_setup_cycles))
     rest = cycles - starts * machine.dsd_setup_cycles
     return LineTerms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
@@ -299,24 +341,24 @@ def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 @lru_cache(maxsize=256)
 def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
-    """Round after round: when each core of the ring has sent and received.
+    """Return the cycles of a ring all-reduce, from a simulation of when each core has sent and received in each round.
 
-    A sending ends when all but as many words are taken as the queues on the way hold.
+    A send ends when the remaining words fit the queues on the path.
     """
     setup, ring = machine.dsd_setup_cycles, [i for i, _ in _ring_pairs(pes)]
     hops = np.array([abs(i - j) for i, j in _ring_pairs(pes)])
     steps = machine.depth_step_cycles + hops * machine.hop_cycles
     way_holds = np.array([path_words(int(n), machine) for n in hops])
-    # Part k of the words is cut as `lowering.reductions` cuts it, so that uneven parts are priced in the right rounds.
+    # Parts are cut as in `lowering.reductions`, so that uneven parts are priced in the right rounds.
     sizes = np.diff([words * k // pes for k in range(pes + 1)]) * machine.wavelet_cycles
     rank = np.arange(pes)
-    # Every second core of the ring sends before it receives; else all would wait with full queues for one another.
+    # Every second core of the ring sends before it receives; otherwise all would wait with full queues for one another.
     first, second = rank[rank % 2 == 0], rank[rank % 2 == 1]
     free = np.zeros(len(ring))
     for number in range(2 * (pes - 1)):
         size = sizes[(rank - number) % pes]
-        # On an odd ring the first and the last rank are both even and neighbours, so the last one sends after the first
-        # has.
+        # On an odd ring the first and the last rank are both even and neighbours, so the last one sends after the
+        # first.
         groups = [first[:-1], first[-1:], second] if pes % 2 else [first, second]
         for senders in groups:
             _advance_ring_step(free, senders, size, setup, steps, way_holds)
@@ -324,7 +366,7 @@ def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
 
 
 def _ring_pairs(pes: int) -> list[tuple[int, int]]:
-    """The pairs of a folded ring in its order, from PE 0."""
+    """Return the (sender, receiver) pairs of a folded ring in ring order, from PE 0."""
     after = dict(shift_pairs(pes, 1, "folded"))
     pairs = [(0, after[0])]
     while len(pairs) < pes:
@@ -335,15 +377,19 @@ def _ring_pairs(pes: int) -> list[tuple[int, int]]:
 def _advance_ring_step(
     free: np.ndarray, senders: np.ndarray, size: np.ndarray, setup: float, steps: np.ndarray, way_holds: np.ndarray
 ) -> None:
-    """Some cores of a ring send to the next ones: advance the cycles at which both are free."""
-    # With fewer words than PEs some parts are empty: their operations are not emitted.
+    """Let the ring ranks `senders` send to their successors, and update `free` in place.
+
+    `free[rank]` is the cycle at which a core can start its next operation. `size` is the cycles of each rank's words,
+    `steps` the latency to its successor, and `way_holds` the wavelets that the queues between them hold.
+    """
+    # With fewer words than PEs some parts are empty, and no operations are emitted for them.
     senders = senders[size[senders] > 0]
     takers = (senders + 1) % len(free)
     begins = free[senders] + setup
-    # The receiver's operation starts when it is set up and the first word is there, whichever comes last.
+    # The receiver starts when it is set up and the first word has arrived, whichever is later.
     comes = np.maximum(free[takers] + setup, begins + steps[senders])
     count = size[senders]
-    # A sender is through when its last word is out of its hands, which the queues on the way allow before it is
+    # A sender has finished when it has sent its last word. The queues on the path allow that before the word is
     # received.
     free[senders] = np.maximum(begins + count, comes + count - way_holds[senders])
     free[takers] = comes + count
@@ -355,3 +401,4 @@ REDUCE_ALGORITHMS: dict[str, Callable[[int, int, Machine], LineTerms]] = {
     "two_phase": two_phase_terms,
     "star": star_terms,
 }
+"""Name of a reduction -> function (PEs, words, machine) -> terms. The generated tree is in `reduction_tree`."""

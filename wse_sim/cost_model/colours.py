@@ -1,7 +1,7 @@
-"""How many colours a phase program takes within its rectangle: those that its moves have routes of on one router.
+"""Count the colours that a phase program needs within its rectangle: those that its moves have routes of on one router.
 
-Between the parts of a sequence stands a barrier, after which the next part has routes of its own; what runs beside each
-other has all of them at once. `tests/wse_sim/cost_model/test_colours.py` holds each to the routes that are laid for it.
+A barrier separates the parts of a sequence, and each part has new routes. Phases that run at the same time need all
+their colours at once. `tests/wse_sim/cost_model/test_colours.py` compares each count with the routes of the lowering.
 """
 
 from functools import lru_cache
@@ -14,20 +14,27 @@ from wse_sim.phase import AllReduce, Broadcast, Par, Phase, Reduce, Repeat, Roun
 
 RING, SNAKE = "ring", "snake"
 STREAM_COLOURS = {"in": 2, "out": 1}
-"""Into a rectangle cores relay on two colours in turn; out of it switches let through what comes from behind."""
+"""Colours of a stream by direction.
+
+Into a rectangle cores forward words on two colours in turn. Out of it one colour is enough: switches let the words of
+cores farther away pass.
+"""
 
 
 def count_colours(phase: Phase, machine: Machine) -> int:
-    """The colours of a program on its fullest router, at most."""
+    """Return an upper bound of the colours that `phase` needs on its fullest router.
+
+    The parts of a `Par` are added, whether or not they share cores.
+    """
     match phase:
-        # Routes of a part are laid when the one before is through, so that its colours are free again.
+        # Routes of a part are set up after the previous part has finished, so its colours are free again.
         case Seq(parts):
             return max((count_colours(part, machine) for part in parts), default=0)
         case Rounds():
             return max((count_colours(part, machine) for part, _ in phase.priced_rounds), default=0)
         case Repeat(times, body):
             return count_colours(body, machine) if times else 0
-        # Parts beside each other may lie on the same cores: nobody asked whether they do.
+        # Parts of a Par may be on the same cores; this bound assumes that they are.
         case Par(parts):
             return sum(count_colours(part, machine) for part in parts)
         case Stream():
@@ -45,7 +52,7 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
     if phase.axis == "xy":
         return _plane_colours(phase, machine)
     pes = (rect.width if phase.axis == "x" else rect.height) // phase.groups
-    # A line of one hands nothing on.
+    # A line of one PE sends nothing.
     if pes == 1:
         return 0
     if isinstance(phase, Broadcast):
@@ -53,7 +60,7 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
     if isinstance(phase, Reduce):
         return _line_colours(pes, phase.words, phase.algorithm or choose_reduce(pes, phase.words, machine), machine)
     name = phase.algorithm or choose_all_reduce(pes, phase.words, machine)
-    # The sums go back on a colour of their own.
+    # The broadcast of the sums needs one more colour.
     return _shift_colours(pes, 1, "folded") if name == RING else 1 + _line_colours(pes, phase.words, name, machine)
 
 
@@ -70,7 +77,7 @@ def _plane_colours(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> i
     if choose_plane(rect, words, phase.algorithm, machine) == SNAKE:
         return back + min(2, rect.area - 1)
     lines = [n for n in (rect.width, rect.height) if n > 1]
-    # Rows first, and then a column: without a barrier between them both have their routes.
+    # Rows first, and then a column: there is no barrier between them, so the routes of both exist at once.
     names = (phase.algorithm or choose_reduce(n, words, machine) for n in lines)
     return back + sum(_line_colours(n, words, name, machine) for n, name in zip(lines, names, strict=True))
 
@@ -82,10 +89,10 @@ def _shift_colours(pes: int, hops: int, wrap: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
-    """Colours of a reduction along a line."""
+    """Return the colours of a reduction along a line of `pes` PEs by the algorithm `name`."""
     if name == "star":
         return 1
-    # Each level has pairs that are twice as far apart, over the routers of the one before.
+    # The pairs of each level are twice as far apart, and their paths cross the routers of the previous level.
     if name == "tree":
         return (pes - 1).bit_length()
     # A core receives on one colour and sends on the other, in turn along the line.
@@ -95,7 +102,7 @@ def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
         size: int = max(1, round(pes**0.5))
         inside = min(2, size - 1)
         return inside + min(2, -(-pes // size) - 1)
-    # A tree that was searched for follows no rule: its ways are coloured as the lowering colours them.
+    # A generated tree is irregular: its paths are coloured in the same way as in the lowering.
     parents = generate_tree(pes, words, machine)
     return _path_colours(tuple((i, p) for i, p in enumerate(parents) if p >= 0))
 

@@ -1,13 +1,13 @@
-"""What parts of a phase program that run at the same time take from one another on the cores that they share.
+"""Estimate the cost of phases that run at the same time and share cores.
 
-A core issues one thing in a cycle. Where two threads both could go on they take turns, so that each loses what the
-other one does while it lasts: a move the words of the other that pass its cores, but no more than its own. Local work
-leaves the turn to others while its operations are set up. Two local parts run one after the other, in one task; and
-since tasks run to their end, a move that consists of several operations goes on after its first one only when local
-work is through. Links are shared as well, but a core has but one ramp, so that its turns come first.
+A core issues one thing in a cycle. If two threads are ready they alternate, so each loses the cycles that the other one
+issues in the meantime. A move loses at most as many cycles as it has words. Local work leaves the issue slot to others
+during the setup of its operations. Two local parts run one after the other, in one task. Tasks run to their end, so a
+move of several operations continues after its first operation only when local work has finished. Links are shared too,
+but each core has only one ramp, which is the tighter bound.
 
-The sum of these is exact where all threads are ready all the time, as in streams of equal length; tests/wse_sim/
-cost_model/test_closed_forms.py says how far it is from the fabric elsewhere.
+The sum is exact if all threads are always ready, as in streams of equal length. The tests in
+tests/wse_sim/cost_model/test_closed_forms.py state the difference from the simulated fabric in other cases.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,24 @@ from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 
 _MAX_PAIRWISE_PARTS = 8
-"""Parts of which pairs are compared one by one."""
+"""Up to this many parts, `_find_overlaps` compares pairs one by one; for more parts it uses arrays."""
 
 
 @dataclass(frozen=True)
 class PhaseLoad:
-    """A part on its own: where, how long, and what it does to others.
+    """The cores, the duration and the issue cycles of a part of a `Par`.
 
-    `words` pass the cores on its slowest way, `issue_cycles` are those that its busiest core issues something in, by so
-    many `threads`, and `later_cycles` those that follow after its first operations, which issue `later_words` of all.
-    `lead_cycles` is local work of a
-    move before it starts; `issue_slack_cycles` are those that its cores may lose before it takes longer, since links
-    bind it. In its first `quiet_cycles` nothing passes.
+    - `rects`: rectangles of its cores
+    - `cycles`: its duration without other parts
+    - `words`: wavelets through the cores of its slowest path
+    - `issue_cycles`: cycles in which its busiest core issues something
+    - `later_cycles`: the part of `cycles` after its first operations
+    - `later_words`: the part of `words` that later operations issue
+    - `is_local`: True if it sends no wavelets
+    - `threads`: threads of a core that issue at the same time
+    - `lead_cycles`: local work of a move before its first word
+    - `issue_slack_cycles`: issue cycles that cores may lose without a delay, because links limit the move
+    - `quiet_cycles`: cycles at the start without a wavelet
     """
 
     rects: tuple[Rect, ...] = ()
@@ -47,32 +53,34 @@ class PhaseLoad:
 
     @property
     def density(self) -> float:
-        """The part of its time in which it could issue something."""
-        # A move is taken as ready all the time: when its words wait, they wait for cores, and these are what is shared.
+        """The fraction of its time in which it could issue something; 1 for a move."""
+        # A move counts as always ready: if its words wait, they wait for cores, which are the shared resource.
         return self.issue_cycles / self.cycles if self.is_local and self.cycles else 1
 
     def contended_cycles(self, move: "PhaseLoad") -> float:
-        """The issue cycles of this local work that come after a move has begun."""
+        """Return the issue cycles of this local part after `move` has begun to pass wavelets."""
         return self.density * max(0.0, self.cycles - move.quiet_cycles)
 
     def meets(self, other: "PhaseLoad") -> bool:
-        """Whether the two have a core in common."""
-        # Parts of one kernel have the same rectangle, mostly the same object.
+        """Return True if the two parts have a core in common."""
+        # Parts of one kernel usually have the same rectangle object.
         is_same = bool(self.rects) and self.rects == other.rects
         return is_same or any(a.overlaps(b) for a in self.rects for b in other.rects)
 
     def then(self, other: "PhaseLoad") -> "PhaseLoad":
-        """Both, one after the other."""
+        """Return the load of this part and then `other`.
+
+        `lead_cycles`, `issue_slack_cycles` and `quiet_cycles` are reset to 0 unless one of the parts is empty.
+        """
         if not self.cycles or not other.cycles:
             return self if self.cycles else other
-        # Lead, slack and quiet cycles are lost here: they say when a single move begins and what binds it, and of a
-        # sequence only the sums matter to those beside it.
+        # Lead, slack and quiet cycles describe a single move; for a sequence only the sums matter to other parts.
         return PhaseLoad(
             rects=tuple(dict.fromkeys(self.rects + other.rects)),
             cycles=self.cycles + other.cycles,
             words=self.words + other.words,
             issue_cycles=self.issue_cycles + other.issue_cycles,
-            # All of the second part starts from a task of its own, so that local work beside it can hold it up.
+            # All of the second part starts from another task, so local work at the same time can delay it.
             later_cycles=self.later_cycles + other.cycles,
             later_words=self.later_words + other.words,
             is_local=self.is_local and other.is_local,
@@ -80,7 +88,7 @@ class PhaseLoad:
         )
 
     def times(self, n: int) -> "PhaseLoad":
-        """The same `n` times, one after the other."""
+        """Return the load of `n` repetitions, one after the other; empty if `n` is 0."""
         if not n:
             return PhaseLoad()
         return PhaseLoad(
@@ -88,7 +96,7 @@ class PhaseLoad:
             cycles=n * self.cycles,
             words=n * self.words,
             issue_cycles=n * self.issue_cycles,
-            # Every round but the first begins after an operation of the round before.
+            # Every round but the first begins after an operation of the previous round.
             later_cycles=self.later_cycles + (n - 1) * self.cycles,
             later_words=self.later_words + (n - 1) * self.words,
             is_local=self.is_local,
@@ -97,7 +105,9 @@ class PhaseLoad:
 
 
 def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
-    """Parts at the same time, as one."""
+    """Return the load of `loads` that run at the same time. Its cycles include the estimated delays by sharing
+    cores.
+    """
     loads = [load for load in loads if load.cycles]
     if len(loads) < 2:
         return loads[0] if loads else PhaseLoad()
@@ -105,14 +115,14 @@ def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
     ends = [_shared_cycles(load, [loads[j] for j in others]) for load, others in zip(loads, near, strict=True)]
     for load, others in zip(loads, near, strict=True):
         work = [ends[j] for j in others if loads[j].is_local]
-        # Tasks run to their end. So the later operations of a move, and those of all moves on its cores, start only
-        # when the local work is through, each from a task that takes its cycles to start.
+        # Tasks run to their end. So the later operations of a move, and of all moves on its cores, start only when the
+        # local work has finished, each from a task with its start latency.
         if work and not load.is_local and load.later_cycles:
             later = [other.later_cycles for other in (load, *(loads[j] for j in others)) if not other.is_local]
             ends.append(max(work) + sum(cycles + machine.task_start_cycles for cycles in later if cycles))
     return PhaseLoad(
         rects=tuple(dict.fromkeys(rect for load in loads for rect in load.rects)),
-        # What parts lose to one another is an estimate; never is it worse than to run one after the other.
+        # The delays are an estimate; running one after the other is an upper bound.
         cycles=min(max(ends), sum(load.cycles for load in loads)),
         words=max(load.words for load in loads),
         issue_cycles=sum(load.issue_cycles for load in loads),
@@ -124,10 +134,11 @@ def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
 
 
 def _find_overlaps(loads: Sequence[PhaseLoad]) -> list[list[int]]:
-    """For each part the others with which it has a core in common, by number."""
+    """Return for each part the sorted indices of the other parts that share a core with it."""
     if len(loads) <= _MAX_PAIRWISE_PARTS:
         return [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
-    # Hundreds of lines beside each other, as convolutions have, are hundreds of thousands of pairs: compared at once.
+    # Convolutions have hundreds of lines at the same time, and so hundreds of thousands of pairs: all are compared at
+    # once.
     owners = np.array([i for i, load in enumerate(loads) for _ in load.rects])
     x, y, width, height = np.array([rect.as_tuple() for load in loads for rect in load.rects]).T[:, :, None]
     in_columns, in_rows = (start < (start + extent).T for start, extent in ((x, width), (y, height)))
@@ -139,35 +150,35 @@ def _find_overlaps(loads: Sequence[PhaseLoad]) -> list[list[int]]:
 
 
 def _shared_cycles(load: PhaseLoad, others: Sequence[PhaseLoad]) -> float:
-    """Cycles of a part with others on its cores."""
+    """Return the cycles of `load` if `others` run on its cores at the same time."""
     contention = sum(_contention_cycles(load, other) for other in others)
-    # The main thread issues the first operations of all moves one after another, a cycle each, before it goes on.
+    # The main thread issues the first operations of all moves one after another, a cycle each, before it continues.
     waits: float = sum(other.threads for other in others if not other.is_local)
-    # A move saves what it would overwrite in the same thread as local work runs, so one waits for the other there.
+    # A move copies the words that it would overwrite in the same thread that runs local work, so one waits for the
+    # other.
     if load.is_local or load.lead_cycles:
         waits += sum(other.lead_cycles for other in others)
-    # A move that its links bind has turns to spare: only what goes beyond them makes it longer.
+    # A move that links limit has spare issue cycles: only a loss beyond them delays it.
     return load.cycles + waits + max(0.0, contention - load.issue_slack_cycles)
 
 
 def _contention_cycles(load: PhaseLoad, other: PhaseLoad) -> float:
-    """What a part loses to another one on its cores.
+    """Return the issue cycles that `load` loses to `other` on the same cores.
 
-    Local work that could issue something in a part d of its time, and waits for k threads each time, takes a turn of
-    every 1 + (k - 1) d and leaves the rest to them.
+    Local work with density d that competes with k threads gets one of every 1 + (k - 1) d turns.
     """
     if load.is_local and other.is_local:
         return other.cycles
     if load.is_local:
         turns = 1 + (other.threads - 1) * load.density
-        # Words of later operations come when local work is through.
+        # Words of later operations arrive after the local work.
         issued = max(0.0, other.issue_cycles - other.later_words)
-        # It cannot lose more turns than it asks for itself: each of them at most once to each thread of the move.
+        # Each of its issue cycles can be lost at most once to each thread of the move.
         asked = other.threads * load.contended_cycles(other)
         return min(issued * other.threads * load.density / turns, asked)
     if other.is_local:
         turns = 1 + (load.threads - 1) * other.density
         words = max(0.0, load.words - load.later_words)
         return min(words * other.density / turns, other.contended_cycles(load))
-    # Two moves alternate word by word until the shorter one is through.
+    # Two moves alternate word by word until the shorter one has finished.
     return min(load.words, other.issue_cycles)

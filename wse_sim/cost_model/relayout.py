@@ -1,4 +1,4 @@
-"""Closed forms of a change of layout: what lies in one way over cores goes to where another layout has it."""
+"""Closed forms for a change of layout: moving words from one distribution over PEs to another."""
 
 import math
 
@@ -8,11 +8,13 @@ from wse_sim.machine import Machine
 
 
 def relayout_cycles(words: int, width: int, height: int, machine: Machine) -> int:
-    """Cycles in which `words`, spread evenly over the rectangle, go to any other places.
+    """Return the cycles to move `words`, evenly distributed over a `width` x `height` rectangle, to any other
+    distribution.
 
-    Half of them go along rows first and then along columns, and half the other way round, so that both have links at
-    work. Half of the words of a line cross its middle, half of those each way, and a link passes one in a cycle: with P
-    PEs and B words from each to each other that is B P^2 / 4, the bound by the bisection of an all-to-all along a line.
+    Half of the words travel along rows first and then columns, the other half along columns first, so that links of
+    both axes are busy. Half of the words of a line cross its middle, half of those in each direction, and a link passes
+    one word in a cycle. With P PEs and B words from each to each other, that is B P^2 / 4, the bisection bound of an
+    all-to-all along a line. Without words, or with one PE, the result is 0.
     """
     if not words or width * height == 1:
         return 0
@@ -20,9 +22,11 @@ def relayout_cycles(words: int, width: int, height: int, machine: Machine) -> in
 
 
 def adapter_cycles(port_words: int, machine: Machine) -> int:
-    """Cycles in which a port takes `port_words` in the parts of one layer and gives them in those of another.
+    """Return the cycles in which a port receives `port_words` in the layout of one layer and sends them in that of
+    another.
 
-    One after the other, as its core does both. Source: the ports of `wse_sim.pipeline`, which run so on simulated
-    cores; `tests/wse_sim/planner/test_routing.py` holds this to what they are busy.
+    Receiving and sending do not overlap, since one core does both. Source: the ports of `wse_sim.pipeline`, which run
+    in this way on simulated cores; `tests/wse_sim/planner/test_routing.py` compares this formula with their busy
+    cycles.
     """
     return 2 * (round_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0
