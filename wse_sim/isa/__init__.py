@@ -1,1 +1,1 @@
-"""What a core understands: programs of instructions, and how numbers lie in its memory."""
+"""The instruction set of a core: programs of instructions, and how elements are stored in memory."""

@@ -1,8 +1,8 @@
-"""Programs of one core: vector operations over memory and fabric, in tasks.
+"""Programs of one core: tasks of vector operations over memory and fabric.
 
-An instruction names its destination first, then its sources. A vector operation takes `length` elements from each
-source, one after another: from memory (`Memory(base, stride)`), from a colour (`Received(colour)`), or one constant
-again and again. Its destination is memory or a colour (`Sent(colour)`).
+An instruction names its destination first, then its sources. A vector operation reads `length` elements from each
+source, one after another: from memory (`Memory(base, stride)`), from a colour (`Received(colour)`), or the same
+constant each time. Its destination is memory or a colour (`Sent(colour)`).
 
 | instruction | meaning for each element |
 |---|---|
@@ -11,19 +11,21 @@ again and again. Its destination is memory or a colour (`Sent(colour)`).
 | `add`, `sub`, `mul d, a, b` | d = a + b, a - b, a * b |
 | `max d, a, b` | d = the larger of a and b, a if they are equal; NaN if one of them is |
 | `greater d, a, b` | d = 1 if a > b, else 0 |
+| `bit_and`, `bit_xor`, `shift_left`, `shift_right d, a, b` | bitwise operations on uint16 |
 | `fmac d, a, b, c` | d = a * b + c, rounded after each of the two |
 | `exp`, `log`, `reciprocal`, `sqrt`, `tanh d, a` | library routines, at the price of the machine's `special` |
 | `loop n` ... `end` | the instructions between, n times |
-| `branch a ? x, task` | go on in `task` if the float32 word at address a compares so with x |
-| `activate`, `block`, `unblock` | change what a task may do |
+| `branch a ? x, task` | continue in `task` if the float32 word at address a compares so with x |
+| `activate`, `block`, `unblock` | change the state of a task |
 
-Sources are rounded to the type of the destination; then every result is rounded to it, to nearest, ties to even. A
-destination with stride 0 accumulates: the elements run one after another. Types are float32, float16, bfloat16 and
-uint16 (indices, and bits to be combined and shifted; a
-conversion to it leaves out the fraction). Elements of 16 bits travel two to a wavelet, an odd last one alone.
+Sources are rounded to the type of the destination. The result is then rounded to it as well, to nearest, ties to even.
+A destination with stride 0 accumulates, since elements are computed one after another. Types are float32, float16,
+bfloat16 and uint16 (for indices and bit patterns; a conversion to it drops the fraction). Two elements of 16 bits share
+a wavelet; an odd last one has a wavelet of its own.
 
-A task runs to its end once it is active and not blocked; of several the one that was declared first. A vector operation
-that is `asynchronous` runs beside the task and may activate or unblock a task when it completes.
+A task starts when it is active and not blocked, and runs to its end. If several can start, the one that was declared
+first does. A vector operation with `is_async` runs concurrently with the task, and may activate or unblock a task when
+it completes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,33 +35,37 @@ from math import prod
 from lazytensor.errors import LazyError
 from wse_sim.isa.operations import OPERATIONS
 
-# uint16 is for indices and bits: no sums of it.
+# uint16 is for indices and bit patterns; there is no arithmetic on it.
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
-"""Element type -> its bytes."""
+"""Element type -> bytes of an element."""
 WORD_BYTES = 4
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
-# Tasks are bits of a word of 32 with its sign, in which the engine keeps who is active and who is blocked.
+# The engine keeps active and blocked tasks as bits of a signed 32-bit word.
 MAX_TASKS = 30
-# As many as the engine keeps round counters and strides for.
+# The engine has round counters and strides for this many nested loops.
 MAX_LOOP_DEPTH = 4
-# With the innermost one four dimensions, as the vendor's mem4d descriptors have.
+# Together with the innermost dimension four, as the vendor's mem4d descriptors have.
 MAX_OUTER_DIMENSIONS = 3
 SWITCH_COMMANDS = ("nop", "advance", "reset", "teardown")
-"""What a control wavelet can tell a router's switch."""
-# Two bits each in the sixteen bits of a control wavelet that are not its task.
+"""Commands of a control wavelet to the switch of a router."""
+# A control wavelet has sixteen bits for commands, two for each.
 MAX_SWITCH_COMMANDS = 8
-# As the SDK's routes have.
+# The same number as in the vendor's SDK.
 MAX_SWITCH_POSITIONS = 4
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Elements of the core's memory: `base`, `base + stride`, ..., as many as the instruction is long.
+    """An operand in the core's memory: the elements `base`, `base + stride`, ..., as many as the instruction's length.
 
-    Base and strides count elements of `dtype`, so element 1 of a 16-bit type lies in word 0. `outer` has up to three
-    pairs (extent, stride) around the innermost dimension, outermost first. In counted loops the base moves by
-    `steps[d]` for every finished round of the loop at depth d, outermost first. `index` is the address, in elements of
-    16 bits, of an unsigned number that is read when the operation starts: times `index_step` it is added to the base.
+    - `base`: first element, counted in elements of `dtype`, so element 1 of a 16-bit type is in word 0
+    - `stride`: elements from one to the next
+    - `dtype`: element type
+    - `steps`: `steps[d]` is added to the base for every finished round of the enclosing loop at depth d, outermost
+      first
+    - `outer`: up to three pairs (extent, stride) around the innermost dimension, outermost first
+    - `index`: None, or the address, in 16-bit elements, of an unsigned number that is read when the operation starts
+    - `index_step`: the number at `index` times this is added to the base
     """
 
     base: int
@@ -80,15 +86,19 @@ class Memory:
         return f"[{text}]{_dtype_suffix(self.dtype)}"
 
     def reach(self, length: int) -> tuple[int, int]:
-        """The lowest and the highest element of `length`, from the base."""
-        # The product divides the length: `_check_memory` saw to that.
+        """Return (lowest, highest) offset from the base over `length` elements."""
+        # The product of the extents divides the length; `_check_memory` has tested that.
         inner = length // prod(extent for extent, _ in self.outer)
         ends = [(n - 1) * stride for n, stride in (*self.outer, (inner, self.stride))]
         return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
 
     def span(self, length: int, rounds: Sequence[int]) -> tuple[int, int]:
-        """The lowest and the highest element over all rounds of the enclosing loops; without what an index adds."""
-        # Every loop moves the base on its own, so the extremes of the sum are the sums of the extremes.
+        """Return (lowest, highest) element over all rounds of the enclosing loops, without the contribution of an
+        index.
+
+        `rounds` are the rounds of these loops, outermost first.
+        """
+        # Loops move the base independently, so the extremes of the sum are the sums of the extremes.
         low, high = self.reach(length)
         moved = [step * (times - 1) for step, times in zip(self.steps, rounds, strict=False)]
         return (
@@ -103,7 +113,7 @@ def _dtype_suffix(dtype: str) -> str:
 
 @dataclass(frozen=True)
 class Received:
-    """Wavelets that the router gives to the core on a colour."""
+    """An operand: wavelets that the core receives from its router on `colour`, as elements of `dtype`."""
 
     colour: int
     dtype: str = "float32"
@@ -114,7 +124,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Sent:
-    """Wavelets that the core gives to its router on a colour."""
+    """An operand: wavelets that the core sends to its router on `colour`, as elements of `dtype`."""
 
     colour: int
     dtype: str = "float32"
@@ -124,14 +134,19 @@ class Sent:
 
 
 Operand = Memory | Received | Sent | float
+"""An operand of a vector operation. A float is a constant."""
 
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector operation. `then` is what completion does: (), ("activate", task) or ("unblock", task).
+    """A vector operation of `length` elements.
 
-    With `advance`, the switch of the core's router goes on to its next position for the colour that is sent on, when
-    the last wavelet has passed.
+    - `op`: its name in `OPERATIONS`
+    - `operands`: the destination, then the sources
+    - `is_async`: True if it runs concurrently with its task
+    - `then`: the effect of its completion: (), ("activate", task) or ("unblock", task)
+    - `advance`: True if the router's switch for the colour of the destination advances to its next position after the
+      last wavelet has passed
     """
 
     op: str
@@ -152,7 +167,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class LoopStart:
-    """Start of a counted loop."""
+    """The start of a loop of `times` rounds."""
 
     times: int
 
@@ -162,7 +177,7 @@ class LoopStart:
 
 @dataclass(frozen=True)
 class LoopEnd:
-    """End of the innermost loop."""
+    """The end of the innermost open loop."""
 
     def __str__(self) -> str:
         return "end"
@@ -170,7 +185,10 @@ class LoopEnd:
 
 @dataclass(frozen=True)
 class Branch:
-    """Leave this task for the start of another, if the word at `address` compares with `value`."""
+    """Leave this task for the start of `task`, if the float32 word at `address` compares with `value`.
+
+    `comparison` is one of `COMPARISONS`.
+    """
 
     address: int
     comparison: str
@@ -194,9 +212,11 @@ class TaskChange:
 
 @dataclass(frozen=True)
 class ControlWavelet:
-    """Send a control wavelet: each router that it passes takes the next of `commands`, the later ones none.
+    """Send a control wavelet on `colour`.
 
-    At a core that it is given to it activates `task`; without a task it goes up no ramp.
+    Each router that it passes removes and executes the next one of `commands` (see `SWITCH_COMMANDS`); routers after
+    the last command execute none. At each core that receives it, it activates `task`. With an empty `task` no core
+    receives it.
     """
 
     colour: int
@@ -210,7 +230,7 @@ class ControlWavelet:
 
 @dataclass(frozen=True)
 class ConfigureSwitch:
-    """Put the core's router at a switch position of a colour, also after a teardown."""
+    """Set the switch of the core's router for `colour` to `position`; this also ends a teardown."""
 
     colour: int
     position: int
@@ -224,14 +244,17 @@ Instruction = Vector | LoopStart | LoopEnd | Branch | TaskChange | ControlWavele
 
 @dataclass(frozen=True)
 class CoreProgram:
-    """What a core runs: `words` of memory and tasks by name. The first task is active from the start."""
+    """The program of a core: its `name`, `words` of memory, and `tasks` as pairs (name, instructions).
+
+    The first task is active from the start.
+    """
 
     name: str
     words: int
     tasks: tuple[tuple[str, tuple[Instruction, ...]], ...]
 
     def numbered_instructions(self) -> Iterator[tuple[str, Instruction]]:
-        """Every instruction with its place, as in "main.3"."""
+        """Yield every instruction with its place, such as "main.3" for instruction 3 of the task "main"."""
         for name, body in self.tasks:
             for i, instruction in enumerate(body):
                 yield f"{name}.{i}", instruction
@@ -242,7 +265,7 @@ class CoreProgram:
             lines.append(f"task {name}")
             depth = 1
             for i, instruction in enumerate(body):
-                # An end stands at the depth of its loop, what lies between one deeper.
+                # An end is indented like its loop start, the instructions between them one level more.
                 depth -= isinstance(instruction, LoopEnd)
                 lines.append(f"{i:4} {'  ' * depth}{instruction}")
                 depth += isinstance(instruction, LoopStart)
@@ -250,8 +273,8 @@ class CoreProgram:
 
 
 def check_program(program: CoreProgram) -> None:
-    """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
-    # All names first: tasks may activate others that are declared later.
+    """Raise LazyError, which names the instruction, if a program cannot run on any mesh."""
+    # All names first, since a task may refer to tasks that are declared later.
     names = [name for name, _ in program.tasks]
     if len(names) > MAX_TASKS:
         raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {MAX_TASKS}.")
@@ -260,8 +283,11 @@ def check_program(program: CoreProgram) -> None:
 
 
 def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], where: str) -> None:
-    """Raise LazyError for the first instruction that cannot run in `words` of memory, or loops that do not close."""
-    # The rounds of the loops that are open here, for the reach of the operands in them.
+    """Raise LazyError for the first invalid instruction of `body`, or for a loop that is not closed.
+
+    `words` is the size of the memory, `tasks` the names of all tasks, and `where` the place for error messages.
+    """
+    # Rounds of the loops that are open here, which determine the reach of operands.
     rounds: list[int] = []
     for i, instruction in enumerate(body):
         try:
@@ -271,7 +297,7 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
                 _require(bool(rounds), "an end without a loop", "Open a loop first.")
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
-        # The check knows what is wrong, this place knows where: the message needs both.
+        # The place is added to the message of the check.
         except LazyError as error:
             raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", hint=error.hint) from None
     if rounds:
@@ -296,7 +322,7 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
             _check_memory(Memory(address), 1, words, ())
             _check_task(task, tasks)
             _require(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
-        # Any task may be changed, also the one that runs.
+        # Any task may be changed, including the running one.
         case TaskChange(_, task):
             _check_task(task, tasks)
         case ControlWavelet(_, commands, _):
@@ -341,7 +367,7 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
         "Read with received(colour).",
     )
     colours = [s.colour for s in sources if isinstance(s, Received)]
-    # Both would take from the same queue, and which of them gets which wavelet is not defined.
+    # Both would read the same queue, in an undefined order.
     _require(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
     _require(
         isinstance(target, Sent) or not vector.advance,
@@ -355,12 +381,12 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
 
 
 def _check_dtypes(vector: Vector) -> None:
-    # Constants have no type of their own: they take that of the destination.
+    # Constants have the type of the destination.
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
         _require(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
-    # A move carries bits, so a change of type would be a reinterpretation.
+    # A move copies bits, so a change of type would be a reinterpretation.
     if vector.op == "move":
         _require(len(dtypes) == 1, "a move between two types", "Use convert.")
     else:
@@ -370,7 +396,7 @@ def _check_dtypes(vector: Vector) -> None:
         )
         _require(not is_integer or dtypes == {"uint16"}, f"bits of {', '.join(sorted(dtypes))}", "Give uint16 alone.")
     widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
-    # An operation advances by one wavelet: it cannot take half of one and all of another.
+    # An operation advances by whole wavelets: it cannot consume half of one and all of another.
     _require(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
 
 
@@ -387,7 +413,7 @@ def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]
         f"{len(vector.steps)} steps in {len(rounds)} loops",
         "Give one for each enclosing loop.",
     )
-    # Where an index leads is known only when the operation starts; then the engine checks it.
+    # The value of an index is known only when the operation starts; the engine checks it then.
     if vector.index is not None:
         halves = words * WORD_BYTES // ITEM_BYTES["uint16"]
         _require(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")

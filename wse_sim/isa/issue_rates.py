@@ -1,4 +1,4 @@
-"""How fast an operation runs on a machine: rates by type, conflicts of banks, and what a wavelet carries."""
+"""The rate of a vector operation on a machine, by its type, its bank conflicts and the elements of a wavelet."""
 
 from typing import NamedTuple
 
@@ -9,17 +9,24 @@ from wse_sim.machine import Machine
 
 
 def round_cycles(latency: float) -> int:
-    """A latency of the machine in whole cycles, as the engine needs it."""
+    """Return a latency of the machine rounded to whole cycles, as the engine uses it."""
     return round(latency)
 
 
 def loop_back_cycles(machine: Machine) -> int:
-    """Cycles of a jump back to the start of a loop: no less than the one in which its end is issued."""
+    """Return the cycles of a jump back to the start of a loop; at least 1, the cycle that issues the loop's end."""
     return max(1, round_cycles(machine.loop_cycles))
 
 
 class IssueDemand(NamedTuple):
-    """What of an operation decides how fast it runs."""
+    """The properties of a vector operation that determine its rate.
+
+    - `op`: its name
+    - `item_bytes`: bytes of its widest element type
+    - `crosses`: True if it sends or receives wavelets
+    - `elements`: elements of one step: 2 if it sends or receives a 16-bit type, else 1
+    - `meets`: True if sources conflict in a memory bank
+    """
 
     op: str
     item_bytes: int
@@ -29,44 +36,46 @@ class IssueDemand(NamedTuple):
 
 
 def issue_demand(vector: Vector, machine: Machine) -> IssueDemand:
-    """What of an operation decides how fast it runs: its widest type, elements that it advances at once, conflicts.
+    """Return the properties of a vector operation that determine its rate.
 
-    Two sources in memory that start in the same of four pairs of banks wait for each other (SPMM: N + 6 cycles become
-    2 N + 6; ALCF: one of four alignments). Bases as written count, without what loops and indices add.
+    Two sources in memory that start in the same of four pairs of banks wait for each other (SPMM: N + 6 cycles become 2
+    N + 6; ALCF: one of four alignments). The bases as written count, without the contributions of loops and indices.
     """
-    # One pass over the operands, as a report asks this of every operation that it prices.
+    # One pass over the operands, since a report calls this for every operation that it prices.
     widest, elements, crosses, moves = 0, 1, False, False
     first, banks, pairs = True, [], machine.sram_banks // 2
     for operand in vector.operands:
         if isinstance(operand, Memory):
             size = ITEM_BYTES[operand.dtype]
-            # A bank delivers one word a cycle and two sources read at the same time. Words go round the banks, so where
-            # they begin says whether they meet all along.
+            # A bank delivers one word a cycle, and two sources are read at the same time. Words are interleaved over
+            # the banks, so the first words determine whether the sources conflict all along.
             if not first:
                 banks.append(operand.base * size // WORD_BYTES % pairs)
                 moves = moves or bool(operand.stride or operand.outer)
         elif isinstance(operand, Received | Sent):
             size, crosses = ITEM_BYTES[operand.dtype], True
-            # A wavelet is a word: two elements where the operation sends or receives 16-bit types.
+            # A wavelet is a word: two elements of a 16-bit type.
             if size < WORD_BYTES:
                 elements = 2
         else:
             size = 0
         first = False
-        # The widest type decides: a lane of 32 bits is two of 16, also for the operand that needs only one.
+        # The widest type decides: a lane of 32 bits is two of 16 bits, also for the operand that needs only one.
         widest = max(widest, size)
-    # Two sources that stand still are read once and kept: they cannot meet in a later cycle.
+    # Two sources with stride 0 are read once and kept, so they do not conflict in later cycles.
     return IssueDemand(vector.op, widest, crosses, elements, moves and len(set(banks)) < len(banks))
 
 
 def step_rate(needs: IssueDemand, machine: Machine) -> int:
-    """Millionths of a step that a cycle takes; a step is one element or one wavelet of two."""
+    """Return how many millionths of a step an operation advances in a cycle.
+
+    A step is one element, or one wavelet of two elements (`needs.elements`). The result is at least 1.
+    """
     full = machine.per_cycle(OPERATIONS[needs.op].unit, needs.item_bytes)
     if needs.meets:
         full /= machine.conflict_slowdown
-    # A ramp carries one wavelet a cycle, and on the WSE-3 a link takes 1.125 cycles for each (ALCF).
+    # A ramp carries one wavelet in a cycle, and on the WSE-3 a link needs 1.125 cycles for each (ALCF).
     if needs.crosses:
         full = min(full, needs.elements / machine.wavelet_cycles)
-    # Whole millionths, so that no rounding of floats can differ between machines; at least one, or a run would never
-    # end.
+    # Whole millionths, so that rounding of floats cannot differ between machines; at least one, so that every run ends.
     return max(1, round(full / needs.elements * FULL_RATE))

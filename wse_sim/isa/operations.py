@@ -1,4 +1,4 @@
-"""The vector operations of a core, one row each: sources, unit, and what an element of the result is."""
+"""The table of a core's vector operations: number of sources, unit, and the value of an element."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 Float32Array = np.ndarray
-"""float32 of any shape."""
+"""A float32 array of any shape."""
 
 
 @dataclass(frozen=True)
 class CoreOperation:
-    """`sources` operands on a `unit` of the machine, whose rate it has (see `Machine.per_cycle`).
+    """A vector operation.
 
-    `value` makes float32 arrays of the result from those of the sources, before the rounding to the destination's type;
-    it is missing where that is not one step: a move carries bits, a multiply-add rounds twice. What `is_plain` has a
-    short way through the engine for float32; what `is_integer` is of uint16 alone, whose values float32 holds.
+    - `sources`: number of source operands
+    - `unit`: unit of the machine, which determines the rate (see `Machine.per_cycle`)
+    - `value`: function from the float32 arrays of the sources to that of the result, before it is rounded to the
+      destination's type; None for `move`, which copies bits, and for `fmac`, which rounds twice
+    - `is_plain`: True if the engine has a fast path for it in float32
+    - `is_integer`: True if it is defined for uint16 only, whose values float32 represents exactly
     """
 
     sources: int
@@ -26,12 +29,12 @@ class CoreOperation:
 
 
 def _library_routine(of_float64: Callable[[Float32Array], Float32Array]) -> CoreOperation:
-    """A library routine: taken in float64 and rounded once, at the price of the machine's `special`."""
+    """Return a library routine of the unit "special" that computes in float64 and rounds to float32 once."""
     return CoreOperation(1, "special", lambda a: of_float64(a.astype(np.float64)).astype(np.float32))
 
 
 def _bitwise_operation(of_integers: np.ufunc) -> CoreOperation:
-    """On the bits of 16-bit numbers, as CSL's @and16, @xor16, @sll16 and @slr16."""
+    """Return an operation on the bits of 16-bit numbers, like CSL's @and16, @xor16, @sll16 and @slr16."""
 
     def value(a: Float32Array, b: Float32Array) -> Float32Array:
         bits = of_integers(a.astype(np.int64), b.astype(np.int64)) & 0xFFFF
@@ -40,7 +43,8 @@ def _bitwise_operation(of_integers: np.ufunc) -> CoreOperation:
     return CoreOperation(2, value=value, is_integer=True)
 
 
-# In the order of the codes in `record`, which the engine compares by ranges: from ADD to FMAC there are two sources.
+# In the order of the codes in `record`, since the engine compares codes by ranges: ADD to FMAC have at least two
+# sources.
 OPERATIONS = {
     "move": CoreOperation(1, "move", is_plain=True),
     "convert": CoreOperation(1, "move", lambda a: a),
@@ -60,5 +64,6 @@ OPERATIONS = {
     "sqrt": _library_routine(np.sqrt),
     "tanh": _library_routine(np.tanh),
 }
-"""Name -> what it does to each element."""
+"""Name -> operation."""
 SPECIAL_OPS = tuple(name for name, row in OPERATIONS.items() if row.unit == "special")
+"""Names of the library routines."""

@@ -1,4 +1,4 @@
-"""How numbers of the element types lie in memory: to bits and back, for what is loaded, read and constant."""
+"""Convert values to the bits of an element type and back, for data that is loaded or read and for constants."""
 
 from typing import Any
 
@@ -8,31 +8,34 @@ _NUMPY_DTYPES = {"float32": np.float32, "float16": np.float16, "uint16": np.uint
 
 
 def to_bits(values: Any, dtype: str) -> np.ndarray:
-    """Values as the unsigned integers that memory holds for an element type."""
+    """Return `values` as the unsigned integers that memory holds for elements of `dtype`: uint32 or uint16.
+
+    Values are rounded to nearest, ties to even. Values too large for float16 become infinities, without a warning.
+    """
     if dtype == "bfloat16":
         return _bfloat16_bits(np.asarray(values, np.float32))
-    # Too large for float16 is an infinity, as on the cores, and no warning.
+    # As on the cores, values too large for float16 become infinities, without a warning.
     with np.errstate(over="ignore"):
         array = np.asarray(values).astype(_NUMPY_DTYPES[dtype], order="C")
     return array.view(np.uint32 if dtype == "float32" else np.uint16)
 
 
 def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
-    """What `to_bits` made from values; bfloat16, which NumPy does not have, as float32."""
+    """Return the values of bits that `to_bits` made; bfloat16, which NumPy does not have, comes as float32."""
     if dtype == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
     return bits.view(_NUMPY_DTYPES[dtype])
 
 
 def _bfloat16_bits(array: np.ndarray) -> np.ndarray:
-    """To the nearest, ties to even; NaN stays NaN."""
+    """Return float32 values as bits of bfloat16, rounded to nearest, ties to even; NaN stays NaN."""
     bits = array.astype(np.float32, order="C").view(np.uint32)
     # Adding half of the last place carries into it; one less if its last bit is even, so that ties go to even.
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)
-    # The sum above would turn some NaN into an infinity: they are cut off instead, and made quiet.
+    # The addition could turn a NaN into an infinity, so NaN are truncated and made quiet.
     return np.where(np.isnan(array), bits >> np.uint32(16) | np.uint32(0x40), rounded).astype(np.uint16)
 
 
 def round_constant(value: float, dtype: str) -> float:
-    """A constant as the element type holds it."""
+    """Return `value` rounded to the element type `dtype`."""
     return float(from_bits(to_bits(np.array([value]), dtype), dtype)[0])
