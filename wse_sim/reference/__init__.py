@@ -1,1 +1,1 @@
-"""Phase programs read as data: what they do to the memories of the PEs, with NumPy."""
+"""The NumPy reference of phase programs: what they do to the memories of the PEs."""

@@ -1,9 +1,9 @@
-"""What a core's instructions do to memory, with NumPy, for all PEs at once: the data reading of `Local`.
+"""The NumPy reference of a `Local` phase: what a core's instructions do to memory, for all PEs at once.
 
-An operation takes its elements one after another: where its destination is also read at other places, as in a sum that
-a stride of 0 accumulates, each element sees what those before it have written. Sources are rounded to the type of the
-destination first, and every result is rounded to it; `fmac` rounds its product too. Functions such as exp are taken in
-float64 and rounded once, so they are right to half a unit in the last place but for one value in many millions.
+An operation computes its elements one after another. If its destination is also read at other addresses, as in a sum
+with stride 0, each element sees the results of the previous ones. Sources are rounded to the type of the destination
+first, and the result is rounded to it; `fmac` rounds its product too. Functions such as exp are computed in float64 and
+rounded once, so they are correct to half a unit in the last place except for one value in many millions.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ from wse_sim.isa.packing import as_words, decode_bits, round_values, view_elemen
 from wse_sim.isa.rounding import to_bits
 
 Float32Array = np.ndarray
-"""float32 [PEs or 1, elements]."""
+"""A float32 array [PEs or 1, elements]."""
 
 
 def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
-    """The memories [..., words] after every PE has run `body`; `memory` stays as it is.
+    """Return the memories [..., words] after every PE has run `body`; `memory` is not changed.
 
-    Raises LazyError for an instruction that is not a vector operation on memory or a loop, or that leaves the memory.
+    Raises LazyError for an instruction that is neither a loop nor a vector operation on memory, and for an access
+    outside the memory.
     """
     words = as_words(memory)
     flat = words.reshape(-1, words.shape[-1])
@@ -35,7 +36,7 @@ def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
 
 
 def _run_body(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, ...]) -> None:
-    """Run a body inside loops of which `rounds` are done, outermost first."""
+    """Run a body on `words` in place. `rounds` are the current rounds of the enclosing loops, outermost first."""
     i = 0
     while i < len(body):
         instruction = body[i]
@@ -62,7 +63,10 @@ def _find_loop_end(body: tuple[Instruction, ...], start: int) -> int:
 
 @dataclass(frozen=True)
 class _ElementAddresses:
-    """Where the elements of an operand lie: `start` + `offsets`, and with an index `shifts` of each PE; sorted out."""
+    """The addresses of an operand's elements on every PE: `start` + `offsets` + `shifts`.
+
+    `shifts` is None, or [PEs, 1] with what an index adds. All count elements of `dtype`.
+    """
 
     start: int
     offsets: "_ElementOffsets"
@@ -71,17 +75,17 @@ class _ElementAddresses:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The first byte, and that behind the last, on any PE."""
+        """The first byte, and the byte after the last one, over all PEs."""
         low, high = (0, 0) if self.shifts is None else (int(self.shifts.min()), int(self.shifts.max()))
         size = ITEM_BYTES[self.dtype]
         first, last = self.start + self.offsets.low + low, self.start + self.offsets.high + high
         return first * size, (last + 1) * size
 
     def of(self, words: np.ndarray, elements: slice | None = None) -> tuple[Any, ...]:
-        """An index into the elements of all PEs; `elements` of them, or all."""
+        """Return a NumPy index of the elements of all PEs, or of the part `elements` of them."""
         offsets = self.offsets
         if self.shifts is None and elements is None and offsets.is_dense:
-            # A slice is read and written without a copy of its addresses, and most operands are one.
+            # Most operands are a slice, which is read and written without copying addresses.
             return slice(None), slice(self.start, self.start + len(offsets.values))
         addresses = self.start + (offsets.values if elements is None else offsets.values[elements])[None]
         if self.shifts is None:
@@ -89,7 +93,7 @@ class _ElementAddresses:
         return np.arange(len(words))[:, None], addresses + self.shifts
 
     def is_same(self, other: "_ElementAddresses") -> bool:
-        """Whether both are the same elements in the same order, on every PE."""
+        """Return True if both are the same elements in the same order on every PE."""
         if self.dtype != other.dtype or self.start != other.start or self.offsets is not other.offsets:
             return False
         if self.shifts is None or other.shifts is None:
@@ -99,19 +103,25 @@ class _ElementAddresses:
 
 @dataclass(frozen=True, eq=False)
 class _ElementOffsets:
-    """Elements from the first of an operand on, in the order in which they are taken."""
+    """Offsets of an operand's elements from its first one, in the order of computation.
+
+    - `values`: the offsets
+    - `low`, `high`: the smallest and the largest offset
+    - `is_dense`: True if they are 0, 1, 2, ...
+    - `repeats`: True if an offset occurs twice
+    """
 
     values: np.ndarray
     low: int
     high: int
     is_dense: bool
     repeats: bool
-    """Whether one comes twice."""
+    """True if an offset occurs twice."""
 
 
 @cache
 def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _ElementOffsets:
-    # The outer product of ranges, outermost first, as the engine's mixed radix counts them.
+    # The sum of ranges, outermost first, in the order of the engine's mixed radix.
     grid = np.zeros((), np.int64)
     inner = length
     for extent, step in outer:
@@ -128,16 +138,16 @@ def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: in
 
 
 OperandAddresses = list["_ElementAddresses | None"]
-"""Of the destination and of the sources; None for a constant."""
+"""The addresses of the destination and of each source; None for a constant."""
 
 
 def _run_vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
-    """One operation: at once where no element depends on another, else one by one."""
+    """Run one operation: all elements at once if they are independent, else one by one."""
     places = [_operand_addresses(o, vector, words, rounds) for o in vector.operands]
     target = places[0]
     assert target is not None
-    # A core takes elements one after another. NumPy reads all before it writes any, which is the same only if no
-    # element reads what an earlier one has written.
+    # A core computes elements one after another. NumPy reads all before it writes any, which is equal only if no
+    # element reads the result of an earlier one.
     if _is_independent(target, places):
         _compute_elements(vector, target, places, words, None)
     elif _is_running_reduction(vector, target, places):
@@ -157,7 +167,7 @@ def _operand_addresses(
     start = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
     shifts = None
     if operand.index is not None:
-        # Every PE has its own index.
+        # The index of each PE is read from its memory.
         chosen = view_elements(words, "uint16")[:, operand.index].astype(np.int64)
         shifts = chosen[:, None] * operand.index_step
     places = _ElementAddresses(
@@ -183,21 +193,24 @@ def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) 
 
 
 def _is_independent(target: _ElementAddresses, places: OperandAddresses) -> bool:
-    """True if all elements may be taken at once: none is written twice, or written and then read by another."""
-    # In place, element for element, each is read just before it is written.
+    """Return True if all elements may be computed at once.
+
+    That holds if no element is written twice, and none is written and then read by another.
+    """
+    # In-place operations are allowed: each element is read just before it is written.
     return not target.offsets.repeats and all(
         p is None or p.is_same(target) or _are_disjoint(p, target) for p in places[1:]
     )
 
 
 def _are_disjoint(a: _ElementAddresses, b: _ElementAddresses) -> bool:
-    """Whether the bytes of two operands are apart: where they touch, an overlap is not certain but may be."""
+    """Return True if the byte ranges of two operands do not overlap; False if they might."""
     (first, last), (other_first, other_last) = a.bounds, b.bounds
     return last <= other_first or other_last <= first
 
 
 def _is_running_reduction(vector: Vector, target: _ElementAddresses, places: OperandAddresses) -> bool:
-    """True for a float32 sum or maximum that stands still while the other sources, which lie elsewhere, go by."""
+    """Return True for a float32 sum or maximum into one fixed element, if the other sources do not overlap with it."""
     own = {"add": 1, "max": 1, "fmac": 3}.get(vector.op)
     if own is None or target.dtype != "float32" or target.offsets.low != target.offsets.high:
         return False
@@ -209,7 +222,7 @@ def _is_running_reduction(vector: Vector, target: _ElementAddresses, places: Ope
 
 
 def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray) -> None:
-    """A running sum or maximum."""
+    """Run a running sum or maximum with `accumulate`, in the order of the elements."""
     raw = [_read_operand(o, p, "float32", words, None) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     types = [p.dtype if p is not None else "float32" for p in places[1:]]
     values = [decode_bits(r, t) for r, t in zip(raw, types, strict=True)]
@@ -218,7 +231,7 @@ def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddres
     shape = len(words), vector.length
     first, rest = (np.broadcast_to(part, shape) for part in (own, terms))
     combine = np.maximum if vector.op == "max" else np.add
-    # Unlike a reduction, which adds in pairs, this rounds after each element in their order, as a core does.
+    # A NumPy reduction adds pairwise; `accumulate` rounds after each element in order, as a core does.
     running = combine.accumulate(np.concatenate([first[:, :1], rest], 1), 1)
     view_elements(words, "float32")[target.of(words, slice(0, 1))] = to_bits(running[:, -1:], "float32")
 
@@ -226,7 +239,7 @@ def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddres
 def _compute_elements(
     vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray, which: slice | None
 ) -> None:
-    """The elements `which` of an operation, or all of them."""
+    """Compute the elements `which` of an operation, or all of them, and write them to `words`."""
     dtype = target.dtype
     raw = [_read_operand(o, p, dtype, words, which) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     if vector.op == "move":
@@ -241,7 +254,7 @@ def _compute_elements(
 def _read_operand(
     operand: Operand, places: _ElementAddresses | None, dtype: str, words: np.ndarray, which: slice | None
 ) -> np.ndarray:
-    """Raw elements of a source; a constant has the type of the destination."""
+    """Return the raw elements of a source; a constant has the type of the destination."""
     if places is None or not isinstance(operand, Memory):
         return _constant_bits(float(operand), dtype) if isinstance(operand, float | int) else to_bits(0, dtype)
     elements: np.ndarray = view_elements(words, operand.dtype)[places.of(words, which)]
@@ -249,12 +262,12 @@ def _read_operand(
 
 
 def _constant_bits(value: float, dtype: str) -> np.ndarray:
-    # Not kept: both zeros are equal, and have other bits.
+    # Not cached: 0.0 and -0.0 are equal keys with different bits.
     return to_bits(np.full((1, 1), value, np.float32), dtype)
 
 
 def _operation_result(op: str, dtype: str, sources: list[Float32Array]) -> Float32Array:
-    """The value of an operation, before its last rounding."""
+    """Return the value of an operation before the final rounding."""
     sources = [round_values(s, dtype) for s in sources]
     if op == "fmac":
         product: Float32Array = round_values(sources[0] * sources[1], dtype)

@@ -1,7 +1,7 @@
-"""The data reading of a phase program: what it does to the memories of the PEs, with NumPy.
+"""The NumPy reference of a phase program: what it does to the memories of the PEs.
 
-A memory is [height, width, words]: the words of the PE in column x and row y are memory[y, x]. Only moves carry words
-between PEs, and only `Local` computes on them: `Compute` is a price and leaves every word as it is.
+A memory has the shape [height, width, words]: memory[y, x] are the words of the PE in column x and row y. Moves carry
+words between PEs, and `Local` computes on them. `Compute` only has a cost and changes no word.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,18 +21,19 @@ from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Repea
 from wse_sim.reference.core_reference import run_local
 
 MIN_TREE_PES = 3
-"""PEs of a line from which on a generated tree has a choice."""
+"""Minimum number of PEs of a line for which generated trees differ from a chain."""
 
 
 def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> np.ndarray:
-    """The memories after a phase program; `memory` [height, width, words] of 32-bit words stays as it is.
+    """Return the memories after a phase program; `memory` [height, width, words] of 32-bit words is not changed.
 
-    Parts of a `Par` are taken one after another. That is the same as at once as long as none reads what another
-    writes, which holds for every program whose meaning does not depend on timing. A reduction adds in the order of its
-    algorithm; where it has no name, in that of a chain, or of what is fastest on `machine`. Then the sums are those of
-    the wavelets to the last bit. Raises LazyError for what leaves the memory.
+    Parts of a `Par` are applied one after another. The result is equal to that of concurrent parts if no part reads
+    what another one writes, which holds for every program whose result does not depend on timing. A reduction adds in
+    the order of its algorithm. If it names none, it adds in the order of the fastest on `machine`, or of a chain if
+    `machine` is None. With `machine`, the result has the same bits as the wavelet simulation. Raises LazyError for an
+    access outside the memory.
     """
-    # A copy: the caller's memories stay as they were, and 16-bit types keep their bits.
+    # A copy as bits, so that the caller's memories do not change and 16-bit types keep their bits.
     words = as_words(memory)
     _apply_in_place(phase, words, machine)
     return words.view(memory.dtype)
@@ -62,12 +63,12 @@ def _apply_in_place(phase: Phase, words: np.ndarray, machine: Machine | None) ->
 
 
 def _rect_slices(rect: Rect) -> tuple[slice, slice]:
-    """Rows and columns of a rectangle."""
+    """Return the row and column slices of a rectangle."""
     return slice(rect.y, rect.y + rect.height), slice(rect.x, rect.x + rect.width)
 
 
 def _line_views(words: np.ndarray, rect: Rect, axis: str, groups: int = 1) -> Iterator[np.ndarray]:
-    """Views [lines, positions, words] of a memory: all lines of `rect` along an axis, group by group."""
+    """Yield, for each group, a view [lines, positions, words] of all lines of `rect` along an axis."""
     tile = words[_rect_slices(rect)]
     if axis == "y":
         tile = tile.swapaxes(0, 1)
@@ -77,7 +78,7 @@ def _line_views(words: np.ndarray, rect: Rect, axis: str, groups: int = 1) -> It
 
 
 def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
-    """The words from `address` on. Raises LazyError if the memory has fewer."""
+    """Return the slice of `count` words from `address` on. Raises LazyError if the memory has fewer."""
     if address < 0 or address + count > words.shape[-1]:
         last = address + count - 1
         raise LazyError(f"words {address} to {last} of {words.shape[-1]}", hint="Stay inside the memory.")
@@ -87,7 +88,8 @@ def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
 def _apply_shift(phase: Shift, words: np.ndarray) -> None:
     take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
     for lines in _line_views(words, phase.rect, phase.axis):
-        # All send what they hold before anything arrives, as the lowering makes sure by a copy out of the way.
+        # All PEs send before anything arrives; the lowering ensures the same by copying words that would be
+        # overwritten.
         sent = lines[..., take].copy()
         pairs = shift_pairs(lines.shape[1], phase.hops, phase.wrap)
         # A ring of one PE sends to itself.
@@ -108,7 +110,7 @@ def _apply_broadcast(phase: Broadcast, words: np.ndarray) -> None:
 
 
 def _apply_stream(phase: Stream, words: np.ndarray) -> None:
-    """Blocks between the PEs of a rectangle and the line of cores beside it."""
+    """Copy the blocks between the PEs of a rectangle and the line of cores next to it."""
     if not phase.bytes:
         return
     feed = make_stream_feed(phase, words.shape[1], words.shape[0])
@@ -123,7 +125,7 @@ def _apply_stream(phase: Stream, words: np.ndarray) -> None:
 
 
 def _apply_all_reduce(phase: AllReduce, words: np.ndarray, machine: Machine | None) -> None:
-    """A reduction and a broadcast; or the ring, which is a reduction of each part in an order of its own."""
+    """Apply a reduction and a broadcast, or a ring, which reduces each part in another order."""
     if _is_ring(phase, machine):
         _apply_ring(phase, words)
         return
@@ -145,7 +147,7 @@ def _is_ring(phase: AllReduce, machine: Machine | None) -> bool:
 
 
 def _apply_ring(phase: AllReduce, words: np.ndarray) -> None:
-    """Part k of the words begins at PE k of the folded ring and is complete when it comes to the one before."""
+    """Apply a ring: part k of the words starts at PE k of the folded ring and is complete at PE k - 1."""
     if phase.axis == "xy":
         for axis in "xy":
             _apply_ring(replace(phase, axis=axis), words)
@@ -156,20 +158,20 @@ def _apply_ring(phase: AllReduce, words: np.ndarray) -> None:
         for k in range(pes):
             start, end = (phase.words * n // pes for n in (k, k + 1))
             at = _word_slice(words, phase.at + start, end - start)
-            # Part k starts at the PE after its own and is complete after a whole turn: that is the order of its
-            # additions.
+            # `values` are listed from the last PE of the turn, k - 1, back to the first one, k: a chain adds them in
+            # ring order.
             values = [_unpack_values(lines[:, ring[(k - 1 - n) % pes], at], phase) for n in range(pes)]
             lines[..., at] = pack(combine_along_tree(values, range(-1, pes - 1), phase), phase.dtype)[:, None]
 
 
 def _apply_reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> None:
-    """Along an axis; over a rectangle along its rows, then down the first column, or in one chain through all PEs."""
+    """Apply a reduction along an axis, or, over a rectangle, along its rows and the first column or along one chain."""
     if phase.axis == "xy":
         rect = phase.rect
         if machine and rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
             _apply_snake_reduce(phase, words)
             return
-        # Order matters in floating point: the same axes, trees and chains as the lowering takes, or bits would differ.
+        # The order of additions changes the bits, so axes, trees and chains are the same as in the lowering.
         _apply_reduce(replace(phase, axis="x"), words, machine)
         _apply_reduce(replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)), words, machine)
         return
@@ -181,7 +183,7 @@ def _apply_reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> 
 
 
 def _apply_snake_reduce(phase: Reduce, words: np.ndarray) -> None:
-    """Along the longer axis of a rectangle and back, line after line."""
+    """Reduce all PEs of a rectangle by one chain: along the longer axis and back, line after line."""
     at, tile = _word_slice(words, phase.at, phase.words), words[_rect_slices(phase.rect)]
     lines = tile if phase.rect.width >= phase.rect.height else tile.swapaxes(0, 1)
     order = [line[:: -1 if i % 2 else 1, at] for i, line in enumerate(lines)]
@@ -194,7 +196,7 @@ def _unpack_values(words: np.ndarray, phase: Reduce | AllReduce) -> np.ndarray:
 
 
 def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequence[int]:
-    """Whom each PE of a line gives its sum, -1 for the first."""
+    """Return for each PE of a line the PE that it sends its sum to, -1 for the first."""
     name = phase.algorithm
     if machine and not name:
         name = choose_reduce(pes, phase.words, machine)
@@ -203,7 +205,7 @@ def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequ
     if name == "tree":
         return [(i & (i - 1)) if i else -1 for i in range(pes)]
     if name == "two_phase":
-        # As `collectives.two_phase_terms` and the lowering choose it.
+        # The same choice as in `collectives.two_phase_terms` and in the lowering.
         size = phase.size or max(1, round(pes**0.5))
         return [i - 1 if i % size else i - size if i else -1 for i in range(pes)]
     if name == "auto_gen" and machine and pes >= MIN_TREE_PES:
@@ -212,11 +214,12 @@ def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequ
 
 
 def combine_along_tree(values: Sequence[np.ndarray], parents: Sequence[int], phase: Reduce | AllReduce) -> np.ndarray:
-    """What comes to position 0: every PE combines its own with what its senders give, in the order of their positions.
+    """Return the combined words at position 0 of a line.
 
-    A parent stands before its senders.
+    `parents[i]` is the position that PE i sends to, or -1; it is smaller than i. Every PE combines its own words with
+    those of its senders, in the order of their positions.
     """
-    # From the far end: when a PE's turn comes all its senders are complete, since a parent stands before them.
+    # From the far end: all senders of a PE are complete before its turn, since a parent has a smaller position.
     senders: list[list[int]] = [[] for _ in values]
     for position, parent in enumerate(parents):
         if parent >= 0:
