@@ -1,7 +1,7 @@
-"""Hypothesis strategies for tests of kernels and meshes: phase programs, and meshes with flows of wavelets.
+"""Hypothesis strategies for tests of kernels and meshes.
 
-`phase_programs.programs(side)` draws what closed forms are held to, `flow_meshes.meshes(even)` legal meshes for laws of
-the fabric. Needs the extra `testing`.
+`phase_programs.programs(side)` draws phase programs on which the closed forms are tested. `flow_meshes.meshes(even)`
+draws valid meshes with flows of wavelets, on which laws of the fabric are tested. Needs the extra `testing`.
 """
 
 from wse_sim.testing.flow_meshes import Flow, FlowMesh, meshes

@@ -1,7 +1,8 @@
-"""Random legal meshes for the laws of the fabric: flows of wavelets on colours of their own, who sends and who takes.
+"""Hypothesis strategies for random valid meshes: flows of wavelets, each on a separate colour.
 
-A flow goes along a path that does not meet itself. Several cores of the path may send, one after another by switches;
-several may receive, since routers copy. Behind the words a control wavelet may go, which may start a task at receivers.
+A flow follows a path that does not cross itself. Several cores of the path may send, one after another by switches.
+Several may receive, since routers copy wavelets. A control wavelet may follow the words and may start a task at the
+receivers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +24,27 @@ except ModuleNotFoundError as e:
     ) from e
 
 REGION_WORDS = 64
-"""Words of memory for each flow; the last one is for the task of a control wavelet."""
+"""Words of memory for each flow; the last one is written by the task of a control wavelet."""
 FLOW_DTYPES = ("float32", "float32", "float16", "bfloat16", "uint16")
 TURNED_DIRECTIONS = (3, 2, 1, 0, 4)
-"""Each direction, where columns become rows."""
+"""For each direction, its counterpart in a mesh with columns and rows exchanged."""
 CoreCoordinates = tuple[int, int]
+"""The column and row of a core."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A colour along a path. `senders` send `words` elements each, the last of them on the path first.
+    """Wavelets on one colour along a path.
 
-    `takes` says how many elements each of its receivers waits for; `ends_with` is "", "nothing" or "task": a control
-    wavelet goes behind the words, and so on. `by_control` says whether control wavelets turn the switches.
+    - `colour`: the colour
+    - `path`: cores in order
+    - `moves`: the direction from each core of the path to the next
+    - `words`: elements that each sender sends
+    - `dtype`: their type
+    - `senders`: cores that send; the last one on the path sends first
+    - `takes`: receiver -> number of elements that it waits for
+    - `ends_with`: "" for nothing, "nothing" for a control wavelet without a task, "task" for one that starts a task
+    - `by_control`: True if control wavelets advance the switches, False if the sends do
     """
 
     colour: int
@@ -50,7 +59,7 @@ class Flow:
 
     @property
     def per_wavelet(self) -> int:
-        """Elements that travel in one wavelet."""
+        """Elements in one wavelet."""
         return 1 if self.dtype == "float32" else 2
 
     @property
@@ -59,14 +68,14 @@ class Flow:
         return -(-self.words // self.per_wavelet)
 
     def data(self, sender: CoreCoordinates) -> np.ndarray:
-        """What a sender has: small whole numbers, exact in every type."""
+        """Return the elements of a sender: small whole numbers, exact in every type."""
         first = 1 + 20 * self.senders.index(sender)
         return np.arange(first, first + self.words) % 200
 
     def arriving(self) -> np.ndarray:
-        """All elements as they come by, with what fills the last wavelet of a sender."""
+        """Return all elements in the order of arrival, with zeros that fill the last wavelet of each sender."""
         parts = []
-        # A router first takes what its own core sends, so that the last sender on the path comes first.
+        # A router first forwards the words of its own core, so those of the last sender on the path arrive first.
         for sender in reversed(self.senders):
             part = np.zeros(self.wavelets * self.per_wavelet)
             part[: self.words] = self.data(sender)
@@ -76,11 +85,11 @@ class Flow:
 
 @st.composite
 def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[CoreCoordinates, ...], tuple[int, ...]]:
-    """A walk over the mesh that never meets itself, and its directions."""
+    """Draw a path over the mesh that does not cross itself; return (cores, directions)."""
     cells = [(draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1)))]
     moves = []
     for move in draw(st.lists(st.integers(0, 3), max_size=12)):
-        # A path that met itself would have two sources at one router, which a mesh refuses.
+        # A path that crosses itself would have two sources at one router, which a mesh rejects.
         x, y = cells[-1][0] + DIRECTION_OFFSETS[move][0], cells[-1][1] + DIRECTION_OFFSETS[move][1]
         if 0 <= x < width and 0 <= y < height and (x, y) not in cells:
             cells.append((x, y))
@@ -90,22 +99,25 @@ def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[CoreCoordinat
 
 @st.composite
 def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
-    """Flows over a mesh, each on a colour of its own."""
+    """Draw flows over a mesh of `width` x `height` cores, each on another colour.
+
+    If `even` is true, every receiver waits for exactly the number of elements that arrive.
+    """
     listed = []
     for colour in draw(st.lists(st.integers(0, 23), min_size=1, max_size=4, unique=True)):
         path, moves = draw(paths(width, height))
         if not moves:
             continue
-        # The last core of a path only takes: what it sent would have no way to go.
+        # The last core of a path only receives: it has no route for words that it sends.
         more_senders = draw(st.lists(st.sampled_from(path[:-1]), max_size=2))
         senders = tuple(cell for cell in path if cell in {path[0], *more_senders})
         after = path[path.index(senders[-1]) + 1 :]
         words, dtype = draw(st.integers(1, 12)), draw(st.sampled_from(FLOW_DTYPES))
-        # Behind the last sender everything has joined, so that all receivers see the same words.
+        # After the last sender on the path all words share the route, so all receivers get the same words.
         taps = set(draw(st.lists(st.sampled_from(after), max_size=3))) | {path[-1]}
         flow = Flow(colour, path, moves, words, dtype, senders, {}, *draw(flow_ends(len(senders))))
         total = len(flow.arriving())
-        # Now and then a receiver waits for one too many or leaves one: runs have to end in the same way then too.
+        # Sometimes a receiver waits for one element too many or too few: engines have to agree on such runs too.
         surplus = st.just(0) if even else st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1])
         takes = {cell: max(flow.per_wavelet, total + flow.per_wavelet * draw(surplus)) for cell in sorted(taps)}
         listed.append(Flow(**{**vars(flow), "takes": takes}))
@@ -113,15 +125,18 @@ def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
 
 
 def flow_ends(senders: int) -> st.SearchStrategy[tuple[str, bool]]:
-    """How a flow ends, and what turns its switches."""
-    # A lone sender has no switch that would have to turn.
+    """Draw how a flow ends and what advances its switches: (`Flow.ends_with`, `Flow.by_control`)."""
+    # With a single sender no switch has to advance.
     turned = st.booleans() if senders > 1 else st.just(False)
     return st.tuples(st.sampled_from(["", "", "nothing", "task"]), turned)
 
 
 @st.composite
 def meshes(draw: st.DrawFn, even: bool) -> "FlowMesh":
-    """A mesh with flows, and the flows. An `even` one gives every operation its own thread and matching counts."""
+    """Draw a `FlowMesh` on a mesh of up to 5 x 5 cores.
+
+    If `even` is true, every operation is asynchronous and receivers wait for exactly the elements that arrive.
+    """
     width, height = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     machine, drawn = draw(st.sampled_from([WSE2, WSE3])), draw(flows(width, height, even))
     orders = {c: draw(st.permutations(a)) for c, a in _core_actions(drawn).items()}
@@ -131,7 +146,13 @@ def meshes(draw: st.DrawFn, even: bool) -> "FlowMesh":
 
 @dataclass(frozen=True)
 class FlowMesh:
-    """A random mesh, from which one is built, or one with so many copies of it below each other."""
+    """A description of a random mesh; `mesh` builds it.
+
+    - `machine`, `width`, `height`: the machine and the cores
+    - `flows`: the flows of wavelets
+    - `orders`: core -> its actions as pairs (flow, "send" or "take"), in program order
+    - `is_async`: core -> for each action, whether it is asynchronous
+    """
 
     machine: Machine
     width: int
@@ -141,10 +162,13 @@ class FlowMesh:
     is_async: dict[CoreCoordinates, list[bool]]
 
     def mesh(self, copies: int = 1, is_turned: bool = False) -> Mesh:
-        """The mesh. With `is_turned` columns are rows, and the copies lie beside each other."""
+        """Return the mesh, with `copies` of it one below the other.
+
+        If `is_turned` is true, columns and rows are exchanged, so the copies are side by side.
+        """
         shape = (self.width, self.height * copies)
         mesh = Mesh(self.machine, *(shape[::-1] if is_turned else shape))
-        # Copies far apart must not know of each other: laws compare one with many of them.
+        # Copies are independent: tests compare one with many of them.
         rows = self.height * np.arange(copies)
 
         def places(cell: CoreCoordinates) -> tuple[Any, Any]:
@@ -155,7 +179,7 @@ class FlowMesh:
                 turned = [TURNED_DIRECTIONS[d] if is_turned else d for d in (source, *targets)]
                 mesh.route(flow.colour, *places(cell), turned[0], turned[1:], position)
             for cell in flow.senders:
-                # Addresses count elements, of which half types have two in a word.
+                # Addresses count elements, and 16-bit types have two in a word.
                 first = i * REGION_WORDS * 4 // {"float32": 4}.get(flow.dtype, 2)
                 mesh.load(flow.data(cell), *places(cell), first, flow.dtype)
         for cell, actions in self.orders.items():
@@ -173,7 +197,7 @@ class FlowMesh:
                 called += [i] if flow.ends_with == "task" else []
             elif verb == "send":
                 self._send(builder, flow, memory, cell, is_async)
-        # Tasks stand behind the main one, which begins; a control wavelet, or the end of a send, lets them run.
+        # The main task comes first and starts; the others are started by a control wavelet or by the end of a send.
         for i in called:
             builder.task(f"task {i}")
             builder.move(Memory((i + 1) * REGION_WORDS - 1), 1.0, 1)
@@ -184,7 +208,7 @@ class FlowMesh:
         return builder.build()
 
     def _send(self, builder: Builder, flow: Flow, memory: Memory, cell: CoreCoordinates, is_async: bool) -> None:
-        """The words; then, when they are out, a task sends what goes behind them."""
+        """Append the send of a flow's words; on completion it activates a task that sends the end of the flow."""
         turns = cell != flow.senders[0] and not flow.by_control
         task = f"behind {self.flows.index(flow)}"
         builder.move(
@@ -193,7 +217,7 @@ class FlowMesh:
 
 
 def _send_flow_end(builder: Builder, flow: Flow, cell: CoreCoordinates, i: int) -> None:
-    """What a sender lets follow: the turn of its switch, or, the last to send, the end of the flow."""
+    """Append what follows the words of a sender: a switch advance, or at the last sender the control wavelet."""
     if cell != flow.senders[0]:
         if flow.by_control:
             builder.control(flow.colour, ["advance"])
@@ -202,7 +226,7 @@ def _send_flow_end(builder: Builder, flow: Flow, cell: CoreCoordinates, i: int) 
 
 
 def _core_actions(flows: Sequence[Flow]) -> dict[CoreCoordinates, list[tuple[Flow, str]]]:
-    """What each core has to do."""
+    """Return the actions of each core."""
     todo: dict[CoreCoordinates, list[tuple[Flow, str]]] = {}
     for flow in flows:
         for cell in flow.senders:
@@ -213,7 +237,10 @@ def _core_actions(flows: Sequence[Flow]) -> dict[CoreCoordinates, list[tuple[Flo
 
 
 def _flow_routes(flow: Flow) -> Iterator[tuple[CoreCoordinates, int, list[int], int]]:
-    """Cell, source, targets, position: the router of a sender first takes what that sends, then what is behind it."""
+    """Yield (core, source, targets, switch position) for each route of a flow.
+
+    A sender's router first forwards the words of its own core, and then those of the cores before it on the path.
+    """
     for i, cell in enumerate(flow.path):
         targets = [flow.moves[i]] if i < len(flow.moves) else []
         if cell in flow.takes:

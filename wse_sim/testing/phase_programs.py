@@ -1,8 +1,9 @@
-"""Random phase programs: every leaf alone, and the compositions that the closed forms are held to.
+"""Hypothesis strategies for random phase programs: every leaf, and the compositions that closed forms are tested on.
 
-Parts at the same time stand on rectangles of their own, or are local work beside the moves of a product: along each
-axis a broadcast or a shift by one place into words of its own, or a reduction of one step, of at least 16 words beside
-vectors of at least 8 elements: with fewer, single cycles of who starts first are a tenth of the time.
+Parts that run at the same time are on separate rectangles, or are local work with the moves of a product. Such moves
+are, along each axis, a broadcast or a shift by one PE with separate words, or one reduction. They have at least 16
+words and vectors at least 8 elements. With fewer, the order of starts, which is a matter of single cycles, is a tenth
+of the time.
 """
 
 from dataclasses import replace
@@ -32,10 +33,11 @@ except ModuleNotFoundError as e:
     ) from e
 
 MEMORY_WORDS = 2100
-"""Words that a core has to have for every program."""
+"""Words of memory that a core needs for any program."""
 PART_WORDS = 400
-"""Words that a part of several has for itself."""
+"""Words of memory for each of several concurrent parts."""
 MIN_LARGE_WORDS = 16
+"""Minimum number of words of a move with local work."""
 CountStrategy = st.SearchStrategy[int]
 word_counts = st.one_of(st.integers(1, 12), st.integers(1, PART_WORDS // 2))
 large_word_counts = st.integers(MIN_LARGE_WORDS, PART_WORDS // 2)
@@ -43,14 +45,14 @@ large_word_counts = st.integers(MIN_LARGE_WORDS, PART_WORDS // 2)
 
 @st.composite
 def rects(draw: st.DrawFn, side: int) -> Rect:
-    """A rectangle of up to side x side PEs."""
+    """Draw a rectangle of up to `side` x `side` PEs."""
     return Rect(
         draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(1, side)), draw(st.integers(1, side))
     )
 
 
 def line_length(rect: Rect, axis: str, groups: int = 1) -> int:
-    """PEs of a line along an axis, or of each of its groups."""
+    """Return the PEs of a line along an axis, or of one of its groups."""
     return {"x": rect.width, "y": rect.height, "xy": rect.area}[axis] // groups
 
 
@@ -58,8 +60,11 @@ def line_length(rect: Rect, axis: str, groups: int = 1) -> int:
 def shifts(
     draw: st.DrawFn, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts: CountStrategy = word_counts
 ) -> Shift:
-    """Lines that are closed to a ring turn by one place; beside others only folded ones are."""
-    # On a ring every PE sends and takes: several places at once would share links, as no form says.
+    """Draw a shift with its words at address `at`.
+
+    Ring shifts go by one PE, others by up to `hops`. With `at` 0 the wrap may also be "line".
+    """
+    # On a ring every PE sends and receives: with several hops they would share links, which no closed form covers.
     wrap = draw(st.sampled_from(["", "folded", *["line"] * (not at)]))
     far = draw(st.integers(1, 1 if wrap else hops)) * draw(st.sampled_from([1, -1]))
     put = at + (PART_WORDS // 2 if draw(st.booleans()) or at else 0)
@@ -71,9 +76,9 @@ def shifts(
 def line_arguments(
     draw: st.DrawFn, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts: CountStrategy = word_counts
 ) -> tuple[Rect, str, int, int]:
-    """An axis, words and a number of groups."""
+    """Draw (rectangle, axis, words, groups) of a broadcast or reduction."""
     axis = draw(st.sampled_from(axes))
-    # One group most of the time: lines of full length are what the forms are for.
+    # One group most of the time, since the closed forms are mainly for full lines.
     groups = 1 if axis == "xy" else draw(st.sampled_from([1, 1, draw(st.integers(1, line_length(rect, axis)))]))
     return rect, axis, draw(counts), groups
 
@@ -86,9 +91,9 @@ def broadcasts(
     at: int = 0,
     counts: CountStrategy = word_counts,
 ) -> Broadcast:
-    """A broadcast along lines from any of their PEs."""
+    """Draw a broadcast along lines from any of their PEs."""
     rect, axis, count, groups = draw(line_arguments(rect, axes, counts))
-    # From an inner PE words go both ways.
+    # From an inner PE, words go both ways.
     source = draw(st.integers(0, line_length(rect, axis, groups) - 1))
     put = at or draw(st.sampled_from([0, PART_WORDS // 2]))
     return Broadcast(rect, axis, words=count, groups=groups, source=source, take=at, put=put)
@@ -96,8 +101,8 @@ def broadcasts(
 
 @st.composite
 def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect) -> Reduce | AllReduce:
-    """A sum or a maximum along lines by any algorithm, in any type."""
-    # The empty name is the price's own choice; rings only make sense where everyone wants the result.
+    """Draw a sum or a maximum along lines by any algorithm, in any type; `kind` is Reduce or AllReduce."""
+    # The empty name lets the cost model choose; only an all-reduce has rings.
     names = ["", *REDUCTION_ALGORITHMS] + ["ring"] * (kind is AllReduce)
     name = draw(st.sampled_from(names))
     size = draw(st.integers(0, 9)) if name == "two_phase" else 0
@@ -107,19 +112,19 @@ def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect
 
 @st.composite
 def streams(draw: st.DrawFn, rect: Rect) -> Stream:
-    """Words that come in or go out over the edge."""
+    """Draw a stream into or out of a rectangle, through the fabric."""
     share = draw(st.integers(1, 60))
-    # Not all PEs get equal shares: the last words of a stream may be few.
+    # Shares need not be equal: the last words of a stream may be few.
     total = 4 * rect.area * share - draw(st.integers(0, 3 * max(rect.width, rect.height)))
     return Stream(replace(rect, x=rect.x + 1, y=rect.y + 1), total, draw(st.sampled_from(["in", "out"])))
 
 
 @st.composite
 def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
-    """Vector operations on every PE."""
+    """Draw vector operations on every PE, of at least `shortest` elements."""
     op = draw(st.sampled_from(["fma", "add", "move", "special"]))
     count, length, size = draw(st.integers(1, 60)), draw(st.integers(shortest, 60)), draw(st.sampled_from([2, 4, 8]))
-    # Without a vector there has to be something else to do.
+    # Without a vector there is scalar code.
     scalar = draw(st.sampled_from([0, 1, 10, 33])) if length else draw(st.integers(1, 40))
     slow = draw(st.sampled_from([1, 2]))
     return Compute(rect, op, vectors=count, length=length, itemsize=size, scalar_cycles=scalar, slowdown=slow)
@@ -127,22 +132,22 @@ def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
 
 @st.composite
 def local_phases(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
-    """A loop over multiply-adds, rows of a tile for example."""
+    """Draw a loop over multiply-adds, as over the rows of a tile."""
     length = draw(st.integers(max(1, shortest), 40))
-    # Operands that begin in one bank of memory, or do not.
+    # Operands that may begin in the same memory bank.
     a, b = Memory(1500 + draw(st.integers(0, 3)), steps=(length,)), Memory(1600)
     vector = Vector("fmac", (b, a, 2.0, b), length=length)
     return Local(rect, (LoopStart(draw(st.integers(1, 12))), *(vector,) * draw(st.integers(1, 4)), LoopEnd()))
 
 
 def local_works(rect: Rect, shortest: int = 0) -> st.SearchStrategy[Phase]:
-    """Work that needs no links."""
+    """Return a strategy for phases that use no links."""
     return st.one_of(computes(rect, shortest), local_phases(rect, shortest))
 
 
 @st.composite
 def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
-    """Any phase that is made of no others."""
+    """Draw a phase without subphases."""
     kinds: list[st.SearchStrategy[Phase]] = [
         shifts(rect, hops=hops),
         broadcasts(rect),
@@ -156,11 +161,11 @@ def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
 
 @st.composite
 def disjoint_pairs(draw: st.DrawFn, side: int) -> Par:
-    """Two leaves beside each other.
+    """Draw two leaves at the same time on disjoint rectangles.
 
-    Shifts that share their links are left out: who goes first there depends on the number of colours of the whole mesh.
+    Shifts that share links are left out: their order on a link depends on the number of colours of the whole mesh.
     """
-    # Columns between the two keep the words of one from the routers of the other.
+    # The columns between the rectangles keep their routes apart.
     left = Rect(0, 1, draw(st.integers(1, side // 2)), draw(st.integers(1, side)))
     right = Rect(side // 2 + 3, 1, draw(st.integers(1, side // 2)), draw(st.integers(1, side)))
     return Par((draw(leaves(left, 1)), draw(leaves(right, 1))))
@@ -168,14 +173,14 @@ def disjoint_pairs(draw: st.DrawFn, side: int) -> Par:
 
 @st.composite
 def moves_with_local_work(draw: st.DrawFn, side: int) -> Par:
-    """Local work, and moves on the same cores: along each axis a broadcast or a shift, or one reduction."""
+    """Draw local work and moves on the same cores: along each axis a broadcast or a shift, or one reduction."""
     rect = draw(rects(side))
     moves: list[Phase] = []
     if draw(st.booleans()):
         name = draw(st.sampled_from(["chain", "star"]))
         moves.append(Reduce(*draw(line_arguments(rect, ("x", "y"), large_word_counts)), name))
     else:
-        # Each axis has words of its own: what arrives must not be what another move sends.
+        # Each axis has separate words, so that received words do not overwrite words that another move sends.
         for i, axis in enumerate(draw(st.sampled_from(["x", "y", "xy"]))):
             at = (i + 1) * PART_WORDS
             moves.append(
@@ -189,8 +194,8 @@ def moves_with_local_work(draw: st.DrawFn, side: int) -> Par:
 
 
 def programs(side: int) -> st.SearchStrategy[Phase]:
-    """Programs on meshes of up to side x side PEs and a border for streams."""
-    # Leaves twice as often as compositions, which hold several.
+    """Return a strategy for programs on up to `side` x `side` PEs, with a border of cores for streams."""
+    # Leaves are twice as frequent as compositions, which contain several.
     one = st.one_of(
         rects(side).flatmap(leaves), rects(side).flatmap(leaves), disjoint_pairs(side), moves_with_local_work(side)
     )
@@ -206,7 +211,7 @@ def programs(side: int) -> st.SearchStrategy[Phase]:
 
 @st.composite
 def any_two_moves(draw: st.DrawFn, side: int) -> Par:
-    """Two moves that may share their links: no closed form says who waits."""
+    """Draw two moves that may share links; no closed form says which one waits."""
     rect = draw(rects(side))
     one, other = (draw(st.one_of(shifts(rect, at=at), broadcasts(rect, at=at))) for at in (PART_WORDS, 2 * PART_WORDS))
     third = Reduce(*draw(line_arguments(rect)), draw(st.sampled_from(REDUCTION_ALGORITHMS)))
