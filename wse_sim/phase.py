@@ -110,10 +110,10 @@ class Local:
 
 @dataclass(frozen=True)
 class Shift:
-    """Every PE sends its `words` at `take` to the PE `hops` further along `axis`, which stores them at `put`.
+    """A phase in which every PE sends its `words` at `take` to the PE `hops` further along `axis`.
 
-    All PEs send at the same time. Negative `hops` go left or up. `axis` is "x" or "y". `wrap` says what happens at the
-    ends of a line:
+    The receiver stores them at `put`. All PEs send at the same time. Negative `hops` go left or up. `axis` is "x" or
+    "y". `wrap` says what happens at the ends of a line:
 
     - "": words that would leave the line are not sent; a PE that receives nothing keeps its words
     - "line": the line is a ring; the last PE sends back over the whole line, as in Cannon's algorithm

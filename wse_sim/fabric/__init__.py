@@ -1,4 +1,4 @@
-"""The wafer cycle by cycle: programs of cores, routes of colours, and an engine that moves every wavelet."""
+"""A cycle-by-cycle simulator of the wafer: core programs, routes of colours, and an engine that moves every wavelet."""
 
 from wse_sim.fabric.lowering import ALGORITHMS, mesh_of, simulate_phase
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh, check

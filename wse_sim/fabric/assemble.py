@@ -1,8 +1,8 @@
-"""A mesh as the arrays that the engine runs on: records of cores, of instructions and of lanes.
+"""Convert a mesh to the arrays that the engine runs on: records of cores, instructions and lanes.
 
-Colours are renumbered to those that have routes. A colour is one lane, or, where switches change its source, one lane
-for each direction that it comes from. A queue holds `queue_depth` wavelets and, since a wavelet lies in the queue that
-it travels to, as many more as the wire before it is long. Latencies are rounded to whole cycles.
+Colours are renumbered to those that have routes. A colour is one lane or, if switches change its source, one lane for
+each source direction. A queue has room for `queue_depth` wavelets. A wavelet is stored in the queue that it travels to,
+so a queue also has a slot for each cycle of the wire before it. Latencies are rounded to whole cycles.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,22 @@ from wse_sim.isa import record
 from wse_sim.isa.core_program import MAX_SWITCH_POSITIONS, Memory, Vector
 from wse_sim.isa.issue_rates import round_cycles
 
-# Lanes are bits of a signed word of 64, of which the sign is left out.
+# Lanes are bits of a signed 64-bit word, without its sign.
 MAX_LANES = 62
-# Heads and tails are bytes, so a ring has 128 places at most, and wires need some of them.
+# Heads and tails are bytes, so a queue has at most 128 slots, and wires need some of them.
 MAX_QUEUE_DEPTH = 120
 
 
 @dataclass
 class EngineState:
-    """All arrays, in the order in which the engine takes them. `cores` is [cores, words of a record]."""
+    """The arrays of a mesh, in the order in which the engine takes them.
+
+    - `shape`: sizes, see `record.SHAPE_FIELDS`
+    - `cores`: [cores, words of a record], int32; see `record`
+    - `memory`: [cores, words], float32
+    - `code`, `entries`, `named`, `constants`: see `ProgramRows`
+    - `lanes`: [lanes, `record.LANE`], see `LaneNumbering.table`
+    """
 
     shape: np.ndarray
     cores: np.ndarray
@@ -36,80 +43,88 @@ class EngineState:
     lanes: np.ndarray
 
     def addresses(self) -> np.ndarray:
-        """Where the arrays lie, for the engine, which checks neither types nor bounds."""
+        """Return the addresses of the arrays; the engine checks neither types nor bounds."""
         for name, array in vars(self).items():
             wanted = np.float32 if name in ("memory", "constants") else np.int32
-            # The engine reads through bare pointers: a wrong type would be read as other numbers, without a word.
+            # The engine reads through raw pointers: a wrong type would silently be read as other numbers.
             assert array.dtype == wanted, name
             assert array.flags.c_contiguous, name
         return np.array([a.ctypes.data for a in vars(self).values()], np.int64)
 
     def size(self, name: str) -> int:
-        """An entry of `shape`."""
+        """Return the entry `name` of `shape`."""
         return int(self.shape[record.SHAPE_FIELDS.index(name)])
 
     def threads(self) -> np.ndarray:
-        """[cores, threads, columns], a copy."""
+        """Return a copy of the records of threads, [cores, threads, columns]."""
         count = self.size("threads")
         part = self.cores[:, record.THREADS_AT : record.THREADS_AT + count * record.THREAD]
         return part.reshape(len(part), count, record.THREAD)
 
     def field(self, number: int) -> np.ndarray:
-        """Bytes of the queues, [cores, queues]: heads, tails or capacities."""
+        """Return a view of bytes of the queues, [cores, queues]: heads (`number` 0), tails (1) or capacities (2)."""
         first = 4 * self.size("bytes_at") + number * self.size("queued")
         return self.cores.view(np.uint8)[:, first : first + self.size("lanes") + self.size("colours")]
 
     def outputs(self) -> np.ndarray:
-        """Bytes of the routes that lanes have now, then of the switches of colours: [cores, lanes and colours]."""
+        """Return a view [cores, lanes and colours] of bytes: the current routes of lanes, then the switches of
+        colours.
+        """
         first = 4 * self.size("bytes_at") + 3 * self.size("queued")
         return self.cores.view(np.uint8)[:, first : first + self.size("lanes") + self.size("colours")]
 
     def occupancy(self) -> np.ndarray:
-        """How many wavelets each queue has, [cores, queues]."""
+        """Return the number of wavelets in each queue, [cores, queues]."""
         # Heads and tails are bytes that wrap around, and so is their difference.
         counts: np.ndarray = self.field(1) - self.field(0)
         return counts.astype(np.int32)
 
     def queue_column(self, column: int) -> np.ndarray:
-        """A column of the queues' records, [cores, queues]."""
+        """Return a view of one column of the queues' records, [cores, queues]."""
         first, step = self.size("queues_at"), self.size("queue")
         return self.cores[:, first + column : first + step * (self.size("lanes") + self.size("colours")) : step]
 
     @property
     def bytes(self) -> int:
-        """Bytes of all arrays, which is what a mesh takes of the host's memory."""
+        """Bytes of host memory that all arrays take."""
         return sum(a.nbytes for a in vars(self).values())
 
 
 @dataclass(frozen=True)
 class LaneNumbering:
-    """The colours that have routes, and the lane of each pair of a colour's number and a source."""
+    """The numbers of colours and lanes.
+
+    `colours` lists the colours that have routes; the index of a colour is its number. `of` maps (colour number, source
+    direction) to a lane.
+    """
 
     colours: tuple[int, ...]
     of: dict[tuple[int, int], int]
 
     @property
     def count(self) -> int:
-        """Lanes of a router, one at least."""
+        """Number of lanes of a router, at least 1."""
         return max(1, len(set(self.of.values())))
 
     def table(self) -> np.ndarray:
-        """For each lane the lane at the next router in four directions, and the colour's number."""
+        """Return [lanes, 5]: for each lane the lane at the next router in each of four directions, and the colour's
+        number.
+        """
         table = np.zeros((self.count, record.LANE), np.int32)
         for (k, _), lane in self.of.items():
-            # What leaves in direction d comes to the next router from the opposite side, and has the lane of that side
-            # there.
+            # A wavelet that leaves in direction d arrives at the next router from the opposite side, and is in the lane
+            # of that side.
             table[lane] = [*(self.of.get((k, (d + 2) % 4), 0) for d in DIRECTION_OFFSETS), k]
         return table
 
 
 def number_lanes(mesh: Mesh) -> LaneNumbering:
-    """Number the lanes. Raises LazyError if there are too many."""
+    """Return the lane numbering of a mesh. Raises LazyError if it needs more than `MAX_LANES` lanes."""
     numbers: dict[tuple[int, int], int] = {}
     count = 0
     for k, colour in enumerate(mesh.colours):
         sources = [mesh.sources(colour, p) for p in mesh.positions(colour)]
-        # A colour whose switches never change its source needs one lane for all directions: most colours, so most
+        # A colour whose switches never change its source needs only one lane. Most colours are such, which saves
         # queues.
         highest = np.max(sources, axis=0)
         is_single = all(bool(np.all((one < 0) | (one == highest))) for one in sources)
@@ -123,7 +138,7 @@ def number_lanes(mesh: Mesh) -> LaneNumbering:
 
 
 def assemble_mesh(mesh: Mesh) -> tuple[EngineState, ProgramRows]:
-    """The arrays of a mesh that was checked, at cycle 0."""
+    """Return the state of a mesh at cycle 0, and its program rows. The mesh must have passed `check`."""
     lanes = number_lanes(mesh)
     rows = assemble_programs(mesh, lanes.of)
     sizes = _shape_entries(mesh, lanes, rows)
@@ -144,16 +159,16 @@ def assemble_mesh(mesh: Mesh) -> tuple[EngineState, ProgramRows]:
 
 
 def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[str, int]:
-    """The entries of `shape` by name."""
+    """Return the entries of `shape` by name."""
     machine, threads = mesh.machine, 1 + _microthread_count(mesh)
     if machine.queue_depth > MAX_QUEUE_DEPTH:
         raise LazyError(
             f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {MAX_QUEUE_DEPTH} at most."
         )
     colours = max(1, len(lanes.colours))
-    # Padding is never pushed to, so it always compares as empty.
-    queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares heads and tails in eights
-    # A power of two, so that a place is a mask of the head and not a remainder.
+    # Padding is never written, so it always compares as empty.
+    queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares eight heads and tails at once
+    # A power of two, so that a slot is a bit mask of the head.
     ring = 1 << (max(_queue_capacities(mesh)) - 1).bit_length()
     bytes_at = record.THREADS_AT + threads * record.THREAD
     assert bytes_at % 2 == 0, "heads begin where a word of 64 bits does"
@@ -167,19 +182,19 @@ def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[
         "names": rows.named.shape[1],
         "ramp": round_cycles(machine.ramp_cycles), "hop": round_cycles(machine.hop_cycles),
         "turn": round_cycles(machine.turn_cycles), "task_start": round_cycles(machine.task_start_cycles),
-        # A fault has to stop all cores in its own cycle; in a sweep some would be ahead already.
+        # A fault has to stop all cores in the same cycle; in a longer sweep some would be ahead.
         "sweep": 1 if _can_fail(mesh) else record.MAX_SWEEP_CYCLES,
     }  # fmt: skip
 
 
 def _can_fail(mesh: Mesh) -> bool:
-    """Whether an index may point outside a memory; then the run ends in that very cycle."""
+    """Return True if an index may point outside a memory, which ends the run in that cycle."""
     vectors = (i for p in mesh.programs for _, i in p.numbered_instructions() if isinstance(i, Vector))
     return any(isinstance(o, Memory) and o.index is not None for v in vectors for o in v.operands)
 
 
 def _start_main_threads(state: EngineState, mesh: Mesh) -> None:
-    """Put the main thread of every core that has a program at its first task."""
+    """Set the main thread of every core that has a program to the start of its first task."""
     programs = mesh.program_at.reshape(-1)
     state.cores[:, record.PROGRAM] = programs
     state.cores[:, record.STATE] = record.IDLE
@@ -187,33 +202,37 @@ def _start_main_threads(state: EngineState, mesh: Mesh) -> None:
         state.cores[:, record.THREADS_AT + u * record.THREAD + record.PC] = -1
         state.cores[:, record.THREADS_AT + u * record.THREAD + record.READY] = record.NEVER_CYCLE
     first = state.entries[programs, 0]
-    # A program without instructions is over before it begins and must not count as active.
+    # A program without instructions has ended and must not count as active.
     runs = (programs >= 0) & (state.code[first + record.OP] != record.STOP)
     state.cores[runs, record.THREADS_AT + record.PC] = first[runs]
 
 
 def _microthread_count(mesh: Mesh) -> int:
-    """As many as a program can use, and no more than the machine has."""
+    """Return the most asynchronous operations of a program, limited to the machine's microthreads."""
     used = [sum(isinstance(i, Vector) and i.is_async for _, i in p.numbered_instructions()) for p in mesh.programs]
     return min(int(mesh.machine.microthreads), max(used, default=0))
 
 
 def _queue_capacities(mesh: Mesh) -> tuple[int, int, int]:
-    """What a queue can hold: of a router after its core, of a router after another on a turn, of a core."""
+    """Return the capacities of three kinds of queues.
+
+    They are: in a router, fed by its core; in a router, fed by another router at a turn; in a core.
+    """
     machine = mesh.machine
-    # A wavelet lies in the queue that it travels to from the moment it is sent: so a queue holds what it can store and
-    # what the wire before it carries, a wavelet a cycle.
+    # A wavelet is in the queue that it travels to from the moment it is sent. So a queue has slots for what it stores
+    # and for what is on the wire before it, one wavelet for each cycle.
     depth, ramp = int(machine.queue_depth), round_cycles(machine.ramp_cycles)
     hop = round_cycles(machine.hop_cycles) + round_cycles(machine.turn_cycles)
     return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
 
 
 def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:
-    """Routers to which the neighbour in a direction gives a colour without a turn, at every switch position."""
+    """Return a mask of routers whose neighbour in direction `source` sends `colour` without a turn at every
+    position.
+    """
     turns = np.zeros((mesh.height, mesh.width), bool)
     for p in mesh.positions(colour):
-        # A turn makes the wire longer (20 cycles on the WSE-3); a queue that is fed without one has so much less in
-        # front of it.
+        # A turn makes the wire longer (20 cycles on the WSE-3), so a queue that is fed without one has fewer slots.
         before = neighbour_values(mesh.sources(colour, p), source, RAMP)
         gives = neighbour_values(mesh.outputs(colour, p), source, 0) >> (source + 2) % 4 & 1 == 1
         turns |= gives & (before < RAMP) & ((before ^ source) & 1 == 1)
@@ -221,11 +240,10 @@ def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:
 
 
 def _write_routes(state: EngineState, mesh: Mesh, lanes: LaneNumbering) -> None:
-    """Routes of all positions, what goes out now, switches, and what every queue can hold."""
+    """Write the routes of all switch positions, the current outputs, the switches, and the capacities of queues."""
     after_core, after_router, in_core = _queue_capacities(mesh)
     holds, outputs, turn = state.field(2), state.outputs(), round_cycles(mesh.machine.turn_cycles)
-    # From the general to the special: cores, then routers behind routers, then what lies behind a core or goes
-    # straight.
+    # From the general to the special case: cores, routers fed by routers, then routers fed by a core or without a turn.
     holds[:] = in_core
     holds[:, : lanes.count] = after_router
     routes = state.cores[:, state.size("positions_at") :]

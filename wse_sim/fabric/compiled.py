@@ -1,7 +1,7 @@
-"""How the engine is compiled: pointers to the arrays of a mesh, and the decorators of its functions.
+"""Decorators that compile the engine's functions, and a record of raw pointers to the arrays of a mesh.
 
-Only the entry point is kept on disk; what it calls is compiled into it, so `ENGINE_DIGEST` of all files is part of its
-name.
+Only the entry point's machine code is cached on disk. Everything that it calls is compiled into it, so `ENGINE_DIGEST`,
+a hash of all source files, is part of the cache key.
 """
 
 import hashlib
@@ -19,17 +19,17 @@ from numba.extending import intrinsic
 
 from wse_sim.machine_code import kept
 
-# Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
-# an edit.
+# All files that are compiled into the entry point. If one is missing, old machine code stays in use after an edit.
 ENGINE_FILES = (
     "isa/record",
     *("fabric/compiled", "fabric/elements", "fabric/router", "fabric/vector_steps", "fabric/core", "fabric/engine"),
 )
 _PACKAGE = Path(__file__).parent.parent
 ENGINE_DIGEST = hashlib.blake2b(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in ENGINE_FILES)).hexdigest()
+"""A hash of the text of all `ENGINE_FILES`."""
 
 MAX_SPINS_BEFORE_YIELD = 2000
-"""How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""
+"""How often a thread polls a barrier before it yields the processor: about the duration of a cycle of a small mesh."""
 _YIELD_FUNCTION = "sched_yield" if os.name == "posix" else "SwitchToThread"
 
 Pointers = namedtuple(
@@ -38,52 +38,57 @@ Pointers = namedtuple(
     "cores width nlanes colours threads mask stride words_per_core depth queued positions queues queue names "
     "ramp hop turn task_start sweep",
 )
-"""Where the arrays of a mesh lie, and its sizes. As arrays they would be counted in every call: seven times as slow.
+"""Pointers to the arrays of a mesh, and its sizes.
 
-`ints`, `bytes` and `longs` are the records of the cores, `floats`, `words` and `halves` their memories.
+`ints`, `bytes` and `longs` point to the records of the cores, and `floats`, `words` and `halves` to their memories, as
+different types. The sizes are those of `record.SHAPE_FIELDS`; `mask` is the slots of a queue minus one. Arrays would be
+reference-counted in every call, which is seven times as slow.
 """
 
 
-# Numba's and llvmlite's own interfaces are not typed; what this file makes of them is.
+# Numba's and llvmlite's functions have no type annotations.
 _intrinsic: Callable[[Any], Any] = intrinsic
 _pointer_type: Callable[[Any], Any] = types.CPointer
 _library_function: Callable[..., Any] = cgutils.get_or_insert_function
 Int = Any
-"""A whole number in compiled code: an int to a reader, a word of 32 or 64 bits to Numba."""
+"""An integer in compiled code: an `int` in Python, a word of 32 or 64 bits in Numba."""
 Truth = Any
-"""What compiled code takes as true or not."""
+"""A truth value in compiled code."""
 Real = Any
-"""A number with a fraction in compiled code: float32, and float64 within a library routine."""
+"""A floating-point number in compiled code: float32, or float64 within a library routine."""
 
 
 def compile_inlined(function: Any) -> Any:
-    """Compile a function that only the engine calls."""
-    # Nobody calls a leaf from Python, so its wrappers would be compiled for nothing.
+    """Compile a function that only compiled code calls, and let LLVM inline it."""
+    # No wrappers are compiled, since Python does not call it.
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
 
 def compile_expanded(function: Any) -> Any:
-    """Put the text of a function into its callers before they are compiled.
+    """Compile a function, and insert its body into its callers before they are compiled.
 
-    A leaf is optimised once for itself and again inside each function above it; on the long way from the entry point
-    down to a core's operation that would take most of the time of compiling.
+    Otherwise it would be optimised once for itself and again inside each function above it, which takes most of the
+    compile time on the long path from the entry point to a core's operation.
     """
     return njit(function, inline="always", error_model="numpy")
 
 
 def compile_entry_point(signature: str) -> Callable[[Any], Any]:
-    """Compile an entry point, or load it. It lets other threads run."""
-    # A division by zero gives an infinity, as in NumPy, and not an exception that the engine could not report.
+    """Return a decorator that compiles an entry point for `signature`, or loads it from the cache.
+
+    The function releases the interpreter's lock, so other threads can run.
+    """
+    # A division by zero gives an infinity, as in NumPy, since the engine cannot report an exception.
     return kept(signature, identity=ENGINE_DIGEST, nogil=True)
 
 
 def _make_pointer_cast(element: Any) -> Any:
-    """A function from an address to a pointer to `element`."""
+    """Return a compiled function that converts an address (int64) to a pointer to `element`."""
 
     def typed(typingctx: Any, address: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            # Numba has no cast from a number to a pointer in its public interface.
+            # Numba has no public cast from an integer to a pointer.
             return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
         return _pointer_type(element)(types.int64), lower
@@ -92,11 +97,13 @@ def _make_pointer_cast(element: Any) -> Any:
 
 
 def _make_bitcast(source: Any, target: Any, llvm: Any) -> Any:
-    """A function that reads the bits of one type as another."""
+    """Return a compiled function that reinterprets the bits of a `source` value as `target`; `llvm` is its LLVM
+    type.
+    """
 
     def typed(typingctx: Any, value: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            # As `ndarray.view`, for one value and without a detour through memory.
+            # Like `ndarray.view` for one value, without going through memory.
             return builder.bitcast(args[0], llvm)
 
         return target(source), lower
@@ -116,10 +123,10 @@ bits_to_float = _make_bitcast(types.int32, types.float32, ir.FloatType())
 
 @_intrinsic
 def lowest_set_bit(typingctx: Any, bits: Any) -> Any:
-    """The number of the lowest bit that is set."""
+    """Return the index of the lowest bit that is set; `bits` must not be 0."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        # The 1 says that the argument is never 0: then it is a single machine instruction.
+        # The 1 promises that the argument is never 0, which makes it a single machine instruction.
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), lower
@@ -127,14 +134,14 @@ def lowest_set_bit(typingctx: Any, bits: Any) -> Any:
 
 @_intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the line of the processor's cache in which an element of an array of int32 lies."""
+    """Prefetch, for writing, the cache line of element `index` of an int32 array."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, word = ir.IntType(8), ir.IntType(32)
         address = builder.bitcast(builder.gep(args[0], [args[1]]), byte.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
         function = _library_function(builder.module, kind, "llvm.prefetch.p0")
-        # To write (1), with the highest locality (3), into the data cache (1).
+        # Arguments: for writing (1), highest locality (3), data cache (1).
         builder.call(function, [address, word(1), word(3), word(1)])
         return context.get_dummy_value()
 
@@ -143,10 +150,10 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @_intrinsic
 def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
-    """Add to a word that threads share. Returns what it was."""
+    """Add `amount` atomically to a word that threads share, and return its previous value."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        # Sequentially consistent: what a thread wrote before it arrived has to be visible to all that pass the barrier.
+        # Sequentially consistent: writes before the barrier have to be visible to all threads after it.
         return builder.atomic_rmw("add", args[0], args[1], "seq_cst")
 
     return types.int64(_pointer_type(types.int64), types.int64), lower
@@ -166,28 +173,31 @@ def _yield_processor(typingctx: Any) -> Any:
 
 @compile_inlined
 def wait_at_barrier(sync: Any, threads: Int) -> None:
-    """Wait until all threads are here. `sync` has their number, and on another line how often they met."""
+    """Wait until `threads` threads have called this function. `sync` points to the word that counts arrivals."""
     # The lower half counts arrivals, the upper half generations; adding 0 is an atomic load.
     before = _atomic_add(sync, 0)
     generation = before >> 32
     if (_atomic_add(sync, 1) & 0xFFFF) + 1 == threads:
-        # The last one opens the next generation and takes the arrivals back, in one addition that nobody can see half
-        # done.
+        # The last thread starts the next generation and resets the arrivals, in one atomic addition.
         _atomic_add(sync, (np.int64(1) << 32) - threads)
         return
     spins = 0
     while _atomic_add(sync, 0) >> 32 == generation:
         spins += 1
         if spins > MAX_SPINS_BEFORE_YIELD:
-            # With more threads than processors the missing one may need this very processor.
+            # With more threads than processors the missing thread may need this processor.
             _yield_processor()
 
 
 @compile_inlined
 def make_pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
-    """`at` has the addresses of the arrays of a State, in their order; the others come as arrays."""
-    # The order is that of the fields of `Pointers`, of which several are views of one array; `record.SHAPE_FIELDS`
-    # names the sizes.
+    """Return the pointers to the arrays of an `EngineState`.
+
+    `at` has the addresses of its arrays in order. `lists` has the bits of cores to visit, and `sync` the words that
+    threads share; both are passed as arrays.
+    """
+    # In the order of the fields of `Pointers`, several of which are views of one array; `record.SHAPE_FIELDS` names the
+    # sizes.
     shape = int32_pointer(at[0])
     return Pointers(
         int32_pointer(at[1]), int8_pointer(at[1]), int64_pointer(at[1]), float32_pointer(at[2]),

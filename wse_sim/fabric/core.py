@@ -1,4 +1,8 @@
-"""One cycle of a core, as compiled leaves: tasks, threads and what their instructions do."""
+"""One cycle of a core, as compiled functions: tasks, threads and their instructions.
+
+Common arguments: `m` pointers, `t` the core, `h` the offset of a thread's record, `row` the offset of an instruction,
+`now` the cycle.
+"""
 
 import numpy as np
 
@@ -80,9 +84,12 @@ from wse_sim.isa.record import (
 
 @compile_inlined
 def _stall_reason(m: Pointers, t: Int, row: Int, now: Int) -> Int:
-    """Why the next element of an instruction cannot run now: BUSY if it can. Negative if only time is missing."""
-    # Assembled once: the queues that an operation reads stand behind its columns, so that no operand need be decoded
-    # here, in what runs for every waiting thread in every cycle.
+    """Return why the next step of an instruction cannot run now, or BUSY if it can.
+
+    The result is negative if the instruction only waits for the clock.
+    """
+    # The assembler lists the queues that an operation reads after its columns, so that no operand is decoded here. This
+    # runs for every waiting thread in every cycle.
     late, i = False, row + INPUT_QUEUES
     while m.code[i] >= 0:
         j = np.int64(m.code[i])
@@ -92,20 +99,20 @@ def _stall_reason(m: Pointers, t: Int, row: Int, now: Int) -> Int:
         i += 1
     if m.code[row + TO_LANE] >= 0 and not has_free_slot(m, t, np.int64(m.code[row + TO_LANE])):
         return ON_OUTPUT
-    # A wavelet that is on its way will be there by the clock alone: negative, so the core stays awake; one that has not
-    # been sent needs an event elsewhere.
+    # A wavelet on the wire arrives by the clock: negative, so the core stays awake. One that has not been sent needs an
+    # event at another core.
     return -ON_INPUT if late else BUSY
 
 
 @compile_inlined
 def _next_row(m: Pointers, row: Int) -> Int:
-    """Where the main thread stands after an instruction; -1 at the end of a task."""
+    """Return the row of the main thread after an instruction, -1 at the end of a task."""
     return -1 if m.code[row + INSTRUCTION + OP] == STOP else row + INSTRUCTION
 
 
 @compile_inlined
 def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
-    """A vector operation is through: tell its task, and go on or free the microthread."""
+    """Finish a vector operation: change its task's state, and continue the main thread or free the microthread."""
     if m.code[row + THEN] == ACTIVATE:
         m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
     elif m.code[row + THEN] == UNBLOCK:
@@ -116,18 +123,18 @@ def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) ->
 
 @compile_expanded
 def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int:
-    """Advance a started vector operation by the elements of one cycle. Returns what kept it, BUSY if nothing."""
+    """Advance a started vector operation by one cycle. Return why it could not advance, or BUSY if it did."""
     row, done = np.int64(m.ints[h + PC]), np.int64(m.ints[h + DONE])
     why = _stall_reason(m, t, row, now)
     if why != BUSY:
         return why
-    # Rates are no whole numbers (2.92 elements a cycle): what is left over of a step is kept in millionths and never
-    # lost, so long vectors run at the exact rate.
+    # Rates are not integers (2.92 elements a cycle). The rest of a step is kept in millionths, so long vectors run at
+    # the exact rate.
     credit = m.ints[h + CREDIT] + m.code[row + RATE]
     why = BUSY if credit >= FULL_RATE else ON_MEMORY
     length = m.code[row + LENGTH]
-    # More than one step a cycle comes only from memory: rates of wavelets are at most one, so the test above needs no
-    # repeat.
+    # Only operations on memory do more than one step a cycle, since rates of wavelets are at most one. So the test
+    # above is not repeated.
     while credit >= FULL_RATE and done < length:
         if m.code[row + KIND] == PLAIN:
             run_plain_element(m, t, h, row, done, now)
@@ -143,32 +150,32 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
 
 @compile_inlined
 def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
-    """Where a memory operand begins in this round of the loops. Returns (base, whether all elements exist)."""
+    """Return (base of a memory operand in this round of the loops, whether all elements are inside the memory)."""
     o = operand_offset(row, i)
     base, extra = m.code[o + BASE], m.code[o + EXTRA]
     if extra == 0:
         return base, True
-    # Loops that have ended stand at round 0, so all depths can be added without asking how deep we are.
+    # Loops that have ended are at round 0, so all depths can be added.
     for d in range(4):
         base += m.ints[t * m.stride + LOOPS_AT + d] * m.code[extra + STEPS + d]
     if m.code[extra + INDEX] < 0:
         return base, True
     base += np.int64(m.halves[2 * t * m.words_per_core + m.code[extra + INDEX]]) * m.code[extra + INDEX_STEP]
-    # Only an index is unknown when a program is checked; everything else was refused before the run.
+    # Only indices are unknown to the checks before the run.
     return base, base + m.code[extra + LOW] >= 0 and base + m.code[extra + HIGH] < m.code[extra + LIMIT]
 
 
 @compile_inlined
 def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
-    """Give an operation to a thread. Returns FAULTED if an index points outside the memory."""
+    """Give an operation to a thread. Return EVENT, or FAULTED if an index points outside the memory."""
     m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
-    # Nothing to carry over: an operation that ends has no claim on the rest of its last cycle.
+    # An operation does not use the rest of the previous operation's last cycle.
     m.ints[h + DONE], m.ints[h + CREDIT] = 0, 0
     for i in range(4):
         if m.code[operand_offset(row, i) + OPERAND_AT] == MEMORY:
             base, is_inside = _operand_base(m, t, row, i)
             if not is_inside:
-                # From 1, for 0 says that the core is well.
+                # Plus 1, since 0 means no fault.
                 m.ints[t * m.stride + FAULT] = 1 + row
                 return FAULTED
             m.ints[h + BASES + i] = base
@@ -190,7 +197,9 @@ def _compare_values(a: Real, comparison: Int, b: Real) -> Truth:
 
 @compile_inlined
 def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
-    """Run one control instruction of the main thread. Returns where it stands then."""
+    """Run one control instruction of the main thread. Return the row that it continues at, -1 at the end of the
+    task.
+    """
     a, b = np.int64(m.code[row + OPERANDS]), np.int64(m.code[row + OPERANDS + 1])
     c = t * m.stride
     if op == LOOP:
@@ -202,7 +211,7 @@ def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -
         m.ints[c + LOOPS_AT + a] = 0
     elif op == BRANCH:
         if _compare_values(m.floats[t * m.words_per_core + a], m.code[row + ASYNC], m.constants[b]):
-            # A branch leaves the task for the start of another one, which need not be active.
+            # A branch continues at the start of another task, which need not be active.
             return m.entries[m.ints[c + PROGRAM] * TASK_ENTRIES + m.code[row + TASK]]
     elif op == ACTIVATE:
         m.ints[c + ACTIVE] |= 1 << m.code[row + TASK]
@@ -219,8 +228,8 @@ def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -
 
 @compile_inlined
 def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
-    """Put the main thread at the first task that is active and not blocked. False if there is none."""
-    # The task that was declared first wins: the order on the hardware is not published, and a fixed one keeps runs
+    """Set the main thread to the first task that is active and not blocked. Return False if there is none."""
+    # The first declared task has priority: the order of the hardware is not published, and a fixed one keeps runs
     # repeatable.
     able = m.ints[c + ACTIVE] & ~m.ints[c + BLOCKED]
     if able == 0:
@@ -230,14 +239,17 @@ def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
         task += 1
     m.ints[c + ACTIVE] &= ~(1 << task)
     m.ints[h + PC] = m.entries[m.ints[c + PROGRAM] * TASK_ENTRIES + task]
-    # Not issued yet (NEVER), and not to be before this cycle; one word holds both.
+    # Not issued (NEVER_CYCLE), and not to be issued before this cycle; one word encodes both.
     m.ints[h + READY] = NEVER_CYCLE + now + 1 + m.task_start
     return True
 
 
 @compile_inlined
 def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
-    """Start what the main thread stands at, or a task if it stands at none. Returns EVENT, FAULTED or why not."""
+    """Run or start the main thread's instruction, or start a task if it has none.
+
+    Returns EVENT if something happened, FAULTED, a negative reason if it waits, or 0 if there is nothing to do.
+    """
     row = np.int64(m.ints[main + PC])
     if row < 0:
         return EVENT if _start_task(m, t * m.stride, main, now) else 0
@@ -249,7 +261,7 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
         if op == SEND_CONTROL and not has_free_slot(m, t, np.int64(m.code[row + OPERANDS])):
             return -ON_OUTPUT
         m.ints[main + PC] = _run_control_instruction(m, t, row, op, now)
-        # Only a jump back takes the cycles of a turn; the last end falls through to the next instruction.
+        # Only a jump back takes `loop_cycles`; the last end continues with the next instruction.
         if op == END and m.ints[main + PC] == m.code[row + OPERANDS + 1]:
             m.ints[main + READY] = NEVER_CYCLE + now + m.code[row + SETUP]
         return EVENT
@@ -257,7 +269,7 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
         return _start_operation(m, t, main, row, now)
     for u in range(1, m.threads):
         h = main + u * THREAD
-        # With no microthread free the main thread waits until one of them completes.
+        # If no microthread is free, the main thread waits until one of them completes.
         if m.ints[h + PC] < 0:
             m.ints[main + PC] = _next_row(m, row)
             return _start_operation(m, t, h, row, now)
@@ -266,13 +278,16 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
 
 @compile_inlined
 def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
-    """Activate the tasks of control wavelets that arrived. Returns EVENT if there was one, WAITING if one is near."""
+    """Activate the tasks of control wavelets that have arrived.
+
+    Returns EVENT if there was one, and WAITING if one is on the wire.
+    """
     c, result = t * m.stride, 0
     for k in range(m.colours):
         j = m.nlanes + k
         while not is_queue_empty(m, queue_heads_offset(m, t), j):
             slot = head_slot(m, t, j)
-            # A data wavelet in front: control wavelets behind it wait until an operation has taken it.
+            # Control wavelets behind a data wavelet wait until an operation has taken it.
             if not m.ints[slot] & CONTROL_FLAG:
                 break
             if m.ints[slot] & TIME > now:
@@ -288,9 +303,9 @@ def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
 
 @compile_inlined
 def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
-    """What a thread of a core does in this cycle, or what keeps it, and the result bits."""
-    # Three states in one word: issued and being set up (READY in the future), issued and running, or not issued
-    # (NEVER).
+    """Advance thread `u` by one cycle. Return (what it did or why it waits, result bits)."""
+    # READY encodes three states: issued and in its setup (in the future), issued and running, or not issued
+    # (NEVER_CYCLE).
     ready, is_at_work = np.int64(m.ints[h + READY]), m.ints[h + PC] >= 0
     if is_at_work and ready < NEVER_CYCLE:
         if ready > now:
@@ -299,7 +314,7 @@ def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int,
         if kept in (BUSY, ON_MEMORY):
             return kept, EVENT
         return (-kept, WAITING) if kept < 0 else (kept, 0)
-    # Only the main thread fetches instructions; a microthread runs the one that it was given.
+    # Only the main thread fetches instructions; a microthread runs a single one.
     if u > 0:
         return IDLE, 0
     if is_at_work and ready > NEVER_CYCLE + now:
@@ -312,29 +327,28 @@ def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int,
 
 @compile_expanded
 def decide_core(m: Pointers, t: Int, now: Int, first: Int) -> Int:
-    """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits.
+    """Run one cycle of a core: the first thread, from `first` on, that can do something. Return result bits.
 
-    If none can, the lowest thread that is kept says why: a core that sleeps must not depend on `first`.
+    If no thread can, the counter of the lowest waiting thread's reason is increased, independently of `first`.
     """
     c = t * m.stride
     if m.ints[c + PROGRAM] < 0:
         return 0
     why, result, lowest = IDLE, 0, m.threads
-    # Counted by the router, so that most cores in most cycles need not look at all their queues.
+    # Counted by the router, so that most cores in most cycles need not examine all their queues.
     if m.ints[c + CONTROLS]:
         result = _receive_control_wavelets(m, t, now)
     for i in range(m.threads):
         u = i + first
-        # Round robin by the clock: `first` moves on each cycle, so no thread starves, and no state has to be kept for
-        # it.
+        # Round robin by the clock: `first` advances each cycle, so no thread starves, and no state is needed.
         u = u - m.threads if u >= m.threads else u
         did, bits = _advance_thread(m, t, c + THREADS_AT + u * THREAD, u, now)
         result |= bits
-        # One issue slot: what one thread did keeps all others for this cycle.
+        # A core has one issue slot: after one thread has used it, the others wait for the next cycle.
         if bits & (EVENT | FAULTED):
             why = did
             break
-        # A core in its setup counts as busy, whatever its other threads wait for.
+        # A core in a setup counts as busy, whatever its other threads wait for.
         if did != IDLE and why != BUSY and (u < lowest or did == BUSY):
             why, lowest = did, u
     m.ints[c + COUNTERS_AT + why] += 1

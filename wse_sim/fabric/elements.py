@@ -1,4 +1,7 @@
-"""Elements in their types, as compiled leaves: 16-bit numbers are computed in float32 and rounded to nearest even."""
+"""Conversion and arithmetic of elements, as compiled functions.
+
+16-bit floating-point numbers are computed in float32 and rounded to nearest, ties to even.
+"""
 
 import math
 
@@ -28,27 +31,28 @@ from wse_sim.isa.record import (
 
 @compile_inlined
 def _float32_to_float16(value: Real) -> Int:
-    """The bits of the float16 nearest to a float32, as NumPy converts it."""
+    """Return the bits of the float16 nearest to a float32, with the same result as NumPy's conversion."""
     bits = np.int64(float_to_bits(value))
     sign, rest = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
-    # Infinity or NaN, whose payload keeps its highest bits; if those are zero, one bit is set so that it stays a NaN.
+    # An infinity, or a NaN, whose payload keeps its highest bits. If those are zero, one bit is set so that it stays a
+    # NaN.
     if rest >= 0x7F800000:
         payload = (rest >> 13) & 0x3FF
         if rest > 0x7F800000 and payload == 0:
             payload = np.int64(1)
         return sign | 0x7C00 | payload
-    # 65,520, halfway between the largest float16 and the next power of two: from here on it rounds to infinity.
+    # 65,520, halfway between the largest float16 and the next power of two: from here on values round to infinity.
     if rest >= 0x477FF000:
         return sign | 0x7C00
-    # 2 ** -14, the least normal float16: rebias the exponent (127 - 15 = 112, in place 0x38000000) and round 13 bits
-    # off.
+    # 2 ** -14, the smallest normal float16: rebias the exponent (127 - 15 = 112, in place 0x38000000) and round off 13
+    # bits.
     if rest >= 0x38800000:
         rest -= 0x38000000
         return sign | ((rest + 0xFFF + ((rest >> 13) & 1)) >> 13)
-    # 2 ** -25, half of the least subnormal: smaller numbers vanish.
+    # 2 ** -25, half of the smallest subnormal: smaller numbers become zero.
     if rest < 0x33000000:
         return sign
-    # A subnormal: the implicit one becomes explicit, and more bits go the smaller the number is.
+    # A subnormal: the implicit one becomes explicit, and more bits are dropped the smaller the number is.
     shift = 126 - (rest >> 23)
     rest = (rest & 0x7FFFFF) | 0x800000
     kept = rest >> shift
@@ -62,7 +66,7 @@ def _float16_to_float32(half: Int) -> Real:
     if exponent == 31:
         return bits_to_float(np.int32(sign | 0x7F800000 | fraction << 13))
     if exponent == 0:
-        # A subnormal, exact in float32: no rounding here.
+        # A subnormal is exact in float32.
         value = np.float32(fraction) * np.float32(2.0**-24)
         return -value if sign else value
     return bits_to_float(np.int32(sign | (exponent + 112) << 23 | fraction << 13))
@@ -71,16 +75,17 @@ def _float16_to_float32(half: Int) -> Real:
 @compile_inlined
 def _float32_to_bfloat16(value: Real) -> Int:
     bits = np.int64(float_to_bits(value)) & 0xFFFFFFFF
-    # A NaN, made quiet: rounding could carry its payload over into an infinity.
+    # A NaN is made quiet: rounding could carry its payload into an infinity.
     if bits & 0x7FFFFFFF > 0x7F800000:
         return bits >> 16 | 0x40
-    # Half of the last place, less one if the last bit is even: ties go to even, and a carry into the exponent is right.
+    # Half of the last place, less one if the last bit is even: ties go to even, and a carry into the exponent is
+    # correct.
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
 @compile_inlined
 def encode(value: Real, dtype: Int) -> Int:
-    """The 16 bits of a float32 in a 16-bit type."""
+    """Return the 16 bits of a float32 in the type `dtype`; the fraction is dropped for UINT16."""
     if dtype == UINT16:
         return np.int64(value)
     return _float32_to_float16(value) if dtype == FLOAT16 else _float32_to_bfloat16(value)
@@ -88,7 +93,7 @@ def encode(value: Real, dtype: Int) -> Int:
 
 @compile_inlined
 def decode(half: Int, dtype: Int) -> Real:
-    """The float32 of 16 bits."""
+    """Return the float32 of 16 bits in the type `dtype`."""
     if dtype == UINT16:
         return np.float32(half)
     return _float16_to_float32(half) if dtype == FLOAT16 else bits_to_float(np.int32(half << 16))
@@ -96,15 +101,15 @@ def decode(half: Int, dtype: Int) -> Real:
 
 @compile_inlined
 def round_to_dtype(value: Real, dtype: Int) -> Real:
-    """A float32 rounded to a type."""
+    """Return a float32 rounded to the type `dtype`."""
     return value if dtype == FLOAT32 else decode(encode(value, dtype), dtype)
 
 
 @compile_inlined
 def apply_unary(op: Int, a: Real) -> Real:
-    """The library routines: in float64, rounded once."""
-    # In float64 a routine is right to half a unit of float32 but for one value in many millions, on every platform
-    # alike.
+    """Return the result of a conversion or of a library routine, which is computed in float64 and rounded once."""
+    # Rounded once from float64, a routine is correct to half a unit of float32 except for one value in many millions,
+    # on every platform.
     x = np.float64(a)
     if op == CONVERT:
         return a
@@ -128,7 +133,7 @@ def _apply_bitwise(op: Int, a: Int, b: Int) -> Real:
 
 @compile_inlined
 def apply_binary(op: Int, a: Real, b: Real) -> Real:
-    """The float32 of an operation on two, not yet rounded to a narrower type."""
+    """Return the float32 result of an operation on two values, not yet rounded to a narrower type."""
     if op == ADD:
         return a + b
     if op == SUB:

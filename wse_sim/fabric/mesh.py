@@ -1,9 +1,10 @@
-"""A mesh to run: which program each core has, and where each router sends each colour.
+"""A mesh to simulate: the program of each core, and the routes of each router.
 
-On one colour a router takes wavelets from one direction and gives them to any others. It has up to four such routes,
-the positions of its switch, and begins at position 0; an advance takes it to the next one, and leaves it at the last.
-After a teardown nothing passes until the core configures a position. What cannot run is refused by `check`, with the
-coordinates (x, y) of the core, for every position; which positions meet at run time is not checked.
+For each colour a router takes wavelets from one direction and sends them to one or more others. It has up to four such
+routes, which are the positions of its switch. It starts at position 0. An advance moves the switch to the next
+position; at the last one it stays. After a teardown no wavelet passes until the core configures a position. `check`
+raises an error for a mesh that cannot run, with the coordinates (x, y) of the core. It checks every position
+separately, not which positions of neighbours coincide at run time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,14 +37,17 @@ DIRECTION_OFFSETS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}
 """Direction -> (dx, dy)."""
 _SOURCE_SHIFT = 5
 MAX_SHOWN_CORES = 64
-"""Rows and columns of a mesh, and programs, that a notebook shows; of more, each so many-th."""
+"""Maximum number of rows, columns and programs of a mesh that a notebook shows. Larger meshes are sampled."""
 
 CellIndex = Any
-"""An index of NumPy for the rows or columns that are meant: an int, a slice or an array."""
+"""A NumPy index of columns or rows: an int, a slice or an array."""
 
 
 class Mesh:
-    """`width` x `height` cores of `machine`, at first without programs and routes."""
+    """A mesh of `width` x `height` cores of `machine`, initially without programs, routes and data.
+
+    Raises PlacementError if the machine has fewer columns or rows.
+    """
 
     def __init__(self, machine: Machine, width: int, height: int):
         if not (1 <= width <= machine.width and 1 <= height <= machine.height):
@@ -53,22 +57,23 @@ class Mesh:
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[CoreProgram] = []
-        # By what they say: 0.0 and -0.0 are equal, and programs with one and the other are not the same.
+        # Keyed by text, since 0.0 and -0.0 are equal but make different programs.
         self._numbers: dict[str, int] = {}
         self.program_at = np.full((height, width), -1, np.int16)
         self._routes: dict[int, dict[int, np.ndarray]] = {}
-        # Kept as they were given and laid out at the start of a run: how many words there are is known only with all
-        # programs.
+        # Written to memory at the start of a run, since the number of words depends on all programs.
         self._data: list[tuple[CellIndex, CellIndex, int, np.ndarray]] = []
 
     @property
     def colours(self) -> list[int]:
-        """The colours that have routes."""
+        """The colours that have routes, sorted."""
         return sorted(self._routes)
 
     def _repr_html_(self) -> str:
-        """Which core has which program, a letter for each, and how many have it."""
-        # A wafer has more cores than a browser has letters.
+        """Return HTML with a letter for each core's program, and a table of the programs with their numbers of
+        cores.
+        """
+        # A wafer has more cores than a page can show.
         columns, rows = (max(1, -(-extent // MAX_SHOWN_CORES)) for extent in (self.width, self.height))
         grid = self.program_at[::rows, ::columns]
         lines = ["".join(floor_drawing.index_letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
@@ -85,40 +90,47 @@ class Mesh:
 
     @property
     def words(self) -> int:
-        """The largest memory of a program."""
+        """Words of the largest memory of a program."""
         return max((p.words for p in self.programs), default=0)
 
     def run(self, program: CoreProgram, x: CellIndex, y: CellIndex) -> None:
-        """Give `program` to the cores at columns `x` and rows `y`."""
-        # Equal programs are one: a mesh of 750,000 cores has a handful, and the engine holds each once.
+        """Assign `program` to the cores at columns `x` and rows `y`; it replaces an earlier program."""
+        # Equal programs share one number: a mesh of 750,000 cores has a handful, and the engine stores each once.
         number = self._numbers.setdefault(repr(program), len(self.programs))
         if number == len(self.programs):
             self.programs.append(program)
         self.program_at[y, x] = number
 
     def load(self, values: Any, x: CellIndex, y: CellIndex, address: int = 0, dtype: str = "float32") -> None:
-        """Put `values` (over the cores, their last axis over the elements) in memory before the run.
+        """Store `values` in the memory of the cores at columns `x` and rows `y` before the run.
 
-        `address` counts elements of `dtype`; bfloat16 is given as float32 and rounded.
+        The last axis of `values` is the elements; the others broadcast over the cores. `address` counts elements of
+        `dtype`. Values are converted to `dtype`; for bfloat16 they are given as float32 and rounded. Raises LazyError
+        for another `dtype`. An address outside the memory is reported when the run starts.
         """
         if dtype not in ITEM_BYTES:
             raise LazyError(f"no element type {dtype!r}", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
         self._data.append((x, y, address, to_bits(values, dtype)))
 
     def reload(self, values: Any) -> None:
-        """Put `values` [height, width, words] in all memories before the run, in place of all that was loaded."""
+        """Replace all loaded data by `values` [height, width, words], the memories before the run."""
         self._data = []
         self.load(values, slice(None), slice(None))
 
     def route(
         self, colour: int, x: CellIndex, y: CellIndex, source: int, targets: Iterable[int], position: int = 0
     ) -> None:
-        """Have routers give what comes on `colour` from `source` to all of `targets` at a switch position."""
+        """Add a route: the routers at `x`, `y` send wavelets of `colour` that come from `source` to all `targets`.
+
+        `source` and `targets` are directions or RAMP; `position` is a switch position. Targets are added to those of an
+        existing route from the same source. Raises LazyError for an invalid colour or position, without targets, or if
+        a router has a route of this colour and position from another source.
+        """
         if not 0 <= colour < self.machine.colours:
             raise LazyError(f"there is no colour {colour}", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
         if not 0 <= position < MAX_SWITCH_POSITIONS:
             raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {MAX_SWITCH_POSITIONS - 1}.")
-        # A set, so that a target that is named twice counts once.
+        # A set, so that a repeated target counts once.
         outputs = sum({1 << t for t in targets})
         if outputs == 0:
             raise LazyError(f"a route of colour {colour} without targets", hint="Leave it out.")
@@ -129,22 +141,24 @@ class Mesh:
             where = self._first(table, (table != 0) & (table >> _SOURCE_SHIFT != source), x, y)
             what = f"two inputs on colour {colour}" + (f" at switch position {position}" if position else "")
             raise LazyError(what, where=where, hint="Use another colour or position for one of them.")
-        # A router is a byte for each colour and position: five bits of outputs and three for the source. More targets
-        # from the same source are added, which is how a multicast is routed piece by piece.
+        # A route is a byte for each router, colour and position: five bits of targets and three for the source. Targets
+        # of the same source are added, so a multicast can be routed piece by piece.
         table[y, x] = before | np.uint8(outputs | source << _SOURCE_SHIFT)
 
     def positions(self, colour: int) -> list[int]:
-        """The switch positions at which a colour has routes somewhere."""
+        """Return the switch positions at which a colour has routes somewhere, sorted."""
         return sorted(self._routes[colour])
 
     def outputs(self, colour: int, position: int = 0) -> np.ndarray:
-        """For each router the directions that it gives a colour to, as bits."""
+        """Return [height, width] with the targets of a colour at each router as bits (1 << direction), 0 without a
+        route.
+        """
         return self._table(colour, position).astype(np.int32) & (1 << _SOURCE_SHIFT) - 1
 
     def sources(self, colour: int, position: int = 0) -> np.ndarray:
-        """For each router the direction that it takes a colour from, -1 without a route."""
+        """Return [height, width] with the source direction of a colour at each router, -1 without a route."""
         table = self._table(colour, position)
-        # A route has at least one output, so a byte of 0 is no route, though north is source 0.
+        # A route has at least one target, so a byte of 0 means no route, although north is source 0.
         return np.where(table == 0, np.int8(-1), (table >> _SOURCE_SHIFT).astype(np.int8))
 
     def _table(self, colour: int, position: int) -> np.ndarray:
@@ -152,8 +166,10 @@ class Mesh:
         return self._routes.get(colour, {}).get(position, nothing)
 
     def memory(self) -> np.ndarray:
-        """The memory before the run: [height, width, words] float32."""
-        # As integers while it is filled: bits of 16-bit types must not be rounded as floats on the way.
+        """Return the memory before the run, [height, width, words] as float32. Raises LazyError for data outside a
+        memory.
+        """
+        # Filled as integers, so that bits of 16-bit types are not changed by float operations.
         memory = np.zeros((self.height, self.width, self.words), np.uint32)
         for x, y, address, bits in self._data:
             size = self.words * WORD_BYTES // bits.itemsize
@@ -171,12 +187,17 @@ class Mesh:
 
 
 def core_name(x: Any, y: Any) -> str:
-    """How errors and drawings name a core."""
+    """Return the name of a core in errors and drawings, "core (x, y)"."""
     return f"core ({x}, {y})"
 
 
 def check(mesh: Mesh) -> None:
-    """Raise for the first thing of a mesh that cannot run."""
+    """Raise LazyError for the first invalid route or program of a mesh.
+
+    Routes must not leave the mesh, fork back to their source, or meet a router that takes the colour from another side.
+    A core that receives a colour needs a program that reads it, and a program needs routes for the colours that it
+    uses. A program's memory has to fit the machine.
+    """
     for colour in mesh.colours:
         for position in mesh.positions(colour):
             _check_fork(mesh, colour, position)
@@ -188,7 +209,7 @@ def check(mesh: Mesh) -> None:
 
 
 def _require_nowhere(wrong: np.ndarray, what: str, hint: str) -> None:
-    """Raise at the first core that is `wrong`."""
+    """Raise LazyError at the first core where the mask `wrong` is true."""
     if wrong.any():
         y, x = np.argwhere(wrong)[0]
         raise LazyError(what, where=core_name(x, y), hint=hint)
@@ -199,15 +220,16 @@ def _colour_label(colour: int, position: int) -> str:
 
 
 def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None:
-    """What goes out in a direction stays on the mesh, and at some position the neighbour takes it from here."""
-    # All checks are over whole arrays: a wafer has 750,000 routers, and a loop over them would take longer than a short
-    # run.
+    """Check that wavelets sent in a direction stay on the mesh, and that the neighbour accepts them at some
+    position.
+    """
+    # All checks are array operations: a loop over the 750,000 routers of a wafer would take longer than a short run.
     goes = mesh.outputs(colour, position) >> direction & 1 == 1
     if not goes.any():
         return
     side, named = DIRECTIONS[direction], _colour_label(colour, position)
-    # The neighbour may stand at any of its positions when the wavelet comes; one that takes it is enough here, since
-    # who turns when is known only at run time.
+    # The neighbour's switch may be at any position when the wavelet arrives. One that accepts it is enough, since the
+    # order of switch changes is known only at run time.
     there = [neighbour_values(mesh.sources(colour, p), direction, -2) for p in mesh.positions(colour)]
     _require_nowhere(
         goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier."
@@ -225,8 +247,10 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
 
 
 def neighbour_values(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
-    """For each router what its neighbour in a direction has in a table; `outside` if there is none."""
-    # A border of `outside` around the table makes a shifted view of it, without a case for the rims.
+    """Return an array with `table`'s value at the neighbour in `direction` of each router; `outside` if there is no
+    neighbour.
+    """
+    # With a border of `outside` around the table the result is a shifted view, without special cases at the edges.
     dx, dy = DIRECTION_OFFSETS[direction]
     h, w = table.shape
     return np.pad(table, 1, constant_values=outside)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
@@ -240,7 +264,7 @@ def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
 
 
 def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
-    """Which cores get a colour at some switch position."""
+    """Return a mask of the cores that receive a colour at some switch position."""
     cores: np.ndarray = np.any(
         [mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_switch_positions(mesh, colour))], axis=0
     )
@@ -248,7 +272,7 @@ def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
 
 
 def sender_mask(mesh: Mesh, colour: int) -> np.ndarray:
-    """Which cores may send on a colour at some switch position."""
+    """Return a mask of the cores that may send on a colour at some switch position."""
     cores: np.ndarray = np.any([mesh.sources(colour, p) == RAMP for p in (0, *_switch_positions(mesh, colour))], axis=0)
     return cores
 
@@ -267,14 +291,14 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
     }
     called -= {""}
     for task in sorted(called):
-        # A control wavelet carries the name of a task, and every core that it reaches needs one of that name.
+        # A control wavelet activates a task by name, so every core that receives it needs a task of that name.
         able = [i for i, p in enumerate(mesh.programs) if task in dict(p.tasks)]
         _require_nowhere(
             to_core & ~np.isin(mesh.program_at, able),
             f"control wavelets on colour {colour} activate {task!r} at a core that has no such task",
             "Give its program the task, or use another colour.",
         )
-    # A colour that nobody reads would fill its queue and stop every route behind it.
+    # A colour that is not read would fill its queue and block every route behind it.
     readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received_colours(p)]
     _require_nowhere(
         to_core & ~np.isin(mesh.program_at, readers),
@@ -296,7 +320,7 @@ def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
 
 
 def _missing_routes(mesh: Mesh, instruction: Instruction) -> Iterator[tuple[np.ndarray, int, str]]:
-    """For each colour that an instruction names the cores that could not run it, and what they lack."""
+    """Yield (mask of cores that could not run `instruction`, colour, missing route) for each colour that it uses."""
     match instruction:
         case Vector():
             for operand in instruction.operands:

@@ -1,4 +1,4 @@
-"""Programs as rows of numbers, and which instruction each row came from."""
+"""Encode core programs as rows of integers for the engine, and map each row to its instruction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,10 +37,13 @@ _TASK_CHANGE_CODES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblo
 
 @dataclass
 class ProgramRows:
-    """`code` has the rows of all programs and, behind them, the extras of operands; `sources` names each row.
+    """All programs of a mesh as arrays.
 
-    `entries` has for each program the rows of its tasks, `named` for each program the task of every name that control
-    wavelets carry, -1 without one.
+    - `code`: the rows of all programs, then the extras of operands (see `record.EXTRAS`), as one flat array
+    - `entries`: [programs, TASK_ENTRIES], the row of each task's first instruction
+    - `named`: [programs, names], for each name that a control wavelet can carry the program's task of that name, or -1
+    - `constants`: the constants of operands, float32
+    - `sources`: a description of each row
     """
 
     code: np.ndarray
@@ -50,27 +53,31 @@ class ProgramRows:
     sources: list[str]
 
     def source(self, row: int) -> str:
-        """The instruction that stands in `code` from `row` on."""
+        """Return the description of the instruction at offset `row` in `code`."""
         return self.sources[row // record.INSTRUCTION]
 
 
 @dataclass
 class _Assembler:
-    """What grows while programs are written down."""
+    """The growing tables of an assembly: rows, descriptions, constants and extras.
+
+    `lanes` maps (colour number, source) to a lane, `colours` a colour to its number, and `names` are those of
+    `control_task_names`.
+    """
 
     machine: Machine
     lanes: Mapping[tuple[int, int], int]
     colours: Mapping[int, int]
     names: Sequence[str]
-    # Lists while programs are written down; they become arrays when all are known.
+    # Lists during the assembly; they become arrays at the end.
     rows: list[list[int]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    # Place 0 is never empty: the array must not be, for the engine takes its address.
+    # Entry 0 is unused: the array must not be empty, since the engine takes its address.
     constants: list[float] = field(default_factory=lambda: [0.0])
     extras: list[list[int]] = field(default_factory=list)
 
     def queue(self, colour: int) -> int:
-        """The queue of a core in which a colour arrives: they follow those of the lanes."""
+        """Return the number of the core's receive queue for a colour; these follow the queues of the lanes."""
         return max(1, len(set(self.lanes.values()))) + self.colours[colour]
 
     def constant(self, value: float) -> int:
@@ -79,7 +86,7 @@ class _Assembler:
 
 
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> ProgramRows:
-    """All programs of a mesh."""
+    """Return all programs of a mesh as rows; `lanes` maps (colour number, source) to a lane."""
     names = control_task_names(mesh)
     assembler = _Assembler(mesh.machine, lanes=lanes, colours={c: k for k, c in enumerate(mesh.colours)}, names=names)
     entries = np.zeros((max(1, len(mesh.programs)), record.TASK_ENTRIES), np.int32)
@@ -98,13 +105,15 @@ def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Progr
 
 
 def control_task_names(mesh: Mesh) -> list[str]:
-    """Names of tasks that control wavelets activate."""
+    """Return the sorted names of tasks that control wavelets of the mesh's programs activate."""
     controls = (i for p in mesh.programs for _, i in p.numbered_instructions() if isinstance(i, ControlWavelet))
     return sorted({i.task for i in controls if i.task})
 
 
 def _assemble_code(assembler: _Assembler) -> np.ndarray:
-    """The rows, then the extras; operands number those from 1, and the engine wants where they begin."""
+    """Return the rows and the extras as one array, with the operands' numbers of extras (from 1) replaced by
+    offsets.
+    """
     first = len(assembler.rows) * record.INSTRUCTION
     rows = np.array(assembler.rows, np.int32)
     for i in range(4):
@@ -117,7 +126,7 @@ def _assemble_code(assembler: _Assembler) -> np.ndarray:
 def _write_task(
     assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
 ) -> None:
-    # Loops are resolved here: an end knows the row that it jumps back to, and the engine keeps no stack.
+    # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -127,7 +136,7 @@ def _write_task(
 
 
 def _blank_row(op: int) -> list[int]:
-    # A row is as wide as the widest instruction, so that row numbers are multiples and the engine needs no lengths.
+    # Every row is as wide as the widest instruction, so rows are at multiples of that width.
     return [op] + [0] * (record.INSTRUCTION - 1)
 
 
@@ -138,7 +147,10 @@ def _instruction_row(
     open_loops: list[tuple[int, int]],
     tasks: list[str],
 ) -> list[int]:
-    """`open_loops` has for each enclosing loop the row after its start and its rounds."""
+    """Return the row of an instruction.
+
+    `open_loops` has (row after its start, rounds) for each enclosing loop; loop starts and ends update it.
+    """
     match instruction:
         case Vector():
             return _vector_row(assembler, instruction, program, tasks)
@@ -148,7 +160,7 @@ def _instruction_row(
         case LoopEnd():
             start, times = open_loops.pop()
             row = _control_row(record.END, len(open_loops), start, times)
-            # The column of a setup, read by the engine when the end jumps.
+            # The engine reads this column when the end jumps.
             row[record.SETUP] = loop_back_cycles(assembler.machine)
             return row
         case Branch(address, comparison, value, task):
@@ -160,7 +172,7 @@ def _instruction_row(
             row[record.TASK] = tasks.index(task)
             return row
         case ControlWavelet(colour, commands, task):
-            # The first command in the lowest bits: each router takes those and shifts.
+            # The first command is in the lowest bits: each router takes those and shifts.
             bits = sum(SWITCH_COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
             bits |= (assembler.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
             return _control_row(record.SEND_CONTROL, assembler.lanes[assembler.colours[colour], RAMP], bits)
@@ -175,7 +187,7 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
-    # The engine's code of an operation has the operation's name in capitals.
+    # The engine's constant for an operation is its name in capitals.
     row = _blank_row(getattr(record, vector.op.upper()))
     needs = issue_demand(vector, assembler.machine)
     row[record.LENGTH], row[record.STEP] = vector.length, needs.elements
@@ -188,7 +200,7 @@ def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tas
     target = vector.operands[0]
     assert isinstance(target, Memory | Sent)
     row[record.TO_LANE] = assembler.lanes[assembler.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
-    # Three at most, as no operation has more sources.
+    # At most three, since no operation has more sources.
     queues = [assembler.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
     row[record.INPUT_QUEUES : record.OPERANDS] = [
         *queues,
@@ -224,18 +236,21 @@ def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words
 
 
 def _append_extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
-    """The number, from 1, of what does not fit an operand's columns; 0 if nothing is left."""
+    """Append the properties of an operand that do not fit its columns. Return their number, from 1, or 0 if there are
+    none.
+    """
     if not (any(memory.steps) or memory.outer or memory.index is not None):
         return 0
     row = [0] * record.EXTRAS
     row[record.STEPS : record.STEPS + len(memory.steps)] = memory.steps
-    # Missing outer dimensions have one element, so the engine need not ask how many there are.
+    # Missing outer dimensions have extent 1, so the engine always handles three.
     pairs = [(1, 0)] * (MAX_OUTER_DIMENSIONS - len(memory.outer)) + list(memory.outer)
     row[record.OUTER : record.OUTER + 2 * MAX_OUTER_DIMENSIONS] = [number for pair in pairs for number in pair]
     row[record.INNER] = length
     for extent, _ in memory.outer:
         row[record.INNER] //= extent
-    # The engine adds the index to the base; LOW, HIGH and LIMIT say from which bases on all elements lie in the memory.
+    # The engine adds the index to the base; LOW, HIGH and LIMIT determine which bases keep all elements inside the
+    # memory.
     row[record.INDEX] = -1 if memory.index is None else memory.index
     row[record.INDEX_STEP] = memory.index_step
     row[record.LOW], row[record.HIGH] = memory.reach(length)

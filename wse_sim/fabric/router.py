@@ -1,8 +1,9 @@
-"""Queues, routers and their switches, as compiled leaves.
+"""Queues, routers and switches, as compiled functions.
 
-A lane is a colour, or a colour as it comes from one direction where its switches change the source. Queue `j` of core
-`t` is that of lane `j` at its router, or, from `nlanes` on, what the router gave the core on a colour. Every queue has
-one reader, which alone advances `head`, and one writer, which alone advances `tail`. Heads and tails count modulo 256.
+A lane is a colour or, if its switches change the source, a colour from one direction. Queue `j` of core `t` is that of
+lane `j` at its router; from `nlanes` on, queues hold the wavelets that the core receives, one queue for each colour.
+Every queue has one reader, which advances `head`, and one writer, which advances `tail`. Heads and tails count modulo
+256.
 """
 
 import numpy as np
@@ -41,40 +42,40 @@ from wse_sim.isa.record import (
 
 @compile_inlined
 def queue_heads_offset(m: Pointers, t: Int) -> Int:
-    """Where the heads of a core's queues begin."""
+    """Return the byte offset of the heads of a core's queues."""
     return t * m.stride * 4 + m.depth
 
 
 @compile_inlined
 def is_queue_empty(m: Pointers, b: Int, j: Int) -> Truth:
-    """Whether queue `j` of the core whose heads begin at byte `b` holds nothing."""
-    # Heads and tails run on modulo 256 and are masked only where a place is needed: so equal means empty, never full.
+    """Return whether queue `j` is empty, for the core whose heads begin at byte `b`."""
+    # Heads and tails count modulo 256 and are masked only to address a slot. So equal means empty, never full.
     return m.bytes[b + j] == m.bytes[b + m.queued + j]
 
 
 @compile_inlined
 def has_free_slot(m: Pointers, t: Int, j: Int) -> Truth:
-    """Whether queue `j` of core `t` can take one more, by its own capacity."""
+    """Return whether queue `j` of core `t` has room for one more wavelet, by its own capacity."""
     b = queue_heads_offset(m, t) + j
     return ((m.bytes[b + m.queued] - m.bytes[b]) & 255) < m.bytes[b + 2 * m.queued]
 
 
 @compile_inlined
 def head_slot(m: Pointers, t: Int, j: Int) -> Int:
-    """Where the stamp of a queue's first wavelet lies; its value follows."""
+    """Return the offset of the stamp of a queue's first wavelet; its value is the next word."""
     place = m.bytes[queue_heads_offset(m, t) + j] & m.mask
     return t * m.stride + m.queues + j * m.queue + RING_AT + 2 * place
 
 
 @compile_inlined
 def pop_wavelet(m: Pointers, t: Int, j: Int) -> None:
-    """Take the first wavelet away: only the queue's one reader does this."""
+    """Remove the first wavelet; only the queue's reader may call this."""
     m.bytes[queue_heads_offset(m, t) + j] += 1
 
 
 @compile_inlined
 def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
-    """Put a wavelet with its stamp behind the others: only the queue's one writer does this."""
+    """Append a wavelet with its stamp; only the queue's writer may call this."""
     b = queue_heads_offset(m, t) + m.queued + j
     q = t * m.stride + m.queues + j * m.queue
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
@@ -85,26 +86,26 @@ def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
 
 @compile_inlined
 def count_push(m: Pointers, t: Int, j: Int) -> None:
-    """Count a wavelet for the traffic of a colour."""
+    """Count a wavelet for the traffic statistics of its colour."""
     m.ints[t * m.stride + m.queues + j * m.queue + PUSHED] += 1
 
 
 @compile_inlined
 def neighbour_core(m: Pointers, t: Int, d: Int) -> Int:
-    """The core next to `t` in direction `d`; routes that leave the mesh were refused."""
+    """Return the core next to `t` in direction `d`; `check` has rejected routes that leave the mesh."""
     return t - m.width if d == 0 else (t + 1 if d == 1 else (t + m.width if d == 2 else t - 1))
 
 
 @compile_inlined
 def outputs_offset(m: Pointers, t: Int) -> Int:
-    """Where the outputs of a core's lanes begin."""
+    """Return the byte offset of the outputs of a core's lanes."""
     return queue_heads_offset(m, t) + 3 * m.queued
 
 
 @compile_inlined
 def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
-    """Whether all of a lane's outputs have room."""
-    # All or nothing: a multicast that went to some outputs and not to others would need a wavelet in two states.
+    """Return whether all outputs `outs` of lane `j` have room."""
+    # All or nothing: a multicast that reached only some outputs would need a wavelet in two states.
     if outs & 16 and not has_free_slot(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR]):
         return False
     outs = outs & 15
@@ -118,32 +119,36 @@ def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
 
 @compile_inlined
 def _occupied_lanes(m: Pointers, t: Int) -> Int:
-    """The lanes of a router that are not empty, as bits. Eight heads and eight tails are compared at once."""
+    """Return the nonempty lanes of a router as bits; eight heads and eight tails are compared at once."""
     lanes, heads = np.int64(0), queue_heads_offset(m, t) >> 3
     for eight in range((m.nlanes + 7) >> 3):
         differ = m.longs[heads + eight] ^ m.longs[heads + eight + (m.queued >> 3)]
         while differ:
             byte = lowest_set_bit(differ) >> 3
-            # Clears the whole byte: heads and tails may differ in several bits of it.
+            # Clear the whole byte: head and tail may differ in several bits.
             differ &= ~(np.int64(255) << 8 * byte)
             lanes |= np.int64(1) << (8 * eight + byte)
-    # The last word of eight may hold queues of the core behind those of the lanes.
+    # The last group of eight may contain the core's receive queues.
     return lanes & ((np.int64(1) << m.nlanes) - 1)
 
 
 @compile_inlined
 def _skips_ramp(m: Pointers, t: Int, j: Int) -> Truth:
-    """Whether the first wavelet of a lane is a control wavelet without a task."""
+    """Return whether the first wavelet of a lane is a control wavelet without a task."""
     slot = head_slot(m, t, j)
     return m.ints[slot] & CONTROL_FLAG != 0 and m.ints[slot + 1] >> TASK_SHIFT == 0
 
 
 @compile_inlined
 def decide_router(m: Pointers, t: Int, now: Int, first: Int) -> Int:
-    """Note the lanes that a router passes on in this cycle; it begins to look at lane `first`. Returns result bits."""
+    """Store in GRANTS which lanes of a router forward a wavelet in this cycle, and return result bits (see `record`).
+
+    Lanes are examined from `first` on. A lane forwards if its first wavelet has arrived, its switch has outputs, all of
+    them have room, and no earlier lane uses the same link.
+    """
     grant, used, result = 0, 0, 0
     waiting = _occupied_lanes(m, t)
-    # Lanes below `first` come after all others: a fixed order would let a busy colour starve the rest.
+    # Lanes below `first` come last: with a fixed order a busy colour could starve the others.
     later = waiting & ((1 << first) - 1)
     waiting ^= later
     o = outputs_offset(m, t)
@@ -153,66 +158,69 @@ def decide_router(m: Pointers, t: Int, now: Int, first: Int) -> Int:
         j = lowest_set_bit(waiting)
         waiting &= waiting - 1
         result |= ROUTER_HOLDS
-        # On the wire still: it lies in the queue that it travels to, with the cycle of its arrival as a stamp.
+        # Still on the wire: the wavelet is in the queue that it travels to, with its cycle of arrival as the stamp.
         if m.ints[head_slot(m, t, j)] & TIME > now:
             result |= IN_TRANSIT
             continue
-        # No output at this position of the switch, or torn down: the wavelet waits for the switch to turn.
+        # Without an output, or torn down: the wavelet waits for the switch to change.
         outs = m.bytes[o + j] & OUTPUTS
         if outs == 0:
             continue
         if _skips_ramp(m, t, j):
-            # A command for switches only; without this it would wait for a core that never reads it.
+            # It is a command for switches only; no core would ever read it.
             outs &= ~16
-        # A link carries one wavelet a cycle, and an earlier lane has it.
+        # A link carries one wavelet in a cycle, and an earlier lane uses it.
         if outs & used:
             continue
         if _all_outputs_free(m, t, j, outs):
             grant |= 1 << j
             used |= outs
             result |= ROUTER_MOVES
-    # Only noted: phase 2 moves the wavelets, so neighbours still see the queues as they were at the start of the cycle.
+    # Phase 2 moves the wavelets, so neighbours still see the queues as at the start of the cycle.
     m.longs[(t * m.stride + GRANTS) >> 1] = grant
     return result
 
 
 @compile_inlined
 def set_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
-    """Set a switch and the outputs of its lanes."""
+    """Set the switch of a colour to the byte `switch`, and update the current outputs of its lanes."""
     o = outputs_offset(m, t)
     m.bytes[o + m.nlanes + colour] = switch
     for j in range(m.nlanes):
         if m.lanes[j * LANE + LANE_COLOUR] == colour:
-            # Routes of the four positions are the bytes of one word; the one in use is kept ready where
-            # `decide_router` looks.
+            # The routes of the four positions are the bytes of one word; the current one is stored where
+            # `decide_router` reads it.
             route = m.ints[t * m.stride + m.positions + j] >> 8 * (switch & POSITION)
             m.bytes[o + j] = 0 if switch & TORN_DOWN else route & 255
 
 
 @compile_inlined
 def switch_byte(m: Pointers, t: Int, colour: Int) -> Int:
-    """The byte of a switch: position, last position, torn down."""
+    """Return the byte of a switch: position, last position, torn down."""
     return m.bytes[outputs_offset(m, t) + m.nlanes + colour] & 255
 
 
 @compile_inlined
 def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None:
-    """Do what a core configures. What its router was to pass on in this cycle waits: the old route decided it."""
+    """Set a switch to the position that a core configures, and end a teardown.
+
+    A wavelet that its router was to forward in this cycle waits, since the old route decided it.
+    """
     grant = m.longs[(t * m.stride + GRANTS) >> 1]
     for j in range(m.nlanes):
         if m.lanes[j * LANE + LANE_COLOUR] == colour:
             grant &= ~(np.int64(1) << j)
     m.longs[(t * m.stride + GRANTS) >> 1] = grant
-    # Configuring is also the way out of a teardown.
+    # Configuring also ends a teardown.
     set_switch(m, t, colour, switch_byte(m, t, colour) & ~(POSITION | TORN_DOWN) | position)
 
 
 @compile_inlined
 def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> None:
-    """Do what a control wavelet says. After its last position a switch stays where it is."""
+    """Execute a command of a control wavelet; an advance at the last position has no effect."""
     switch = switch_byte(m, t, colour)
     position, last = switch & POSITION, switch >> LAST_SHIFT & POSITION
-    # A switch stays at its last position: the public texts describe no way around.
+    # The public documentation describes no wrap-around, so a switch stays at its last position.
     if command == ADVANCE and position < last:
         set_switch(m, t, colour, switch + 1)
     elif command == RESET:
@@ -223,13 +231,13 @@ def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> Non
 
 @compile_inlined
 def _copy_count(outs: Int) -> Int:
-    """How many more wavelets go on than came."""
+    """Return the number of outputs minus one: how many more wavelets leave than entered."""
     return (outs & 1) + (outs >> 1 & 1) + (outs >> 2 & 1) + (outs >> 3 & 1) + (outs >> 4 & 1) - 1
 
 
 @compile_inlined
 def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
-    """Move the first wavelet of a lane. Returns the directions in which it went, as bits."""
+    """Move the first wavelet of a lane to all its outputs. Return the link directions that it took, as bits."""
     slot, route = head_slot(m, t, j), m.bytes[outputs_offset(m, t) + j] & 255
     stamp, value = np.int64(m.ints[slot]), np.int64(m.ints[slot + 1])
     outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, np.int64(m.lanes[j * LANE + LANE_COLOUR])
@@ -239,11 +247,11 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
         outs &= ~16
     if control:
         command = value & COMMAND
-        # Each router takes the next two bits, and the shift brings a 0, a nop, for those beyond the eighth.
+        # Each router takes the next two bits; the shift adds zeros, which are nops after the eighth command.
         value = value & ~COMMANDS_MASK | (value & COMMANDS_MASK) >> COMMAND_BITS
     counted = t * m.stride + COUNTERS_AT + LINKS
     if outs & 16:
-        # Into the core: the ramp's latency, and a count that lets the core find control wavelets.
+        # To the core: after the ramp's latency. The count lets the core find control wavelets.
         push_wavelet(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
         count_push(m, t, m.nlanes + colour)
         m.ints[counted + 4] += 1
@@ -253,17 +261,17 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
     while links:
         d = lowest_set_bit(links)
         links &= links - 1
-        # North and south are even, east and west odd: a route turns where the two differ. From the core there is no
+        # North and south are even, east and west odd: a route turns if the parities differ. From the core there is no
         # turn.
         turns = source < 4 and (source ^ d) & 1
         ready = now + m.hop + (m.turn if turns else 0)
         push_wavelet(m, neighbour_core(m, t, d), np.int64(m.lanes[j * LANE + d]), value, ready | control)
         m.ints[counted + d] += 1
-    # More or fewer than one went on: kept for the law that sent and copied are received and left.
+    # Counted if the number of outputs is not one, so that sent + copied = received + left.
     if outs & (outs - 1) or outs == 0:
         m.ints[t * m.stride + m.queues + j * m.queue + COPIED] += _copy_count(outs)
     pop_wavelet(m, t, j)
-    # After it was passed on: a command acts on what follows the wavelet, not on the wavelet itself.
+    # Applied after forwarding: a command affects the wavelets after it.
     if control:
         _apply_switch_command(m, t, colour, command)
     if stamp & ADVANCE_FLAG:
@@ -273,7 +281,7 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
 
 @compile_expanded
 def commit_router(m: Pointers, t: Int, now: Int) -> Int:
-    """Move what a router decided to pass on. Returns the directions in which something went, as bits."""
+    """Move the wavelets that `decide_router` granted. Return the link directions that were used, as bits."""
     grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], np.int64(0), np.int64(0)
     while grant:
         if grant & 1:

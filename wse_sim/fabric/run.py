@@ -1,4 +1,4 @@
-"""Runs a mesh cycle by cycle and says what came of it: cycles, memory, counters, and who waits for what."""
+"""Run a mesh cycle by cycle, and report its cycles, memory and counters and which threads and queues are stuck."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,15 +23,19 @@ _MAX_SHOWN_WAITS = 8
 
 @dataclass
 class RunResult:
-    """What came of a run.
+    """The result of a run.
 
-    `status` is "finished", "deadlock" when nothing can happen any more, "livelock" when wavelets go round and no core
-    can do anything, "max_cycles", or "error" when a core could not go on. `cycles` counts from 0 to the last thing
-    that a core did. `memory` is [height, width, words] float32. `counters` has an array [height, width] for each of
-    record.COUNTERS: cycles for what a core did, wavelets for what a router sent. `finished` has the cycle of the last
-    thing that each core did. By colour: `sent` and `received` count the wavelets that cores gave and took,
-    `copied` how many more went out of routers than came in, `left` those that are still on the way; so sent and copied
-    are together received and left. `waits` names what is stuck, in words, up to WAITS_MOST.
+    - `status`: "finished"; "deadlock", nothing can change any more; "livelock", wavelets circulate and no core can do
+      anything; "max_cycles"; or "error", a core failed
+    - `cycles`: cycles from 0 to the last activity of a core
+    - `memory`: [height, width, words], float32
+    - `counters`: name of `record.COUNTERS` -> [height, width]; cycles by what a core did, wavelets that a router sent
+    - `finished`: [height, width], the cycle of each core's last activity
+    - `waits`: descriptions of what is stuck, up to `MAX_REPORTED_WAITS`
+    - `sent`, `received`: colour -> wavelets that cores sent and received
+    - `copied`: colour -> how many more wavelets left routers than entered them
+    - `left`: colour -> wavelets that are still in queues; sent + copied = received + left
+    - `state_bytes`: host memory of the engine's arrays
     """
 
     status: str
@@ -47,9 +51,9 @@ class RunResult:
     state_bytes: int
 
     def read(self, x: Any, y: Any, base: int, length: int, dtype: str = "float32") -> np.ndarray:
-        """`length` elements of a type from element `base` on, of the cores at columns `x` and rows `y`.
+        """Return `length` elements of `dtype` from element `base` on, of the cores at columns `x` and rows `y`.
 
-        bfloat16 comes as float32.
+        The elements are the last axis; bfloat16 comes as float32. Raises LazyError for elements outside the memory.
         """
         bits = self.memory.view(np.uint32 if ITEM_BYTES[dtype] == 4 else np.uint16)
         if not 0 <= base <= base + length <= bits.shape[-1]:
@@ -57,7 +61,9 @@ class RunResult:
         return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
     def expect_finished(self) -> "RunResult":
-        """Itself. Raises LazyError with what waits if the run did not come to its end."""
+        """Return the result itself. Raises LazyError, with the first entries of `waits`, if `status` is not
+        "finished".
+        """
         if self.status != "finished":
             shown = "\n  ".join(self.waits[:_MAX_SHOWN_WAITS])
             more = f"\n  and {len(self.waits) - _MAX_SHOWN_WAITS} more" if len(self.waits) > _MAX_SHOWN_WAITS else ""
@@ -66,11 +72,12 @@ class RunResult:
 
 
 def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int = MAX_CYCLES) -> RunResult:
-    """Check a mesh and run it until nothing can happen any more, at most `max_cycles`.
+    """Check a mesh and run it until nothing can change any more, for at most `max_cycles` cycles.
 
-    `engine` is "list" (visits what is active), "scan" (visits all cores) or "auto", which goes by how many are active.
-    Neither it nor the number of threads changes a result. Raises LazyError or PlacementError for a mesh that cannot
-    run.
+    `engine` is "list" (visit active cores), "scan" (visit all cores) or "auto" (choose by the fraction of active
+    cores). Neither the engine nor the number of `threads` changes a result. Raises LazyError or PlacementError for a
+    mesh that cannot run, and LazyError for an invalid argument. Deadlocks and faults are reported in `status`, not
+    raised.
     """
     if engine not in ENGINES:
         raise LazyError(f"there is no engine {engine!r}", hint=f"Use one of {', '.join(ENGINES)}.")
@@ -82,28 +89,27 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
 
 
 def read_result(mesh: Mesh, state: EngineState, rows: ProgramRows, end: int, max_cycles: int) -> RunResult:
-    """What the arrays say when the engine has stopped at cycle `end`."""
+    """Return the result of a run whose engine has stopped at cycle `end`."""
     grid, lanes = (mesh.height, mesh.width), number_lanes(mesh)
     faults = tuple(_describe_faults(mesh, state, rows))
-    # A run of the whole wafer that stands still has millions of waits, and a thousand are enough to see why.
+    # A stuck run of the whole wafer has millions of waits; a thousand are enough to see the reason.
     waits = faults or tuple(islice(_describe_waits(mesh, state, rows, lanes), MAX_REPORTED_WAITS))
     occupancy = _queues_by_colour(lanes, state.occupancy())
     left = {c: n for c in mesh.colours if (n := int(occupancy[c].sum()))}
-    # Finished is defined by what is left: nothing waits at an instruction, no task is pending and no queue holds a
-    # word.
+    # A run has finished if no thread is at an instruction, no task is pending and no queue has a wavelet.
     status = "finished"
     if faults:
         status = "error"
     elif waits or left:
-        # The engine stops early only when nothing can ever happen again; then what still waits waits for ever.
+        # The engine stops early only if nothing can change again, so waiting threads would wait forever.
         stopped = "max_cycles" if end >= max_cycles else "deadlock"
         status = "livelock" if end < max_cycles and find_ring_lanes(state).any() else stopped
     return RunResult(
         status=status,
-        # To the last thing that a core did: how long the engine looked on after that is no property of the program.
+        # The last activity of a core; how long the engine ran after it is no property of the program.
         cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
-        # Copied by `_counters`: the state may be run on, and a result must not change with it.
+        # Copied by `_counters`, since the state may be run on and a result must not change with it.
         counters={name: column.reshape(grid) for name, column in _counters(state)},
         finished=state.cores[:, record.FINISHED].reshape(grid),
         waits=waits,
@@ -121,21 +127,23 @@ def _counters(state: EngineState) -> Iterator[tuple[str, np.ndarray]]:
 def _colour_traffic(
     mesh: Mesh, state: EngineState, lanes: LaneNumbering, occupancy: dict[int, np.ndarray]
 ) -> dict[str, dict[int, int]]:
-    """What cores sent and received and what routers copied, by colour."""
-    # What a core has sent is what was pushed on the lane that comes up its ramp.
+    """Return the fields `sent`, `received` and `copied` of a result."""
+    # The wavelets that a core has sent are those pushed on the lane of its ramp.
     ramps = {c: lanes.of.get((k, RAMP), 0) for k, c in enumerate(lanes.colours)}
     all_pushed = state.queue_column(record.PUSHED)
     pushed, copied = (_queues_by_colour(lanes, table) for table in (all_pushed, state.queue_column(record.COPIED)))
     return {
         "sent": {c: int(all_pushed[sender_mask(mesh, c).reshape(-1), lane].sum()) for c, lane in ramps.items()},
-        # What routers gave a core less what still lies in its queue is what the core took.
+        # The wavelets that a core has received are those pushed to its queue minus those still in it.
         "received": {c: int(pushed[c][:, -1].sum() - occupancy[c][:, -1].sum()) for c in lanes.colours},
         "copied": {c: int(copied[c][:, :-1].sum()) for c in lanes.colours},
     }
 
 
 def _queues_by_colour(lanes: LaneNumbering, table: np.ndarray) -> dict[int, np.ndarray]:
-    """Columns of queues as [cores, lanes of the colour and then the core's queue] for each colour."""
+    """Return colour -> [cores, the colour's lanes and then the core's queue], from a table with a column for each
+    queue.
+    """
     tables = {}
     for k, colour in enumerate(lanes.colours):
         columns = sorted({lane for (number, _), lane in lanes.of.items() if number == k})
@@ -144,14 +152,14 @@ def _queues_by_colour(lanes: LaneNumbering, table: np.ndarray) -> dict[int, np.n
 
 
 def _describe_faults(mesh: Mesh, state: EngineState, rows: ProgramRows) -> Iterator[str]:
-    """A line for each core that could not go on."""
+    """Yield a line for each core that failed."""
     for t in np.flatnonzero(state.cores[:, record.FAULT]):
         source = rows.source(int(state.cores[t, record.FAULT]) - 1)
         yield f"{_core_label(mesh, t)}: {source}: an index points outside the memory"
 
 
 def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: LaneNumbering) -> Iterator[str]:
-    """A line for each thread that stands at an instruction, each blocked task, each queue that holds something."""
+    """Yield a line for each thread at an instruction, each pending task and each queue that is not empty."""
     threads, occupancy = state.threads(), state.occupancy()
     for t, u in np.argwhere(threads[:, :, record.PC] >= 0):
         row, ready, done = threads[t, u, : record.CREDIT].tolist()
@@ -164,7 +172,7 @@ def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: La
             if active[t] >> i & 1:
                 does = "is active and blocked" if blocked[t] >> i & 1 else "is active and waits for its turn"
                 yield f"{_core_label(mesh, t)}: task {name} {does}"
-    # Wavelets that go round are not stuck, and the reader should look at their routes and not at who could take them.
+    # Circulating wavelets are not stuck: their routes are the cause, not a missing receiver.
     rings = find_ring_lanes(state)
     for j in range(lanes.count + len(lanes.colours)):
         for t in np.flatnonzero(occupancy[:, j]):
@@ -175,7 +183,7 @@ def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: La
 def _describe_stuck_queue(
     mesh: Mesh, state: EngineState, lanes: LaneNumbering, queue: tuple[int, int], count: int, goes_round: bool
 ) -> str:
-    """What waits in a queue, or goes round."""
+    """Return a line that describes the wavelets of a queue (core, queue number), which are stuck or circulate."""
     t, j = queue
     if j >= lanes.count:
         return f"{_core_label(mesh, t)}: {count} of colour {lanes.colours[j - lanes.count]} wait to be received"
@@ -193,10 +201,10 @@ def _core_label(mesh: Mesh, t: Any) -> str:
 
 
 def _wait_reason(state: EngineState, lanes: LaneNumbering, occupancy: np.ndarray, t: int, row: int) -> str:
-    """`held` is what the queues of the core have."""
+    """Return why the instruction at `row` waits; `occupancy` is the number of wavelets in each queue of core `t`."""
     first = row + record.OPERANDS
     operands = state.code[first : first + 4 * record.OPERAND].reshape(4, record.OPERAND)
-    # In the order in which the engine looks, so the reason is the one that kept it.
+    # In the engine's order, so that the reason is the one that stopped it.
     for kind, base in operands[:, : record.STRIDE].tolist():
         if kind == record.RECEIVED and occupancy[lanes.count + base] == 0:
             return f"waits for colour {lanes.colours[base]}"

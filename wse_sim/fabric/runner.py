@@ -1,4 +1,4 @@
-"""Runs the engine over a state: in threads, by list or over all cores, and until it can only go round in circles."""
+"""Run the engine on the state of a mesh: with threads, by list or by scan, until nothing can change any more."""
 
 import importlib
 import threading
@@ -12,27 +12,34 @@ from wse_sim.fabric.mesh import DIRECTION_OFFSETS
 from wse_sim.isa import record
 
 ENGINES = ("auto", "list", "scan")
+"""Values of the argument `engine`."""
 SAMPLE_CYCLES, SPAN_CYCLES = 64, 4096
-"""How long `auto` looks at the activity at first, and how long it then stays with what it chose."""
-# With all cores active a scan is 3 % faster than lists (README); with few, most of what it visits sleeps.
+"""Cycles after which the engine "auto" chooses between list and scan for the first time; 4096 cycles between later
+choices.
+"""
+# With all cores active a scan is 3 % faster than lists (README); with few active cores, it mostly visits sleeping ones.
 MIN_SCAN_ACTIVITY_RATIO = 0.6
-"""Share of active cores from which all are visited."""
+"""Minimum fraction of active cores for a scan."""
 MIN_QUIET_CYCLES = 1000
-"""Cycles in which no core does anything, after which rings are looked for; and a few more for each lane of a router."""
+"""Cycles without activity of any core after which the runner searches for rings; `QUIET_CYCLES_PER_LANE` is added for
+each lane of a router.
+"""
 QUIET_CYCLES_PER_LANE = 4
 
 
 def load_engine() -> ModuleType:
-    """The compiled engine; the first call loads Numba."""
-    # Numba takes 0.2 s to import, and prices and data readings never need it.
+    """Return the module of the compiled engine; the first call imports Numba."""
+    # Importing Numba takes 0.2 s, and neither cost models nor the NumPy reference need it.
     return importlib.import_module("wse_sim.fabric.engine")
 
 
 class EngineRunner:
-    """Advances a state, with as many threads as asked for.
+    """A runner that advances an `EngineState` with up to `threads` threads.
 
-    `now` is the cycle that comes next, `active` how many cores were active, summed over the cycles, and `is_over` says
-    that nothing can happen any more, or that wavelets go round and no core can do anything.
+    - `now`: the next cycle
+    - `active`: active cores, summed over the cycles
+    - `is_over`: True if nothing can change any more, a core has failed, or wavelets circulate and no core can do
+      anything
     """
 
     def __init__(self, state: EngineState, threads: int = 1):
@@ -47,15 +54,17 @@ class EngineRunner:
         self.now, self.active, self.is_over = 0, 0, False
 
     def advance(self, most: int, by_list: bool) -> None:
-        """Run until cycle `most`, or until it is over."""
-        # After a scan nobody knows who sleeps, so everybody is visited once, and the lists build themselves.
+        """Run until cycle `most` or until the run is over; `by_list` visits only the cores in the lists, else all
+        cores.
+        """
+        # After a scan it is unknown which cores sleep, so all are visited once to rebuild the lists.
         if not by_list or self._lists is None:
             self._state.cores[:, record.SLEEP_START] = 0
             self._lists = np.zeros((self._bands, record.LIST_PLANES, self._blocks), np.int64)
             self._lists[0, self.now % record.LIST_PLANES] = self._all()
         ends = self._run_bands(most, by_list)
         if ends is None:
-            # The system starts no more threads: one band, whose lists begin anew.
+            # The system starts no more threads: continue with one band and new lists.
             self._bands, self._lists = 1, None
             self.advance(most, by_list)
             return
@@ -63,18 +72,21 @@ class EngineRunner:
         self.active += active
         if not by_list:
             self._lists = None
-        # Quiet for long, but no ring: a wavelet on a very long way. Wait twice as long before the next look, which is
-        # not cheap.
+        # Quiet for long but no ring: a wavelet is on a very long path. The search for rings is expensive, so wait twice
+        # as long before the next one.
         if self.now < most and self._quiet >= self._patience and not find_ring_lanes(self._state).any():
             self._patience *= 2
             self.advance(most, by_list)
         self.is_over = self.is_over or self.now < most or self._quiet < 0
 
     def _cut(self, threads: int) -> int:
-        """How many bands there are. What happens at the ends of one must not meet, so short ones have short sweeps."""
+        """Return the number of bands of blocks, and shorten the sweeps of short bands in `state.shape`.
+
+        Updates at the two ends of a band must not overlap.
+        """
         cores, width = self._state.size("cores"), self._state.size("width")
         lag = record.block_lag(width if cores > width else 1)
-        # The wedges at the two ends of a band must not meet: each reaches `lag` blocks for every stage.
+        # Each of the wedges at the two ends of a band reaches `lag` blocks for every stage.
         bands = max(1, min(threads, self._blocks // (2 * lag)))
         if bands > 1:
             sweep = self._state.shape[record.SHAPE_FIELDS.index("sweep") :]
@@ -83,22 +95,23 @@ class EngineRunner:
         return bands
 
     def _all(self) -> np.ndarray:
-        """A bit for each core."""
+        """Return a bit array with one bit set for each core."""
         bits = np.full(self._blocks, -1, np.int64)
         if over := self._state.size("cores") % 64:
             bits[-1] = (1 << over) - 1
         return bits
 
     def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int] | None:
-        """Cycle, active cores and quiet cycles, on which all threads agree; None if not all threads can be started."""
+        """Return (cycle, active cores, quiet cycles), which are equal in all threads; None if some thread cannot be
+        started.
+        """
         assert self._lists is not None
         sync = np.zeros((2 + 2 * self._bands) * record.NOTE_SLOT_WORDS, np.int64)
         ends = [(0, 0, 0)] * self._bands
-        # The engine keeps bare addresses: these arrays have to live until all threads are through, as they do in this
-        # frame.
+        # The engine uses raw addresses, so these arrays have to live until all threads have finished.
         addresses, lists = self._state.addresses(), self._lists.reshape(-1)
 
-        # Bands wait for each other in every cycle, so none begins before all have a thread.
+        # Bands wait for each other in every cycle, so none may begin before all have a thread.
         gate, has_all = threading.Event(), [False]
 
         def join_in(band: int) -> None:
@@ -110,7 +123,8 @@ class EngineRunner:
             span = (self.now, most, self._quiet, self._patience)
             ends[band] = self._engine.run(addresses, lists, sync, *span, band, self._bands, by_list)
 
-        # Band 0 runs on this thread; the entry point gives up the interpreter's lock, so the others run beside it.
+        # Band 0 runs on this thread. The entry point releases the interpreter's lock, so the other threads run
+        # concurrently.
         others = [threading.Thread(target=join_in, args=(band,)) for band in range(1, self._bands)]
         started = [other for other in others if try_start(other)]
         has_all[0] = len(started) == len(others)
@@ -123,12 +137,15 @@ class EngineRunner:
 
 
 def run_to_end(state: EngineState, engine: str, threads: int, max_cycles: int) -> int:
-    """Run a state to its end, at most `max_cycles`. Returns the cycle at which it stands."""
+    """Run a state until the run is over, for at most `max_cycles` cycles. Return the last cycle.
+
+    The engine "auto" chooses between list and scan by the fraction of active cores.
+    """
     runner = EngineRunner(state, threads)
     if engine != "auto":
         runner.advance(max_cycles, engine == "list")
         return runner.now
-    # Short at first, to see whether the program is busy or sparse, then in long spans, so that choosing costs nothing.
+    # A short span first, to measure the activity, then long spans, so that choosing costs little.
     by_list, span = True, SAMPLE_CYCLES
     while not runner.is_over and runner.now < max_cycles:
         before, counted = runner.now, runner.active
@@ -139,12 +156,12 @@ def run_to_end(state: EngineState, engine: str, threads: int, max_cycles: int) -
 
 
 def find_ring_lanes(state: EngineState) -> np.ndarray:
-    """Which lanes of routers, [cores, lanes], lie on a ring of routes and hold a wavelet.
+    """Return a mask [cores, lanes] of the lanes that are on a ring of routes and have a wavelet.
 
-    A lane takes its wavelets from one other, so we walk against the routes: where a walk of as many steps as there are
-    lanes still stands somewhere, it stands on a ring, and every lane of a ring is such a place.
+    Each lane takes wavelets from at most one other. A walk against the routes with as many steps as there are lanes
+    either ends or reaches a ring, and every lane of a ring is reached by such a walk.
     """
-    # Pointer doubling: after k rounds `reached` is 2 ** k steps back, so log2 of all lanes rounds are enough.
+    # Pointer doubling: after k rounds `reached` is 2 ** k steps back, so log2 of the number of lanes rounds are enough.
     before = _upstream_lanes(state)
     end = len(before) - 1
     reached = before
@@ -157,7 +174,9 @@ def find_ring_lanes(state: EngineState) -> np.ndarray:
 
 
 def _upstream_lanes(state: EngineState) -> np.ndarray:
-    """For each lane of each router, numbered one after another, the lane that feeds it; past the last one for none."""
+    """Return, for each lane of each router in one flat numbering, the lane that feeds it, or the number of lanes if
+    none.
+    """
     cores, lanes, width = state.size("cores"), state.size("lanes"), state.size("width")
     routes, end = state.outputs()[:, :lanes], cores * lanes
     before = np.full((cores, lanes), end, np.int64)

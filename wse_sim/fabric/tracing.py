@@ -1,4 +1,4 @@
-"""What chosen cores do in every cycle, and a drawing of it: cores downward, cycles to the right."""
+"""Trace what chosen cores do in every cycle, and draw the trace: a row for each core, cycles from left to right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,21 @@ from wse_sim.fabric.runner import EngineRunner
 from wse_sim.isa import record
 
 STATE_SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
+"""What a core does in a cycle -> its character in a drawing."""
 MAX_TRACED_CYCLES = 100_000
+"""Default limit of a traced run, in cycles."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A core at the end of a cycle: what it did, where its threads stand, and how many elements those have done."""
+    """The state of one core at the end of a cycle.
+
+    - `cycle`: the cycle
+    - `x`, `y`: the core
+    - `did`: a key of `STATE_SIGNS`
+    - `stands_at`: the instruction of each thread that has one
+    - `done`: elements that each of these threads has completed
+    """
 
     cycle: int
     x: int
@@ -30,9 +39,11 @@ class Moment:
 def trace(
     mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_TRACED_CYCLES
 ) -> tuple[RunResult, list[Moment]]:
-    """Run a mesh as `simulate` does, with the same result, and tell for each cycle what these cores (x, y) did.
+    """Run a mesh as `simulate` does, and record what the cores `cores` (x, y) did in each cycle.
 
-    Every cycle is a call of the engine, so this is for meshes that a page can show.
+    Returns the result, which is that of `simulate`, and the moments in order of cycles, then of `cores`. Every cycle is
+    a call of the engine, so it is meant for small meshes. Raises LazyError for a core outside the mesh and for a mesh
+    that cannot run.
     """
     for x, y in cores:
         if not (0 <= x < mesh.width and 0 <= y < mesh.height):
@@ -45,7 +56,7 @@ def trace(
     moments: list[Moment] = []
     while not runner.is_over and runner.now < max_cycles:
         now = runner.now
-        # By list, for a scan would start its counters anew each cycle; the result is the same.
+        # By list, since a scan would reset its counters in each cycle; the result is the same.
         runner.advance(now + 1, by_list=True)
         if runner.now > now:
             moments += [_record_moment(mesh, state, rows, now, x, y) for x, y in cores]
@@ -63,7 +74,10 @@ def _record_moment(mesh: Mesh, state: EngineState, rows: ProgramRows, now: int, 
 
 
 def space_time(moments: Sequence[Moment], every: int = 1) -> str:
-    """A line for each core, a sign for every so many cycles: # busy, - waits for input, + for output, m for memory."""
+    """Return a drawing of a trace: a line for each core, a character for every `every`-th cycle.
+
+    "#" is busy, "-" waits for input, "+" waits for output, "m" waits for memory, and a space is idle.
+    """
     lines: dict[tuple[int, int], list[str]] = {}
     for moment in moments:
         if moment.cycle % every == 0:

@@ -1,4 +1,8 @@
-"""One step of a vector operation, as compiled leaves: its sources, its result, and where that goes."""
+"""One step of a vector operation, as compiled functions: read the sources, compute the result, store or send it.
+
+Common arguments: `m` pointers, `t` the core, `h` the offset of the thread's record, `row` the offset of the
+instruction, `i` the number of an operand (0 is the destination), `element` the number of the element, `now` the cycle.
+"""
 
 import numpy as np
 
@@ -35,18 +39,18 @@ from wse_sim.isa.record import (
 )
 
 TARGET_OPERAND, FIRST_SOURCE, SECOND_SOURCE, THIRD_SOURCE = (np.int64(i) for i in range(4))
-"""Operands of an instruction. As plain constants each would make a version of what takes it."""
+"""Numbers of an instruction's operands. Numba would compile a separate version for each plain integer constant."""
 
 
 @compile_inlined
 def operand_offset(row: Int, i: Int) -> Int:
-    """Where the columns of operand `i` of an instruction begin."""
+    """Return the offset of the columns of operand `i`."""
     return row + OPERANDS + i * OPERAND
 
 
 @compile_inlined
 def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """One float32 of source `i`; takes it from the queue if it comes on a colour."""
+    """Return one float32 element of source `i`, and remove it from its queue if it comes from a colour."""
     o = operand_offset(row, i)
     kind = m.code[o + OPERAND_AT]
     if kind == MEMORY:
@@ -61,22 +65,26 @@ def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: I
 
 @compile_inlined
 def _wavelet_stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
-    """When what a core sends can leave its router; the last element may turn the switch."""
+    """Return the stamp of a sent wavelet: the cycle in which it can leave its router, and an advance flag.
+
+    The flag is set on the wavelet of the last element if the operation advances the switch.
+    """
     ready = now + 1 + m.ramp
-    # The advance travels with the last wavelet: turning the switch at once would overtake those still in the queue.
+    # The advance travels with the last wavelet: changing the switch immediately would overtake those still in the
+    # queue.
     return ready | ADVANCE_FLAG if m.code[row + ADVANCES] and element == m.code[row + LENGTH] - 1 else ready
 
 
 @compile_inlined
 def send_wavelet(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
-    """Give the router a wavelet and count it."""
+    """Push a wavelet to the router's queue of `lane` and count it."""
     push_wavelet(m, t, lane, value, stamp)
     count_push(m, t, lane)
 
 
 @compile_inlined
 def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int) -> None:
-    """One element of an operation on float32 whose operands have one dimension."""
+    """Run one element of a float32 operation whose operands have one dimension."""
     a = _read_plain_source(m, t, h, row, FIRST_SOURCE, element)
     op = m.code[row + OP]
     if op != MOVE:
@@ -88,10 +96,10 @@ def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: 
         elif op == MUL:
             a = a * b
         elif op == MAX:
-            # `np.maximum` hands on a NaN from either side; a comparison would lose it.
+            # `np.maximum` returns NaN if either operand is NaN; a comparison would not.
             a = np.float32(np.maximum(a, b))
         else:
-            # The cast keeps LLVM from contracting the two into one instruction that rounds once.
+            # The cast prevents LLVM from fusing the two operations into one that rounds once.
             a = np.float32(a * b) + _read_plain_source(m, t, h, row, THIRD_SOURCE, element)
     o = operand_offset(row, TARGET_OPERAND)
     if m.code[o + OPERAND_AT] == MEMORY:
@@ -104,13 +112,13 @@ def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: 
 
 @compile_inlined
 def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """Where an element of a memory operand lies, in elements of its type from the core's first."""
+    """Return the address of an element of a memory operand, in elements of its type from the core's first word."""
     o = operand_offset(row, i)
     base, stride, extra = m.ints[h + BASES + i], m.code[o + STRIDE], m.code[o + EXTRA]
     if extra == 0:
         return base + element * stride
-    # The element's number in mixed radix: innermost dimension first, then the outer ones from the inside out.
-    # Dimensions that are not used have extent 1.
+    # The element's number in mixed radix: the innermost dimension first, then the outer ones. Unused dimensions have
+    # extent 1.
     inner = m.code[extra + INNER]
     at, left = base + element % inner * stride, element // inner
     for d in range(2, -1, -1):
@@ -122,7 +130,7 @@ def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int
 
 @compile_inlined
 def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """The bits of one element of a source that is no constant."""
+    """Return the bits of one element of a source in memory or on a colour."""
     o = operand_offset(row, i)
     wide = m.code[o + TYPE] == FLOAT32
     if m.code[o + OPERAND_AT] == MEMORY:
@@ -132,7 +140,7 @@ def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: In
         return np.int64(m.halves[2 * t * m.words_per_core + at])
     j = m.nlanes + m.code[o + BASE]
     value = np.int64(m.ints[head_slot(m, t, j) + 1])
-    # Two 16-bit elements share a wavelet, so it leaves the queue with the second of them, or with an odd last one.
+    # Two 16-bit elements share a wavelet, which is removed with the second of them, or with an odd last one.
     if wide or element & 1 or element == m.code[row + LENGTH] - 1:
         pop_wavelet(m, t, j)
     return value if wide else (value >> 16 if element & 1 else value) & 0xFFFF
@@ -140,7 +148,7 @@ def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: In
 
 @compile_inlined
 def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """One element of source `i`, rounded to the type of the destination."""
+    """Return one element of source `i`, rounded to the type of the destination."""
     o = operand_offset(row, i)
     if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
         return m.constants[m.code[o + BASE]]
@@ -152,14 +160,14 @@ def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) ->
 
 @compile_inlined
 def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
-    """The bits of one element of the result."""
+    """Return the bits of one element of the result."""
     op, dtype = m.code[row + OP], m.code[operand_offset(row, TARGET_OPERAND) + TYPE]
-    # A move carries bits, not values: a signalling NaN or an index must not pass through float32.
+    # A move copies bits: a signalling NaN or an index must not pass through float32.
     if op == MOVE and m.code[operand_offset(row, FIRST_SOURCE) + OPERAND_AT] != 0:
         return _read_source_bits(m, t, h, row, FIRST_SOURCE, element)
     value = _read_source(m, t, h, row, FIRST_SOURCE, element)
     if op == FMAC:
-        # Rounded after each of the two, as NumPy does it in two operations: so the data reading has the same bits.
+        # Rounded after each of the two operations, as in the NumPy reference.
         product = round_to_dtype(apply_binary(MUL, value, _read_source(m, t, h, row, SECOND_SOURCE, element)), dtype)
         value = product + _read_source(m, t, h, row, THIRD_SOURCE, element)
     elif ADD <= op < FMAC:
@@ -171,7 +179,9 @@ def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
 
 @compile_inlined
 def run_general_step(m: Pointers, t: Int, h: Int, row: Int, done: Int, now: Int) -> Int:
-    """The elements of one step: one, or the two that one wavelet of a 16-bit type carries."""
+    """Run one step: one element, or the two elements of a wavelet of a 16-bit type. Return the number of completed
+    elements.
+    """
     o = operand_offset(row, TARGET_OPERAND)
     wide = m.code[o + TYPE] == FLOAT32
     last = min(done + m.code[row + STEP], m.code[row + LENGTH]) - 1

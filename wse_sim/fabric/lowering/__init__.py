@@ -1,4 +1,4 @@
-"""Phases as routes and programs: the reading of a phase program as wavelets."""
+"""Lower phase programs to routes and core programs, and run them as wavelets."""
 
 from wse_sim.fabric.lowering.reductions import ALGORITHMS
 from wse_sim.fabric.lowering.simulate import mesh_of, simulate_phase

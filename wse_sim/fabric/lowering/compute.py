@@ -1,4 +1,4 @@
-"""Compute and Local as steps of a core."""
+"""Lower `Compute` and `Local` phases to instructions of a core."""
 
 import math
 
@@ -15,24 +15,24 @@ _VECTOR_FORMS: dict[str, tuple[str, tuple[float | None, ...]]] = {
     "fma": ("fmac", (None, 1.0, 0.0)),
     "special": ("exp", (0.0,)),
 }
-"""The instruction that stands for an operation, and its sources: None for the word itself."""
+"""Operation of a `Compute` -> (instruction with the same rate, its sources); None stands for the scratch word."""
 MAX_UNROLLED_VECTORS = 128
-"""Vector operations in one round of a loop that stands for many, so that its turns do not count."""
+"""Maximum number of vector operations in one round of a generated loop, so that the cost of its jump is negligible."""
 
 MAX_SINGLE_CYCLE_INSTRUCTIONS = 48
-"""Cycles of scalar code that are instructions of one cycle each; more of it is one long move."""
+"""Up to this many cycles of scalar code are single-cycle instructions; longer code is one move of the same duration."""
 
 
 def compute_body(sheet: MeshWriter, phase: Compute) -> tuple[Instruction, ...]:
-    """Instructions that take as long as a `Compute`, over one word that no phase uses."""
-    # A price has no operands: one word outside of all data is read and written over and over.
+    """Return instructions that take as long as a `Compute`. They work on one word that no phase uses."""
+    # A `Compute` has no operands, so one scratch word is read and written repeatedly.
     machine, scratch = sheet.mesh.machine, sheet.allocate_words(1)
     if not phase.length:
         return _scalar_instructions(phase.vectors * phase.scalar_cycles, scratch, machine)
     vector = _compute_vector(phase, scratch, machine)
     loop_back = loop_back_cycles(machine)
-    # A loop costs its jump on every round. If the kernel's own scalar code is at least as long, the jump is part of it;
-    # else so many vectors go into a round that the jump does not show.
+    # A loop costs a jump in every round. If the kernel's scalar code is at least as long, the jump replaces part of it.
+    # Otherwise a round has enough vectors to make the jump negligible.
     if phase.vectors <= MAX_UNROLLED_VECTORS or phase.scalar_cycles < loop_back:
         return _repeat_body(
             (vector, *_scalar_instructions(phase.scalar_cycles, scratch, machine)), phase.vectors, MAX_UNROLLED_VECTORS
@@ -43,8 +43,11 @@ def compute_body(sheet: MeshWriter, phase: Compute) -> tuple[Instruction, ...]:
 
 
 def _compute_vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
-    """One operation; wide elements and conflicts between banks make it longer, as a core has no such types or banks."""
-    # Cores have no wider types: eight bytes become twice as many elements of four.
+    """Return one vector operation of the duration of one of the phase's.
+
+    Wide elements and bank conflicts are represented by a greater length.
+    """
+    # Cores have no wider types: eight bytes become twice as many elements of four bytes.
     dtype = "float16" if phase.itemsize <= 2 else "float32"
     word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], stride=0, dtype=dtype)
     cycles = round(math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown)
@@ -54,17 +57,17 @@ def _compute_vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
 
 
 def _scalar_instructions(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction, ...]:
-    """Code that only takes time: single cycles, or one long move."""
+    """Return instructions that only take time: single-cycle instructions, or one long move."""
     setup = machine.dsd_setup_cycles
     if cycles <= MAX_SINGLE_CYCLE_INSTRUCTIONS:
-        # Unblocking what is not blocked does nothing, in exactly one cycle.
+        # Unblocking a task that is not blocked has no effect and takes exactly one cycle.
         return (TaskChange("unblock", "main"),) * round(cycles)
     elements = math.floor((cycles - setup) * machine.move_f32_per_cycle)
     return (Vector("move", operands=(Memory(scratch, 0), 0.0), length=elements),)
 
 
 def _repeat_body(body: tuple[Instruction, ...], times: int, unrolled: int) -> tuple[Instruction, ...]:
-    """A body many times, so many of them in each round of a loop."""
+    """Return a body `times` times, as a loop with `unrolled` copies in each round and the rest after it."""
     if not body or not times:
         return ()
     rounds, rest = divmod(times, unrolled)
@@ -74,6 +77,6 @@ def _repeat_body(body: tuple[Instruction, ...], times: int, unrolled: int) -> tu
 
 
 def lower_body(sheet: MeshWriter, body: tuple[Instruction, ...], x: CellIndex, y: CellIndex) -> None:
-    """Append a body to the strand of these cores, if there is one."""
+    """Append the instructions `body` to the current strand of the cores at `x`, `y`, unless it is empty."""
     if body:
         sheet.do(body, x, y)

@@ -1,7 +1,7 @@
-"""Lines of PEs, and ways along them: which cells they are, and which of them may share a colour.
+"""Lines of PEs, paths along them, and colours for these paths.
 
-A router takes a colour from one side only. So two ways along a line may have the same colour only if they have no
-router in common, and the fewest colours are as many as ways cross one router.
+A router takes a colour from one side only. So two paths along a line may share a colour only if they have no router in
+common, and the minimum number of colours is the largest number of paths over one router.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,12 +13,14 @@ from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh
 from wse_sim.layout import Rect
 
 PositionPairs = Sequence[tuple[int, int]]
-"""Positions of a sender and a receiver."""
+"""Pairs of the positions of a sender and a receiver on a line."""
 
 
 @dataclass(frozen=True)
 class PELines:
-    """Equal lines of `length` PEs on `rect`, each cut from a row ("x") or a column ("y")."""
+    """Equal lines of `length` PEs on `rect`, cut from its rows (`axis` "x") or columns ("y"), `groups` lines from
+    each.
+    """
 
     rect: Rect
     axis: str
@@ -26,12 +28,12 @@ class PELines:
 
     @property
     def length(self) -> int:
-        """PEs of one line; those left over behind the last group belong to none."""
+        """PEs of one line; PEs that are left over after the last group belong to no line."""
         return (self.rect.width if self.axis == "x" else self.rect.height) // self.groups
 
     @property
     def inward(self) -> int:
-        """The direction of position 0."""
+        """The direction towards position 0."""
         return WEST if self.axis == "x" else NORTH
 
     @property
@@ -40,7 +42,7 @@ class PELines:
         return EAST if self.axis == "x" else SOUTH
 
     def cells(self, positions: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Columns and rows of these positions on every line, to index with."""
+        """Return (columns, rows) of the given positions on every line, as NumPy indices that broadcast."""
         starts = np.arange(self.groups) * self.length
         along = (starts[:, None] + np.asarray(list(positions), np.int64)).reshape(-1)
         if self.axis == "x":
@@ -49,25 +51,27 @@ class PELines:
 
 
 def colour_paths(pairs: PositionPairs) -> list[int]:
-    """A colour, from 0, for the way of each pair, as few as possible: the ways are intervals of routers."""
+    """Return a colour, from 0, for the path of each pair, with the minimum number of colours.
+
+    Paths that share a router, ends included, get different colours.
+    """
     colours = [0] * len(pairs)
     reached: list[int] = []
-    # Greedy colouring of intervals by their left ends needs as many colours as overlap most, which is the least
-    # possible.
+    # Greedy colouring of intervals by their left ends needs as many colours as intervals overlap, which is the minimum.
     for way in sorted(range(len(pairs)), key=lambda n: min(pairs[n])):
         low, high = sorted(pairs[way])
         colour = next((c for c, end in enumerate(reached) if end < low), len(reached))
-        # `reached[c]` is how far colour c is taken; the slice also appends a new colour.
+        # `reached[c]` is the last position of colour c; the slice also appends a new colour.
         reached[colour:] = [high, *reached[colour + 1 :]]
         colours[way] = colour
     return colours
 
 
 def route_paths(mesh: Mesh, lines: PELines, pairs: PositionPairs, colours: Sequence[int]) -> None:
-    """Route the way of each pair on its colour, from ramp to ramp."""
+    """Add routes for the path of each pair on its colour, from ramp to ramp, on all `lines`."""
     for colour in sorted(set(colours)):
-        # Ways in both directions may share a colour, but a router's route names its source, so they are laid one after
-        # the other.
+        # Paths in both directions may share a colour, but a route names its source, so they are added one direction at
+        # a time.
         for is_outward in (True, False):
             here = [p for p, c in zip(pairs, colours, strict=True) if c == colour and (p[0] < p[1]) == is_outward]
             if here:

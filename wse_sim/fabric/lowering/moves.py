@@ -1,4 +1,4 @@
-"""Shifts and broadcasts as routes and steps. Words travel as they are, whatever their type."""
+"""Lower shifts and broadcasts to routes and steps. Words are moved as bits, whatever their type."""
 
 from collections.abc import Collection
 
@@ -12,28 +12,30 @@ from wse_sim.phase import Broadcast, Shift
 
 
 def make_send(colour: int, at: int, words: int) -> Vector:
-    """Words from address `at` of a core onto a colour."""
+    """Return an operation that sends `words` words at address `at` on a colour."""
     return Vector("move", operands=(Sent(colour), Memory(at)), length=words)
 
 
 def make_receive(colour: int, at: int, words: int) -> Vector:
-    """Words that come on a colour to address `at`."""
+    """Return an operation that receives `words` words from a colour and stores them at address `at`."""
     return Vector("move", operands=(Memory(at), Received(colour)), length=words)
 
 
 def make_forward(source: int, target: int, words: int) -> Vector:
-    """Words from one colour to another, past the memory."""
+    """Return an operation that forwards `words` words from the colour `source` to the colour `target`, without storing
+    them.
+    """
     return Vector("move", operands=(Sent(target), Received(source)), length=words)
 
 
 def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
-    """Every pair has a way of its own, and every PE sends and receives at once.
+    """Lower a shift: a path for every pair of sender and receiver; all PEs send and receive at the same time.
 
-    Words that would be overwritten before they are sent are copied out of the way first.
+    Words that would be overwritten before they are sent are copied first.
     """
     lines = PELines(phase.rect, phase.axis)
     pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
-    # A line of one PE: only a ring has something to do there, and that is a copy.
+    # On a line of one PE only a ring has something to do, which is a copy.
     if not pairs:
         if phase.wrap and phase.take != phase.put:
             sheet.do(make_copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
@@ -44,10 +46,9 @@ def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
     route_paths(sheet.mesh, lines, pairs, colours)
     sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
     receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
-    # Only where some core both sends and receives can words be overwritten before they are sent.
+    # Words can be overwritten before they are sent only if some core both sends and receives.
     take = _save_overlapping_words(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
-    # Cores that use the same two colours run the same program, so steps are written for each pair and not for each
-    # core.
+    # Cores that use the same two colours run the same program, so steps are written for each pair of colours.
     alike: dict[tuple[int | None, int | None], list[int]] = {}
     for position in range(lines.length):
         alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
@@ -59,9 +60,10 @@ def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
 
 
 def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, positions: Collection[int]) -> int:
-    """Where the words to send lie after the senders have saved them, if some receive others in the same place.
+    """Return the address of the words to send, after the senders have copied them if received words would overwrite
+    them.
 
-    All save them, so that none sends before the others: its words would take turns with theirs.
+    All senders copy, so that none sends earlier than the others: its words would compete with their sending.
     """
     if not positions or abs(phase.take - phase.put) >= phase.words:
         return phase.take
@@ -71,7 +73,7 @@ def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, pos
 
 
 def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
-    """One colour; every router on the way gives the words to its core too."""
+    """Lower a broadcast: one colour; every router on the path also sends the words to its core."""
     if phase.axis == "xy":
         _lower_plane_broadcast(sheet, phase)
         return
@@ -80,7 +82,7 @@ def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
         colour = sheet.colours(1)
         _route_line_broadcast(sheet, lines, colour, source)
         sheet.do(make_send(colour, phase.take, phase.words), *lines.cells([source]))
-        # Without the sender, whose router does not give a colour back to where it comes from.
+        # Without the sender, since a router does not send a colour back to its source.
         others = [i for i in range(lines.length) if i != source]
         sheet.do(make_receive(colour, phase.put, phase.words), *lines.cells(others))
     if phase.take != phase.put:
@@ -90,9 +92,10 @@ def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
 def _route_line_broadcast(
     sheet: MeshWriter, lines: PELines, colour: int, source: int, ramp: int = RAMP, more: tuple[int, ...] = ()
 ) -> None:
-    """Route a colour from position `source`, where it comes from `ramp`, to both ends; every router gives it to `more`.
+    """Route a colour from position `source` to both ends of the lines.
 
-    Routers but that of the source give it to their cores.
+    At the source it comes from `ramp`. Every router also sends it to the directions `more`, and to its core, except
+    that of the source if `ramp` is RAMP.
     """
     mesh, last = sheet.mesh, lines.length - 1
     ways = [lines.outward] * (source < last) + [lines.inward] * (source > 0)
@@ -106,14 +109,16 @@ def _route_line_broadcast(
 
 
 def _lower_plane_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
-    """Along the row of the source, and from each of its routers along the column, on one colour."""
+    """Lower a broadcast over a rectangle: along the source's row, and from each of its routers along the column, one
+    colour.
+    """
     rect = phase.rect
     row, column = divmod(phase.source, rect.width)
     line = PELines(Rect(rect.x, rect.y + row, rect.width, 1), "x")
     at_source = line.cells([column])
     if rect.area > 1:
         colour = sheet.colours(1)
-        # Every router of the source's row forks the words into its column: one sender, one colour, no core in between.
+        # Every router of the source's row copies the words into its column: one sender, one colour, no core in between.
         leaves = (NORTH,) * (row > 0) + (SOUTH,) * (row < rect.height - 1)
         _route_line_broadcast(sheet, line, colour, column, RAMP, leaves)
         if row > 0:
@@ -131,7 +136,7 @@ def _lower_plane_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
 
 
 def _cells_except(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int]]]:
-    """Rows and columns of all PEs but one."""
+    """Return (rows, columns) pairs that cover all PEs of a rectangle except one."""
     rows = [r for r in range(rect.height) if r != row]
     columns = [c for c in range(rect.width) if c != column]
     parts = [(rows, list(range(rect.width))), ([row], columns)]
@@ -139,7 +144,9 @@ def _cells_except(rect: Rect, row: int, column: int) -> list[tuple[list[int], li
 
 
 def _route_columns(sheet: MeshWriter, rect: Rect, colour: int, on: int) -> None:
-    """Route a colour that enters all columns of `rect` at one end to the other, and to all cores on the way."""
+    """Route a colour that enters all columns of `rect` at one end in direction `on`: to the other end, and to all
+    cores.
+    """
     lines = PELines(rect, "y")
     back, last = (NORTH, lines.length - 1) if on == SOUTH else (SOUTH, 0)
     sheet.mesh.route(colour, *lines.cells([last]), back, [RAMP])

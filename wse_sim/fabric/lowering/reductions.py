@@ -1,7 +1,7 @@
-"""Reductions and all-reductions as routes and steps.
+"""Lower reductions and all-reductions to routes and steps.
 
-What arrives is combined with the words of the core, and the core's words come first. Where a core passes its sum on, it
-does so in one operation, element by element, without storing it.
+Received words are combined with the core's words, which are the first operand. A core that forwards its sum does so in
+one operation, element by element, without storing it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,9 @@ from wse_sim.phase import AllReduce, Reduce
 
 @dataclass(frozen=True)
 class WordBlock:
-    """The words that a reduction combines."""
+    """The words that a reduction combines: `words` words at address `at`, their `dtype`, and `combine` ("add" or
+    "max").
+    """
 
     at: int
     words: int
@@ -31,30 +33,36 @@ class WordBlock:
 
     @classmethod
     def of(cls, phase: Reduce | AllReduce) -> "WordBlock":
-        """The words that a phase combines."""
+        """Return the block of words that a phase combines."""
         return cls(phase.at, phase.words, phase.dtype, phase.combine)
 
     def part(self, start: int, words: int) -> "WordBlock":
-        """`words` of them from `start` on."""
+        """Return the block of `words` of these words, from word `start` on."""
         return WordBlock(self.at + start, words, self.dtype, self.combine)
 
     def send(self, colour: int, advance: bool = False) -> Vector:
-        """Send the words as they are; with `advance` the switch turns after the last one."""
+        """Return an operation that sends the words; with `advance` the switch advances after the last one."""
         return replace(make_send(colour, self.at, self.words), advance=advance)
 
     def store(self, colour: int) -> Vector:
-        """Take what comes in place of the words."""
+        """Return an operation that overwrites the words with received ones."""
         return make_receive(colour, self.at, self.words)
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
-        """Combine what comes with what is there; `blocks` come one after another."""
-        # A stride of 0 over the blocks: each adds to the same words, in the order in which they come.
+        """Return an operation that combines received words with the words in memory; `blocks` blocks arrive one after
+        another.
+        """
+        # A stride of 0 over the blocks: each is added to the same words, in the order of arrival.
         outer = ((blocks, 0),) if blocks > 1 else ()
         own = Memory(self.at * self._per_word, dtype=self.dtype, outer=outer)
         return self._combine_vector(own, own, colour, blocks)
 
     def relay(self, source: int, target: int) -> Vector:
-        """As `gather`, but the sum goes on and is not stored."""
+        """Return an operation that combines words received from `source` with those in memory and sends the result to
+        `target`.
+
+        The result is not stored.
+        """
         return self._combine_vector(
             Sent(target, self.dtype), Memory(self.at * self._per_word, dtype=self.dtype), source
         )
@@ -69,7 +77,7 @@ class WordBlock:
 
 
 def _route_pairs(sheet: MeshWriter, lines: PELines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Route the way of each pair; the colour for each sender."""
+    """Route the path of each pair. Return sender -> colour."""
     ways = colour_paths(pairs)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
@@ -80,9 +88,11 @@ def _route_pairs(sheet: MeshWriter, lines: PELines, pairs: Sequence[tuple[int, i
 def _emit_chain(
     sheet: MeshWriter, lines: PELines, block: WordBlock, stations: Sequence[int], colour: dict[int, int]
 ) -> None:
-    """A chain over some positions, whose ways are routed."""
-    # Stations take on one colour and send on the next; even and odd ones have theirs exchanged, and all of a kind run
-    # one program.
+    """Append a chain over the positions `stations`, whose paths are already routed on the colours `colour` (by
+    sender).
+    """
+    # Stations receive on one colour and send on the next. Even and odd ones use them the other way round, and all
+    # stations of a kind run the same program.
     for odd in (0, 1):
         middle = stations[1 + odd : -1 : 2]
         if middle:
@@ -98,7 +108,7 @@ def _lower_chain(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int)
 
 
 def _lower_two_phase(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Chains in groups, then a chain over their leaders on colours of its own."""
+    """Lower chains in groups, followed by a chain over the group leaders on other colours."""
     size = size or max(1, round(lines.length**0.5))
     leaders = range(0, lines.length, size)
     inside = [(i, i - 1) for i in range(lines.length) if i % size]
@@ -111,10 +121,10 @@ def _lower_two_phase(sheet: MeshWriter, lines: PELines, block: WordBlock, size: 
 
 
 def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Pairs, then pairs of pairs: one colour for each round, since its ways do not meet."""
+    """Lower a binary tree: pairs, then pairs of pairs, with one colour for each round, since its paths do not meet."""
     step = 1
     while step < lines.length:
-        # The root of each pair stays at the lower position, so position 0 ends up with all of it.
+        # The root of each pair is at the lower position, so position 0 gets the total.
         senders = range(step, lines.length, 2 * step)
         colour = _route_pairs(sheet, lines, [(i, i - step) for i in senders])
         sheet.do(block.send(colour[step]), *lines.cells(senders))
@@ -123,18 +133,21 @@ def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size
 
 
 def _lower_auto_gen(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """The generated tree; what the last of its senders gives, a PE passes on with the sum of all others added."""
+    """Lower the generated tree; see `lower_tree`."""
     parents = generate_tree(lines.length, block.words, sheet.mesh.machine)
     lower_tree(sheet, lines, block, parents)
 
 
 def lower_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, parents: Sequence[int]) -> None:
-    """Any tree, in which every PE takes the sums of its senders in the order of their positions."""
+    """Lower any reduction tree: `parents[i]` is the position that PE i sends to, or -1 for the root.
+
+    Every PE receives the sums of its senders in the order of their positions.
+    """
     colour = _route_pairs(sheet, lines, [(i, p) for i, p in enumerate(parents) if p >= 0])
     for position, parent in enumerate(parents):
         here = lines.cells([position])
         sources = [colour[i] for i, p in enumerate(parents) if p == position]
-        # The last child's sum is not stored: it is added to the core's own as it passes on to the parent, which saves a
+        # The last child's sum is not stored: it is added to the core's own on its way to the parent, which saves a
         # start.
         for source in sources[: len(sources) - (parent >= 0)]:
             sheet.do(block.gather(source), *here)
@@ -144,16 +157,17 @@ def lower_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, parents: Seq
 
 
 def _lower_star(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """All to position 0 on one colour: after its own words a router's switch lets through those from farther out.
+    """Lower a reduction in which all PEs send to position 0 on one colour.
 
-    So they come in the order of their positions, and one operation of the root takes them all.
+    After the core's words a router's switch forwards those from farther out. So they arrive in the order of their
+    positions, and the root receives all of them in one operation.
     """
     mesh, last, colour = sheet.mesh, lines.length - 1, sheet.colours(1)
     mesh.route(colour, *lines.cells([0]), lines.outward, [RAMP])
     mesh.route(colour, *lines.cells(range(1, last + 1)), RAMP, [lines.inward])
     if last > 1:
-        # Position 0 sends the core's own words; the advance that comes with the last of them opens the way for those
-        # behind.
+        # Switch position 0 sends the core's words; the advance with the last of them lets the words from farther out
+        # pass.
         mesh.route(colour, *lines.cells(range(1, last)), lines.outward, [lines.inward], position=1)
         sheet.do(block.send(colour, advance=True), *lines.cells(range(1, last)))
     sheet.do(block.send(colour), *lines.cells([last]))
@@ -161,6 +175,7 @@ def _lower_star(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) 
 
 
 ReductionLowering = Callable[[MeshWriter, PELines, WordBlock, int], None]
+"""A function (writer, lines, block, group size) that appends a reduction."""
 ALGORITHMS: dict[str, ReductionLowering] = {
     "star": _lower_star,
     "chain": _lower_chain,
@@ -168,12 +183,13 @@ ALGORITHMS: dict[str, ReductionLowering] = {
     "two_phase": _lower_two_phase,
     "auto_gen": _lower_auto_gen,
 }
+"""Name of a reduction -> its lowering."""
 
 
 def lower_ring(sheet: MeshWriter, lines: PELines, block: WordBlock) -> None:
-    """Parts are combined on their way around the folded line and go around it once more.
+    """Lower a ring all-reduce: parts are combined on their way around the folded line and go around it once more.
 
-    Every second PE of the ring sends before it receives, so that no two wait for each other.
+    Every second PE of the ring sends before it receives, which prevents a deadlock.
     """
     pes = lines.length
     pairs = shift_pairs(pes, 1, "folded")
@@ -182,7 +198,7 @@ def lower_ring(sheet: MeshWriter, lines: PELines, block: WordBlock) -> None:
     ring = [0]
     while len(ring) < pes:
         ring.append(after[ring[-1]])
-    # The first half of the rounds adds up, the second half hands round what is complete.
+    # The first half of the rounds adds, the second half distributes the complete parts.
     for round_ in range(2 * (pes - 1)):
         for rank, position in enumerate(ring):
             out, into = _block_part(block, pes, rank - round_), _block_part(block, pes, rank - round_ - 1)
@@ -190,8 +206,7 @@ def lower_ring(sheet: MeshWriter, lines: PELines, block: WordBlock) -> None:
             steps = [out.send(colour[position])] if out.words else []
             taking = into.gather(source) if round_ < pes - 1 else into.store(source)
             steps += [taking] if into.words else []
-            # Sending and receiving are separate operations here; were all to send first, a full ring of queues would
-            # stand still.
+            # Sending and receiving are separate operations; if all sent first, a ring of full queues would deadlock.
             for step in steps if rank % 2 == 0 else reversed(steps):
                 sheet.do(step, *lines.cells([position]))
 
@@ -202,11 +217,13 @@ def _block_part(block: WordBlock, parts: int, index: int) -> WordBlock:
 
 
 def lower_snake(sheet: MeshWriter, rect: Rect, block: WordBlock) -> None:
-    """One chain through all PEs of a rectangle: along its longer axis and back, line after line."""
+    """Lower a reduction as one chain through all PEs of a rectangle: along its longer axis and back, line after
+    line.
+    """
     is_wide = rect.width >= rect.height
     along, across = (rect.width, rect.height) if is_wide else (rect.height, rect.width)
     back, on, up, down = (WEST, EAST, NORTH, SOUTH) if is_wide else (NORTH, SOUTH, WEST, EAST)
-    # The way turns at the end of every line: odd lines run backwards, so that consecutive PEs are neighbours.
+    # The path turns at the end of every line: odd lines run backwards, so that consecutive PEs are neighbours.
     line, place = np.divmod(np.arange(along * across), along)
     is_odd = line % 2 == 1
     place = np.where(is_odd, along - 1 - place, place)
@@ -214,7 +231,7 @@ def lower_snake(sheet: MeshWriter, rect: Rect, block: WordBlock) -> None:
     order = np.arange(along * across)
     to = np.where(order % along == 0, up, np.where(is_odd, on, back))
     source = np.where(order % along == along - 1, down, np.where(is_odd, back, on))
-    # Two colours are enough for a chain: a PE takes on one and sends on the other, and the next does the reverse.
+    # Two colours are enough for a chain: a PE receives on one and sends on the other, and the next PE does the reverse.
     first, last = sheet.colours(2), len(order) - 1
     for n in (0, 1):
         for way in (back, on, up, down):

@@ -1,11 +1,12 @@
-"""A mesh whose programs are still being written, and how the parts of a core's work become tasks.
+"""A writer of meshes, which collects the steps of each core and assigns them to tasks.
 
-Each part of a phase writes into a strand of its own. A strand is a list of steps, one after another; a step is either a
-body of instructions on the core's memory or up to two vector operations at once. A core with one strand runs it in its
-first task; so it does with one strand of several steps, once the operations of the others run beside it. With more of
-them, or with local strands, that task starts the first operations of all and then runs what is local; when an operation
-completes, the task of the step after it starts. Tasks run to their end: so a strand of several steps goes on only when
-the local ones are through.
+Each concurrent part of a phase has a strand on every core. A strand is a sequence of steps. A step is either a body of
+instructions on the core's memory (local), or up to two vector operations at the same time.
+
+A core with one strand runs it in its first task. That task also runs a strand of several steps if the other strands are
+single operations, which it starts asynchronously. In all other cases, the first task starts the first operations of all
+strands and then runs the local strands. When an operation completes, it starts the task of the strand's next step.
+Tasks run to their end, so a strand of several steps continues only after the local ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,21 +28,26 @@ from wse_sim.isa.core_program import (
 )
 
 CoreStep = tuple[Instruction, ...]
+"""The instructions of one step."""
 StepSequence = tuple[CoreStep, ...]
+"""The steps of a strand."""
 NamedTasks = tuple[tuple[str, CoreStep], ...]
+# A shift sends and receives at the same time; no phase needs more.
 # A shift sends and receives at once; no phase needs more.
 MAX_CONCURRENT_OPERATIONS = 2
+"""Maximum number of vector operations in a step."""
 
 
 def is_local(step: CoreStep) -> bool:
-    """Whether a step touches no colour."""
+    """Return True if no instruction of a step uses a colour."""
     return not any(isinstance(operand, Received | Sent) for i in step for operand in getattr(i, "operands", ()) or ())
 
 
 class MeshWriter:
-    """Routes go to `mesh` at once; steps are kept by number, so that equal cores share one program.
+    """A writer of the routes and programs of `mesh`.
 
-    `scratch` is the first word that no phase uses: temporaries of the lowering begin there.
+    Routes are added to the mesh immediately, and programs by `finish`. Cores with equal steps share one program.
+    `scratch` is the first word that no phase uses; temporaries of the lowering begin there.
     """
 
     def __init__(self, mesh: Mesh, scratch: int):
@@ -52,12 +58,12 @@ class MeshWriter:
         self._colours = 0
 
     def colours(self, count: int) -> int:
-        """The first of `count` colours that nothing else uses."""
+        """Reserve `count` unused colours and return the first one."""
         self._colours += count
         return self._colours - count
 
     def allocate_words(self, words: int) -> int:
-        """The address of `words` that no phase uses."""
+        """Reserve `words` words that no phase uses and return their address."""
         self._words += words
         return self._words - words
 
@@ -67,15 +73,18 @@ class MeshWriter:
         self._numbers = {(): 0}
 
     def do(self, step: Sequence[Instruction] | Instruction, x: CellIndex, y: CellIndex) -> None:
-        """Append a step to the strand of these cores: one instruction, or several of one step."""
+        """Append one step, an instruction or a sequence of them, to the current strand of the cores at `x`, `y`.
+
+        Raises LazyError for a step with more than two operations that use colours.
+        """
         added: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
         if not is_local(added) and len(added) > MAX_CONCURRENT_OPERATIONS:
             raise LazyError(
                 f"a step of {len(added)} operations at once", hint=f"Use at most {MAX_CONCURRENT_OPERATIONS}."
             )
         at, lists = self._strands[-1]
-        # Strands are interned: a core holds a number, and appending a step to a million cores touches only the few
-        # distinct ones.
+        # Strands are interned: a core has a number, and appending a step to a million cores affects only the few
+        # distinct strands.
         here = at[y, x]
         present, inverse = np.unique(here, return_inverse=True)
         longer = [(*lists[i], added) for i in present]
@@ -87,10 +96,10 @@ class MeshWriter:
         at[y, x] = numbers[inverse].reshape(here.shape)
 
     def finish(self) -> Mesh:
-        """The mesh with its programs."""
+        """Assign the programs to the cores, and return the mesh. Raises LazyError for an invalid program."""
         kinds = np.zeros((self.mesh.height, self.mesh.width), np.int64)
         for at, lists in self._strands:
-            # The combination of strands in mixed radix: cores with the same number run the same program.
+            # The combination of strands as a number in mixed radix: cores with the same number run the same program.
             kinds = kinds * len(lists) + at
         for number, kind in enumerate(np.unique(kinds)):
             y, x = np.nonzero(kinds == kind)
@@ -102,14 +111,14 @@ class MeshWriter:
 
 
 def build_tasks(strands: Sequence[StepSequence]) -> NamedTasks:
-    """The tasks of a core that runs these strands at the same time."""
+    """Return the tasks of a core that runs `strands` concurrently."""
     if len(strands) < 2:
         return _build_single_strand((), *strands or [()])
     local = [s for s in strands if all(map(is_local, s))]
-    # Single operations first: they can be started asynchronously and forgotten. What begins with local work comes last,
-    # so that it delays no other's first words.
+    # Single operations first, since they can be started asynchronously. Strands that begin with local work come last,
+    # so that they do not delay the first words of others.
     moving = sorted((s for s in strands if not all(map(is_local, s))), key=lambda s: (len(s) > 1, is_local(s[0])))
-    # Only one strand has several steps: it may run in the main task, the others beside it.
+    # At most one strand has several steps: it runs in the main task, the others concurrently.
     if not local and len(moving[-2]) == 1:
         started = tuple(i for strand in moving[:-1] for i in _make_async(strand[0], ""))
         return _build_single_strand(started, moving[-1])
@@ -119,16 +128,18 @@ def build_tasks(strands: Sequence[StepSequence]) -> NamedTasks:
         begun, *later = _chain_tasks(strand, f"part{number}")
         main += begun[1]
         tasks += later
-    # After all first operations were started: local work would keep the main task for long.
+    # Local work comes after all first operations have started, since it occupies the main task for long.
     main += [i for strand in local for step in strand for i in step]
-    # A task that waits for two completions is activated by one and unblocked by the other: the hardware's own way to
-    # join.
+    # A task that waits for two completions is activated by one and unblocked by the other, as usual on the hardware.
     blocks = tuple(TaskChange("block", name) for name in _initially_blocked_tasks(tasks, main))
     return ("main", (*blocks, *main)), *tasks
 
 
 def _build_single_strand(started: CoreStep, strand: StepSequence) -> NamedTasks:
-    """One strand after what is `started`: its steps run in one task, up to a step of two that others follow."""
+    """Return the tasks of one strand that runs after the instructions `started`.
+
+    Its steps run in one task, up to the first step of two operations that other steps follow.
+    """
     body: list[Instruction] = list(started)
     for i, step in enumerate(strand):
         if is_local(step) or len(step) == 1:
@@ -143,7 +154,10 @@ def _build_single_strand(started: CoreStep, strand: StepSequence) -> NamedTasks:
 
 
 def _chain_tasks(strand: StepSequence, name: str) -> Iterator[tuple[str, tuple[Instruction, ...]]]:
-    """A strand as tasks: each runs the bodies up to the next operations and starts these; the first has no name."""
+    """Yield a strand as tasks (name, instructions); the first one has an empty name.
+
+    Each task runs the local bodies up to the next operations and starts these.
+    """
     body: list[Instruction] = []
     number = 0
     for i, step in enumerate(strand):
@@ -159,7 +173,9 @@ def _chain_tasks(strand: StepSequence, name: str) -> Iterator[tuple[str, tuple[I
 
 
 def _make_async(step: CoreStep, then: str) -> list[Instruction]:
-    """All operations of a step as asynchronous ones, of which the last to complete starts the task `then`."""
+    """Return the operations of a step as asynchronous ones; the last one to complete starts the task `then`, if not
+    empty.
+    """
     verbs = ("activate", "unblock")
     return [
         replace(vector, is_async=True, then=(verb, then) if then else ())
@@ -171,13 +187,13 @@ def _make_async(step: CoreStep, then: str) -> list[Instruction]:
 def _initially_blocked_tasks(
     tasks: Sequence[tuple[str, tuple[Instruction, ...]]], main: list[Instruction]
 ) -> list[str]:
-    """The tasks that two completions start: they are blocked at first."""
+    """Return the names of tasks that start after two completions; they are blocked initially."""
     vectors = [i for body in (main, *(b for _, b in tasks)) for i in body if isinstance(i, Vector)]
     return [v.then[1] for v in vectors if v.then and v.then[0] == "unblock"]
 
 
 def make_copy(source: int, target: int, words: int) -> Vector:
-    """Words from one address to another on a core; they may overlap."""
+    """Return an operation that copies words within a core's memory; source and target may overlap."""
     if target > source:
         return Vector("move", operands=(Memory(target + words - 1, -1), Memory(source + words - 1, -1)), length=words)
     return Vector("move", operands=(Memory(target), Memory(source)), length=words)

@@ -1,8 +1,8 @@
-"""Runs a phase program as wavelets: `Seq` and `Repeat` run after run, with the memories carried over.
+"""Run a phase program as wavelets: one run for each part of a `Seq` or `Repeat`, with the memories carried over.
 
-Between two parts of a sequence stands an ideal barrier: the next part begins in the cycle after the last core is
-through, with routes of its own and no cost. That keeps the algebra of time: runs add up. Inside a `Par`, or with
-`overlap`, nothing but the order of its steps keeps a core from going on to the next part.
+Between two parts of a sequence there is an ideal barrier without a cost: the next part begins in the cycle after the
+last core has finished, with new routes. So the cycles of the runs add up. Inside a `Par`, or with `overlap`, a core
+continues with the next step as soon as it can.
 """
 
 from collections.abc import Iterator
@@ -31,20 +31,21 @@ SNAKE, RING = "snake", "ring"
 
 
 def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = False, **how: Any) -> RunResult:
-    """Run a phase program on the mesh of `memory`, which is [height, width, words] of 32 bits.
+    """Run a phase program on the mesh of `memory`, [height, width, words] of 32-bit words.
 
-    The PE in column x and row y of the program has memory[y, x]. The result holds the memories afterwards and the sums
-    of cycles and counters over all runs; a run that does not finish ends the program. `overlap` runs the whole program
-    at once, each core going on as soon as it can; `how` goes to `simulate`. Raises LazyError for what has no lowering.
+    The PE in column x and row y has memory[y, x]. The result has the memories after the run, and the sums of cycles and
+    counters over all parts. A part that does not finish ends the run. With `overlap` the whole program runs without
+    barriers. `how` is passed to `simulate`. Raises LazyError for another kind of memory and for a phase without a
+    lowering.
     """
     memory = np.ascontiguousarray(memory)
     if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
         raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", hint="Give 32 bits [height, width, words].")
     words = memory.view(np.float32)
     total: RunResult | None = None
-    # Rounds of a loop are the same phase: routes and programs are made once and only the memories are exchanged.
+    # Rounds of a loop are equal phases: their mesh is built once, and only the memories are exchanged.
     meshes: dict[Phase, Mesh] = {}
-    # Without `overlap` each part is a run of its own, which is what makes times of a sequence add up exactly.
+    # Without `overlap` each part is a separate run, so that the times of a sequence add up exactly.
     for part in [phase] if overlap else split_at_barriers(phase):
         if part not in meshes:
             meshes[part] = mesh_of(part, machine, *words.shape)
@@ -53,14 +54,14 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
         total = done if total is None else _join_results(total, done)
         if done.status != "finished":
             break
-    # An empty program: an empty mesh gives a result of its own kind, with zeros.
+    # For an empty program, an empty mesh gives a result of zeros.
     if total is None:
         total = simulate(Mesh(machine, words.shape[1], words.shape[0]), **how)
     return replace(total, memory=words.view(memory.dtype))
 
 
 def split_at_barriers(phase: Phase) -> Iterator[Phase]:
-    """The parts of a program between its barriers."""
+    """Yield the parts of a program between its barriers, in order."""
     match phase:
         case Seq(parts) | Rounds(parts=parts):
             for part in parts:
@@ -73,9 +74,12 @@ def split_at_barriers(phase: Phase) -> Iterator[Phase]:
 
 
 def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
-    """The mesh that runs a phase in one go, on height x width cores whose phases use `words` each; without data."""
+    """Return a mesh of `height` x `width` cores that runs a phase without barriers; without data in its memories.
+
+    The phases use the first `words` words of each core; temporaries come after them.
+    """
     sheet = MeshWriter(Mesh(machine, width, height), words)
-    # Each part of a Par has a strand of its own on every core; the sheet makes tasks of them at the end.
+    # Each part of a Par has a separate strand on every core; the writer makes tasks of them.
     for part in _concurrent_parts(phase):
         sheet.begin_strand()
         _lower_phase(sheet, part)
@@ -83,7 +87,7 @@ def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int)
 
 
 def _concurrent_parts(phase: Phase) -> Iterator[Phase]:
-    """The parts that run at the same time."""
+    """Yield the parts of a phase that run at the same time; nested Pars are flattened."""
     for part in phase.parts if isinstance(phase, Par) else ():
         yield from _concurrent_parts(part)
     if not isinstance(phase, Par):
@@ -93,13 +97,13 @@ def _concurrent_parts(phase: Phase) -> Iterator[Phase]:
 def _run_mesh(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
     mesh.reload(words)
     done = simulate(mesh, **how)
-    # Behind the phase's own words lie the lowering's temporaries, which the next part must not see.
+    # After the phase's words there are temporaries of the lowering, which the next part must not see.
     return replace(done, memory=np.ascontiguousarray(done.memory[:, :, : words.shape[-1]]))
 
 
 def _join_results(first: RunResult, second: RunResult) -> RunResult:
-    """Two runs as one."""
-    # A core that did nothing in the second run keeps the cycle in which it ended in the first.
+    """Return the result of two runs, one after the other."""
+    # A core without activity in the second run keeps the cycle in which it finished in the first.
     waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
     return replace(
         second,
@@ -118,7 +122,7 @@ def _sum_by_colour(first: dict[int, int], second: dict[int, int]) -> dict[int, i
 
 
 def _lower_phase(sheet: MeshWriter, phase: Phase) -> None:
-    """Append a phase to the strand that is open."""
+    """Append a phase to the current strand."""
     match phase:
         case Seq(parts) | Rounds(parts=parts):
             for part in parts:
@@ -161,7 +165,7 @@ def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
         if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
             lower_snake(sheet, rect, WordBlock.of(phase))
             return
-        # Rows first: then one column holds all sums, and the second step is a single short line.
+        # Rows first: then one column has all sums, and the second step is one short line.
         _lower_reduce(sheet, replace(phase, axis="x"))
         _lower_reduce(sheet, replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)))
         return

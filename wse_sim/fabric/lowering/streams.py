@@ -1,4 +1,4 @@
-"""Streams as routes and steps: a core beside each line holds or takes the blocks of all its PEs."""
+"""Lower streams to routes and steps: a core at the end of each line sends or receives the blocks of all its PEs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,13 @@ from wse_sim.phase import Stream
 
 @dataclass(frozen=True)
 class StreamFeed:
-    """The lines of a stream and the line of cores at their end that holds or takes the blocks.
+    """The lines of a stream with the feeder, the core at their end that sends or receives the blocks.
 
-    `lines` include the feeder. `near` lists the positions of the PEs in it from the feeder on, `shares` the words of
-    each and `offsets` where they lie among those of the line.
+    - `lines`: lines of PEs including the feeder
+    - `feeder`: position of the feeder in a line
+    - `near`: positions of the PEs, in order of distance from the feeder
+    - `shares`: words of each of these PEs
+    - `offsets`: offset of each PE's block among the words of its line
     """
 
     lines: PELines
@@ -30,9 +33,13 @@ class StreamFeed:
 
 
 def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
-    """Where the feeder of a stream stands on a mesh of width x height, and what each PE of a line gets."""
+    """Return the feeder of a stream on a mesh of `width` x `height` cores, and the block of each PE.
+
+    The feeder is to the left of the rectangle or above it if there is a core, else on the other side. Raises LazyError
+    if there is no core on either side.
+    """
     rect = phase.rect
-    # Feeders stand along the longer side, so that lines are short and as many links as possible carry words.
+    # Feeders are along the longer side, so that lines are short and as many links as possible are used.
     axis = "x" if rect.height >= rect.width else "y"
     start, length, count, end = (
         (rect.x, rect.width, rect.height, width) if axis == "x" else (rect.y, rect.height, rect.width, height)
@@ -42,14 +49,13 @@ def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
     words = ceil_div(ceil_div(phase.bytes, 4), count)
     share = ceil_div(words, length)
     blocks = [max(0, min(share, words - i * share)) for i in range(length)]
-    # Before the rectangle if there is a core, else behind it.
+    # Before the rectangle if there is a core, else after it.
     begins = start > 0
     whole = (start - 1 if begins else start, length + 1)
     area = (
         Rect(whole[0], rect.y, whole[1], rect.height) if axis == "x" else Rect(rect.x, whole[0], rect.width, whole[1])
     )
-    # Blocks belong to PEs by their position; only the order in which the words travel depends on where the feeder
-    # stands.
+    # Blocks belong to PEs by position; only the order in which words travel depends on the side of the feeder.
     order = list(range(length)) if begins else list(range(length))[::-1]
     return StreamFeed(
         PELines(area, axis),
@@ -61,12 +67,13 @@ def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
 
 
 def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
-    """Into a rectangle cores relay what is not for them, the farthest block first. Out of it they need not:
+    """Lower a stream.
 
-    after its own block each router's switch lets through those from farther out, so the nearest comes first.
+    Into a rectangle, cores forward the words of the cores behind them, the farthest block first. Out of it, each
+    router's switch lets the blocks from farther out pass after its own block, so the nearest block comes first.
     """
     feed = make_stream_feed(phase, sheet.mesh.width, sheet.mesh.height)
-    # Few bytes reach only the first PEs of a line; the rest get no routes.
+    # With few bytes only the first PEs of a line have a block; the others get no routes.
     last = max(i for i, share in enumerate(feed.shares) if share)
     near = feed.near[: last + 1]
     if phase.direction == "out":
@@ -82,7 +89,8 @@ def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
 
 def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours: Sequence[int]) -> None:
     cells = feed.lines.cells
-    # The farthest block first: a PE relays what is beyond it before it keeps its own, and never holds up those behind.
+    # The farthest block first: a PE forwards the words of PEs behind it before it stores its own, so it never delays
+    # them.
     for block, length in reversed(_feeder_vectors(phase, feed)):
         sheet.do(Vector("move", operands=(Sent(colours[0]), block), length=length), *cells([feed.feeder]))
     for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
@@ -103,7 +111,7 @@ def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: 
         if share:
             mesh.route(colour, *cells([position]), RAMP, [back])
         if position != near[-1]:
-            # A PE without a block has nothing of its own to let go first and stands open from the start.
+            # A PE without a block forwards from the start.
             mesh.route(colour, *cells([position]), on, [back], position=int(share > 0))
     for block, length in _feeder_vectors(phase, feed):
         sheet.do(Vector("move", operands=(block, Received(colour)), length=length), *cells([feed.feeder]))
@@ -113,12 +121,12 @@ def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: 
 
 
 def _feeder_vectors(phase: Stream, feed: StreamFeed) -> list[tuple[Memory, int]]:
-    """The words of the feeder's lines, as few vectors as they form, from the nearest block to the farthest.
+    """Return the words of the feeder as (operand, length), as few vectors as possible, the nearest block first.
 
-    Into the rectangle the farthest goes first, so each vector then runs from its last block to its first.
+    With the direction "in" each vector runs from its last block to its first, since the farthest block is sent first.
     """
     vectors = []
-    # All blocks but the last one or two are equally long, and equal ones are one vector with an outer dimension.
+    # All blocks except the last one or two have the same size, and equal ones form one vector with an outer dimension.
     for share, blocks in groupby(zip(feed.shares, feed.offsets, strict=True), key=lambda pair: pair[0]):
         offsets = [offset for _, offset in blocks]
         if not share:
