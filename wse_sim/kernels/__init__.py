@@ -1,20 +1,22 @@
-"""Phase programs written by hand: kernels as published with their measurements, and kernels that run.
+"""Mesh kernels written by hand: published kernels with measurements, and kernels with operands that run.
 
-Unlike a recipe, such a program starts from no CIRH: it takes the extents of the problem and says what the authors'
-kernel does. The published ones are what the validation prices. `KERNELS` has those with addresses, which can be read
-three ways: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory)` as data, and
-`simulate_phase(kernel.phase, machine, memory)` as wavelets. `scatter` and `gather` take global matrices to the memories
-and back, `as_data` and `as_wavelets` do all three at once:
+A recipe of the planner starts from CIRH; a kernel here takes the extents of the problem and builds the phase program of
+its authors. The validation prices the published kernels. `KERNELS` lists the kernels with operands, which have three
+interpretations: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory)` with NumPy, and
+`simulate_phase(kernel.phase, machine, memory)` as wavelets. `scatter` copies global matrices to the memories and
+`gather` copies results back. `as_data` and `as_wavelets` scatter, run and gather:
 
     kernel = KERNELS["summa"](Rect(0, 0, 4, 4), 10, 20, 30, "float16")
     results, run = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
     results["c"], run.cycles, cost(kernel.phase, WSE2).cycles
 
-Unless its docstring says otherwise a matrix lies in blocks over the whole rectangle, its rows along y and its columns
-along x, and extents that do not divide evenly are padded (`Placed` of each operand and result has it as data).
+Unless the docstring of a kernel differs, a matrix is distributed in blocks over the whole rectangle, rows along y and
+columns along x, and extents that do not divide evenly are padded. `Placed` describes the layout of each operand and
+result.
 
-How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
-sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:
+The table has each kernel's tolerance against NumPy in float64. Its unit is the unit in the last place (ULP) of the
+result's type at a scale, which for a sum is the sum of the magnitudes of its terms. "wide" means ULP of float32,
+whatever the type of the operands:
 
 | kernel | ULP |
 |---|---|
@@ -69,7 +71,7 @@ from wse_sim.kernels.windows.pooling import window_argmax, window_numbers, windo
 from wse_sim.kernels.windows.tiled_convolution import convolution
 from wse_sim.kernels.windows.window import Window
 
-# Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.
+# The tests run every kernel in all three interpretations, so a new kernel needs a sample there.
 KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "gemv": gemv_kernel,
     "summa": summa,
@@ -112,4 +114,4 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "window_spread": window_spread,
     "window_argmax": window_argmax,
 }
-"""Name -> a function that takes a rectangle, extents and an element type."""
+"""Name -> a function that takes a rectangle, extents and an element type and returns the kernel."""

@@ -1,7 +1,7 @@
-"""Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
+"""Convert instructions of a compiled program to kernel calls.
 
-Between two calls the host holds the arrays: each call scatters its operands and gathers its results. Other shapes of
-the same elements the host gives on the way.
+Between two calls the host holds the arrays: each call scatters its operands and gathers its results. Reshapes are done
+on the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +26,13 @@ from wse_sim.kernels.rows.softmax import softmax, softmax_cross_entropy
 from wse_sim.kernels.windows.window_calls import convolve, find_largest, find_largest_along, pool
 
 SOFTMAX_OPERATIONS = 9
-"""Vector operations over a row of a softmax, one of which takes its exponentials."""
+"""Vector operations over a row of a softmax; one of them computes the exponentials."""
 
 
 def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """The call of an instruction whose operands have the types `reads`, on `cores.rect`.
+    """Return the call of an instruction on `cores`; `reads` are the types of its operands.
 
-    Raises LazyError for what has no kernel that runs.
+    Raises LazyError for an operation without a mesh kernel.
     """
     if instr.nest:
         return _counters(instr.nest, cores) if _adds_integers(instr.nest) else _nest(instr.nest, cores)
@@ -52,14 +52,16 @@ def _nest(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _adds_integers(nest: Nest) -> bool:
-    """Whether a nest adds two arrays of int64 element by element, as a step advances the state of its generator."""
+    """Return True if a nest adds two int64 arrays element by element, as the update of a random generator's state
+    does.
+    """
     whole = all(access == nest.writes[0] for access in nest.reads) and nest.writes[0].strides == (1,)
     ops = [(scalar.op, scalar.dtype.name) for scalar in nest.body]
     return whole and ops == [("load", "int64"), ("load", "int64"), ("add", "int64")]
 
 
 def _counters(nest: Nest, cores: Cores) -> MeshCall:
-    """Seeds have more bits than float32 holds, so these sums are made of limbs."""
+    """Return the call that adds int64 arrays as limbs, since seeds have more bits than float32 holds."""
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         operands = (arrays[nest.body[a].attr] for a in nest.body[2].args)
@@ -72,13 +74,13 @@ def _counters(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _concat(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Arrays one behind the other along a dimension."""
+    """Return the call that concatenates arrays along a dimension."""
     dim, size = attributes(instr)["dim"], sum(read.size for read in reads)
     return _copied(size, reads[0], cores, lambda arrays: np.concatenate(arrays, dim))
 
 
 def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """An array with a part of it replaced by another."""
+    """Return the call that replaces a slice of an array by another array."""
     names = ("starts", "limits", "strides")
     bounds = [slice(*bound) for bound in zip(*(attributes(instr)[name] for name in names), strict=True)]
 
@@ -91,7 +93,7 @@ def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall
 
 
 def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.ndarray]) -> MeshCall:
-    """`size` elements, moved as a loop over all of them does."""
+    """Return the call that copies `size` elements, with a loop over all; `joined` makes the flat source on the host."""
     flat, each = Type((size,), type.dtype), Access((1,))
     nest = Nest(
         name="copy",
@@ -108,15 +110,18 @@ def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.n
 
 
 def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """The fastest arrangement on these cores, which is what a report prices. Sums are in float32.
+    """Return the call of a matrix product, in the fastest arrangement on these cores, which is also the one that is
+    priced.
 
-    A second operand without leading axes serves all rows of the first; else there is a product for each.
+    Sums are in float32. If the second operand has two dimensions, and the first is not transposed, all leading
+    dimensions of the first operand become rows of one product. Otherwise there is a product for each element of the
+    broadcast leading dimensions. Raises LazyError for operands of fewer than two dimensions.
     """
     a, b = (read.shape for read in reads[:2])
     flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
     if min(len(a), len(b)) < len("mk"):
         raise LazyError(f"a product of {a} and {b}", hint="Give both two dimensions at least, by reshape.")
-    # Leading axes of the first become rows, and one product does for all.
+    # Leading dimensions of the first operand become rows of one product.
     if len(b) == len("kn") and not flips[0]:
         a = (prod(a[:-1]), a[-1])
     lead = np.broadcast_shapes(a[:-2], b[:-2])
@@ -126,7 +131,7 @@ def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         shaped = arrays[0].reshape(a), arrays[1]
-        # As NumPy's matmul: leading axes are broadcast. How a matrix lies is a matter of scattering it.
+        # As in NumPy's matmul, leading dimensions broadcast. A transpose only changes how a matrix is scattered.
         turned = (x.swapaxes(-1, -2) if flip else x for x, flip in zip(shaped, flips, strict=True))
         left, right = (np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in turned)
         return way.give(left, right, number)
@@ -142,7 +147,7 @@ def _turned(extents: tuple[int, ...], is_turned: bool) -> tuple[int, ...]:
 
 
 def _softmax_groups(cores: Cores, rows: int, columns: int) -> int:
-    # One of the operations over a row is an exponential, which takes as long as all others together, and longer.
+    # One of the operations over a row is an exponential, which takes at least as long as all others together.
     element_cycles = ELEMENT_CYCLES + cores.machine.special_f32_cycles / SOFTMAX_OPERATIONS
     return row_groups(cores.rect, rows, columns, element_cycles=element_cycles)
 
@@ -157,8 +162,8 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
         logits, labels = arrays
         if labels.max(initial=0) >= columns:
             raise LazyError(f"a label of {labels.max()} for {columns} classes", hint=f"Use 0 to {columns - 1}.")
-        # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product. What is ignored is
-        # chosen away by the step afterwards, whatever it is; only the host has NaN there.
+        # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product. The step later
+        # discards the loss of ignored labels, which is NaN only on the host.
         chosen = labels.reshape(-1, 1) == np.arange(columns)
         return {"x": logits, "target": chosen.astype(np.float32)}
 
@@ -179,7 +184,7 @@ def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     seed = attrs.get("seed")
 
     def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
-        # A counter alone goes with a seed that does not change.
+        # Without a `seed` attribute, the operand has the seed and the counter.
         state = arrays[0] if seed is None else np.array([seed, arrays[0].item()])
         return {"state": state_limbs(state)}
 
@@ -187,7 +192,7 @@ def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 VIEWS = ("reshape", "view")
-"""Operations that only give an array another shape, which the host does between two calls."""
+"""Operations that only change the shape of an array, which the host does between two calls."""
 
 CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     "matmul": _matmul,
@@ -207,4 +212,4 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     **dict.fromkeys(("attention", "attention_gradient"), run_block),
     "scatter": scatter,
 }
-"""Kernel of the library, or operation -> its call."""
+"""Library kernel or operation -> function (instruction, operand types, cores) that returns its call."""

@@ -1,40 +1,46 @@
-"""Collectives as programs run them: a launch, then the words."""
+"""Collectives as programs run them: a launch, then the moves."""
 
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Phase, Reduce, Seq, Shift
 
 CHAIN_PES = 32
-"""PEs of a line up to which sums are passed on in a chain: each core has one operation, which nothing holds up."""
+"""Lines of up to this many PEs are summed by a chain, in which each core has a single operation that nothing delays."""
 
 
 def sum_algorithm(line: int) -> str:
-    """Return the reduction by which sums of a product leave a line of so many PEs."""
+    """Return the algorithm that sums the partial results of a product along a line of `line` PEs: "chain" or
+    "two_phase".
+    """
     return "chain" if line <= CHAIN_PES else "two_phase"
 
 
 def launch(rect: Rect, machine: Machine) -> Phase:
-    """What passes in the tasks of a program before a collective starts."""
+    """Return a phase that takes the machine's `launch_cycles`, the time in a program's tasks before a collective
+    starts.
+    """
     return scalar(rect, 1, machine.launch_cycles)
 
 
 def scalar(rect: Rect, times: int, cycles: float) -> Phase:
-    """Scalar code of `cycles`, `times` over."""
+    """Return a phase of scalar code: `times` times `cycles`."""
     return Compute(rect, "move", vectors=times, length=0, itemsize=4, scalar_cycles=cycles)
 
 
 def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
-    """Both halves of every line are reduced towards its middle in two phases, added, and given back to both halves.
+    """Return an all-reduce of `count` words along `axis`, by way of the middle of every line.
 
-    So the words of WaferLLM's two-level tree travel half the line each way (OSDI 2025), as do those of the solver on
-    the WSE-1 (Rocki et al., SC20).
+    Both halves are reduced towards the middle by a two-phase reduction, the two sums are added, and the total is
+    broadcast to both halves. So words travel half the line in each direction, as in WaferLLM's two-level tree (OSDI
+    2025) and the solver on the WSE-1 (Rocki et al., SC20). Lines of fewer than 4 PEs use an `AllReduce`. The phase is
+    only meant to be priced.
     """
     length = rect.width if axis == "x" else rect.height
     begin = launch(rect, machine)
-    # Too short for two halves of two.
+    # Too short for two halves of two PEs.
     if length < 4:
         return Seq((begin, AllReduce(rect, axis=axis, words=count)))
-    # As a price: the halves end next to each other in the middle, so a shift by one PE brings the two sums together.
+    # For the price: the halves end next to each other in the middle, so a shift by one PE combines the two sums.
     halves = Reduce(rect, axis=axis, words=count, groups=2, algorithm="two_phase")
     return Seq(
         (
@@ -47,6 +53,6 @@ def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> P
 
 
 def chain_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
-    """A pipeline of additions along the whole line, and a broadcast back."""
+    """Return an all-reduce of `count` words along `axis`: a chain over the whole line, then a broadcast."""
     chain = Reduce(rect, axis=axis, words=count, algorithm="chain")
     return Seq((launch(rect, machine), chain, Broadcast(rect, axis=axis, words=count)))

@@ -1,4 +1,4 @@
-"""Closed form against wavelets: the cycles of every kernel that runs, at a few sizes, as a table."""
+"""Compare closed forms with wavelet simulations: the cycles of every kernel at a few sizes, as a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,14 @@ from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 
 Size = tuple[int, int]
-"""PEs on a side of the mesh, and elements on a side of a tile."""
+"""(PEs on a side of the mesh, elements on a side of a tile)."""
 SIZES: tuple[Size, ...] = ((4, 8), (8, 8), (8, 16))
+"""The sizes at which kernels are compared."""
 _WINDOW = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
 
 
 def _pattern(rows: int, columns: int) -> np.ndarray:
-    """A matrix of which a quarter is not zero."""
+    """Return a random matrix of zeros and ones in which about a quarter is ones."""
     return (np.random.default_rng(0).random((rows, columns)) < 0.25).astype(np.float32)
 
 
@@ -42,13 +43,13 @@ ARGUMENTS: tuple[tuple[str, Callable[[int, int], tuple[Any, ...]]], ...] = (
     ("result_in_place", lambda pes, tile: (pes * tile, pes * tile, 2 * tile)),
     ("streamed_product", lambda pes, tile: (_pattern(pes * tile, tile), pes * tile)),
     ("spmm", lambda pes, tile: (_pattern(pes * tile, pes * tile), tile)),
-    # Two samples and two channels a PE.
+    # Two samples and two channels on each PE.
     ("batch_norm batch_norm_gradient", lambda pes, tile: (2 * pes, 2 * pes, tile)),
     ("embedding embedding_gradient", lambda pes, tile: (pes * tile, 2 * tile, pes * tile)),
     # A list for each PE and each row of a tile.
     ("at_places put_places", lambda pes, tile: (pes * tile, pes, 2 * tile, tile)),
     ("convolution", lambda pes, tile: (pes * tile, pes * tile, 2, 3, 1)),
-    # Two channels a PE, and an image for each row of PEs.
+    # Two channels on each PE, and an image for each row of PEs.
     (
         "channel_convolution convolution_input_gradient convolution_weight_gradient",
         lambda pes, tile: (Images(pes, 2 * pes, 2 * pes, (tile, tile)), _WINDOW),
@@ -60,25 +61,26 @@ ARGUMENTS: tuple[tuple[str, Callable[[int, int], tuple[Any, ...]]], ...] = (
     ("bicgstab", lambda pes, tile: (tile * tile, 2)),
     ("star", lambda pes, tile: (tile * tile, (-6.0, 1.0))),
 )
-"""Names of kernels -> their arguments between rectangle and type, by PEs and by elements on a side of a tile."""
+"""Names of kernels -> a function from (PEs, elements on a side of a tile) to their arguments after the rectangle."""
 SAMPLES: Mapping[str, Callable[[int, int], tuple[Any, ...]]] = {
     name: extents for names, extents in ARGUMENTS for name in names.split()
 }
+"""Name of a kernel -> that function."""
 
 
 def sample(name: str, pes: int, tile: int, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel of a size: `pes` on a side of the mesh, and about `tile` elements on a side of a tile."""
+    """Return a kernel on a mesh of `pes` x `pes`, with tiles of about `tile` x `tile` elements."""
     how: dict[str, Any] = {"dtype": dtype} if name != "add_counters" else {}
     if name.endswith("in_place"):
         how["chunk"] = 4
-    # One column more, for the feeders.
+    # One more column, for the feeders.
     rect = Rect(0, 0, pes + (name == "streamed_product"), pes)
     return KERNELS[name](rect, *SAMPLES[name](pes, tile), **how)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cycles of one kernel at one size, by two readings."""
+    """The cycles of one kernel at one size, by closed form (`closed`) and by wavelet simulation (`simulated`)."""
 
     name: str
     pes: int
@@ -89,13 +91,13 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """Of the closed form, relative to the simulation."""
+        """Relative error of the closed form: closed / simulated - 1."""
         return self.closed / self.simulated - 1
 
 
 def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WSE2) -> Comparison:
-    """Price a kernel, and run it on memories of zeros: its cycles do not depend on the numbers."""
-    # Zeros will do: no instruction takes longer for one number than for another.
+    """Return the cycles of a kernel by closed form and by simulation, on memories of zeros."""
+    # Zeros suffice: the cycles of an instruction do not depend on values.
     pes, tile = size
     kernel = sample(name, pes, tile, dtype)
     done = simulate_phase(kernel.phase, machine, blank(kernel)).expect_finished()
@@ -105,7 +107,7 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
 
 
 def table(rows: Iterable[Comparison]) -> str:
-    """The comparisons as lines of text."""
+    """Return comparisons as lines of text."""
     shown = [
         (r.name, f"{r.pes} x {r.pes}", f"{r.tile} x {r.tile}", r.dtype, r.closed, r.simulated, r.error) for r in rows
     ]

@@ -1,6 +1,8 @@
-"""A kernel that runs: a phase program, where its operands and results lie, and how global matrices get there and back.
+"""Mesh kernels: a phase program, the placement of its operands and results, and functions that copy matrices to and
+from it.
 
-Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
+The tiles of a matrix are stored row after row, and all have the extents of the largest one. Elements of smaller tiles
+beyond their rows and columns have the fill value.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,26 +23,35 @@ from wse_sim.phase import Phase, Repeat
 from wse_sim.reference.phase_reference import apply
 
 WIDE = "float32"
-"""Type of sums, statistics and what is worked out in several steps, which are rounded once."""
+"""The type of sums, of statistics and of intermediate values; results are rounded from it once."""
 INDEX = "uint16"
-"""Type of the numbers that name elements or rows."""
-# Two sources of an operation must not begin in the same pair of banks, or its elements take twice as long (SPMM).
+"""The type of indices of elements or rows."""
+# Two sources of an operation must not start in the same pair of banks, or its elements take twice as long (SPMM).
 BANK_PAIRS = 4
-"""Words of a memory in turn; half of `Machine.sram_banks` of every preset."""
+"""Pairs of memory banks over which consecutive words are interleaved; half of `Machine.sram_banks` of every preset."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A matrix of `rows` x `columns` over `rect`: rows along y, columns along x.
+    """A matrix that is distributed over the PEs of `rect`, its rows along y and its columns along x.
 
-    Each axis is cut as `layout.part_range` does: "block", "cyclic" or "replicated". `address` is in words. `skew` says
-    which tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first
-    operand lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring
-    that is folded onto the line. With `is_turned` the rows run along x and the columns along y instead. With `groups`
-    each row of PEs is cut into so many: columns of the matrix run over a group, and rows over the groups of all rows
-    of PEs. Where a `constant` is given all elements have that value, and with `counts` each is its number over that,
-    rounded down. Each place of the matrix is `depth` elements that stay together, as the pixels of a channel do. A
-    tile has room for `least` columns, also where the matrix has fewer.
+    - `name`: name of the operand or result
+    - `rows`, `columns`: extents of the matrix
+    - `dtype`: element type
+    - `address`: address of the tile on every PE, in words
+    - `row_kind`, `column_kind`: how each axis is distributed, see `layout.part_range`: "block", "cyclic" or
+      "replicated"
+    - `skew`: alignment of tiles on a square of PEs: "row" rotates row r of tiles left by r, as in Cannon's algorithm;
+      "column" rotates column c up by c
+    - `is_folded`: True if neighbouring tiles are neighbours on the ring that is folded onto the line of PEs
+    - `is_turned`: True if rows run along x and columns along y
+    - `groups`: parts that each row of PEs is cut into; columns of the matrix run over one part, and rows over all parts
+      of all rows of PEs
+    - `fill`: value of padding elements
+    - `constant`: value of all elements of an operand that the kernel itself provides, or None
+    - `counts`: if not 0, the kernel provides the operand, and element i has the value i // counts
+    - `depth`: elements at each position of the matrix, which stay together, such as the pixels of a channel
+    - `least`: minimum number of columns for which a tile has room
     """
 
     name: str
@@ -68,12 +79,12 @@ class Placed:
 
     @property
     def tile_columns(self) -> int:
-        """Columns of the largest tile."""
+        """Columns of the largest tile, at least `least`."""
         return max(self.least, len(part_range(self.column_kind, self.columns, self._across[1], 0)))
 
     @property
     def _across(self) -> tuple[int, int]:
-        """Tiles that a column and a row of the matrix are cut into."""
+        """(tiles in a column of the matrix, tiles in a row of it)."""
         extents = self.rect.height * self.groups, self.rect.width // self.groups
         return extents[::-1] if self.is_turned else extents
 
@@ -89,32 +100,36 @@ class Placed:
 
     @property
     def base(self) -> int:
-        """The address in elements."""
+        """Address of the tile, in elements."""
         return base_of(self.address, self.dtype)
 
     @property
     def is_given(self) -> bool:
-        """Whether the caller has to give its elements."""
+        """True if the caller provides the elements, False if the kernel does."""
         return self.constant is None and not self.counts
 
     def own(self) -> np.ndarray:
-        """The elements of what is not given."""
+        """Return the elements of an operand that the kernel provides, as a flat array."""
         size = self.rows * self.columns * self.depth
         return np.arange(size) // self.counts if self.counts else np.full(size, self.constant, np.float32)
 
     def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
-        """Elements of the tile as an operand."""
+        """Return the elements of the tile from element `start` on as an operand; `stride` and `steps` as in
+        `Memory`.
+        """
         return Memory(self.base + start, stride=stride, dtype=self.dtype, steps=steps)
 
     def moved(self, address: int) -> "Placed":
-        """The same tile at another address, as a second buffer has it."""
-        # By name and not by `replace`, which takes twice as long: a price places hundreds.
+        """Return the same matrix at another `address`, for example a second buffer."""
+        # `replace` takes twice as long, and pricing moves hundreds of tiles.
         return Placed(**{**vars(self), "address": address})
 
     def tile_of(self, x: int, y: int) -> tuple[range, range]:
-        """Rows and columns of the matrix on the PE at (x, y), counted from the corner of the rectangle."""
+        """Return the ranges of matrix rows and columns on the PE at (`x`, `y`), counted from the corner of the
+        rectangle.
+        """
         across = self._across
-        # First the ring that is folded onto the line, then the skew along it: Cannon's places are counted on the ring.
+        # First the folded ring, then the skew along it: Cannon's positions are counted on the ring.
         row, column = (x, y) if self.is_turned else (y, x)
         if self.groups > 1:
             group, column = divmod(x, across[1])
@@ -130,9 +145,10 @@ class Placed:
 
 
 class Copies(Sequence[Placed]):
-    """Matrices `alone`, then each of `first` with its `count` copies, as `copy` makes them by their number from 0.
+    """A lazy sequence of matrices: those in `alone`, then `count` copies of each matrix in `first`.
 
-    A copy is made when it is read: a price reads none, and a kernel may have thousands.
+    `copy(placed, i)` makes copy i of a matrix. A copy is made when it is accessed: pricing accesses none, and a kernel
+    may have thousands.
     """
 
     def __init__(
@@ -156,9 +172,12 @@ class Copies(Sequence[Placed]):
 
 @dataclass(frozen=True)
 class MeshKernel:
-    """What runs on memories of `words` words, and what it reads and writes there.
+    """A phase program with its operands and results.
 
-    `rect` is given where it runs on PEs that no operand and no result begins or ends on.
+    - `phase`: the program
+    - `operands`, `results`: matrices that it reads and writes
+    - `words`: words of memory that it needs on each PE
+    - `rect`: all PEs, if it uses PEs outside the rectangles of its operands and results; else None
     """
 
     phase: Phase
@@ -168,25 +187,25 @@ class MeshKernel:
     rect: Rect | None = None
 
     def repeated(self, times: int) -> "MeshKernel":
-        """Return the kernel that runs so many times, on the operands of one of them."""
+        """Return a kernel that runs `times` times, one after the other, on the same operands."""
         return self if times == 1 else replace(self, phase=Repeat(times, self.phase))
 
     @property
     def runs(self) -> bool:
-        """Whether it computes something; else only its price is known."""
+        """True if the kernel has operands or results; otherwise it only has a price."""
         return bool(self.operands or self.results)
 
 
 def price_alone(phase: Phase) -> MeshKernel:
-    """A kernel of which only the price is known: a phase program without operands."""
+    """Return a kernel without operands and results, for a phase program that is only priced."""
     return MeshKernel(phase, (), (), 0)
 
 
 class Room:
-    """Gives out the words of a memory from the start.
+    """An allocator of words in the memories of the PEs, from address 0 on.
 
-    What it gives out begins in another pair of banks each time, so that the operands of an instruction do not wait for
-    each other; `bank` names the pair.
+    Consecutive allocations start in different pairs of banks, so that the operands of an instruction do not conflict.
+    `bank` selects the pair. `words` is the size of the memory so far.
     """
 
     def __init__(self) -> None:
@@ -194,11 +213,13 @@ class Room:
         self._bank = 0
 
     def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
-        """The address, in words, of room for `elements`. Raises LazyError for a type that cores have not."""
+        """Allocate `elements` elements of `dtype` and return their address in words. Raises LazyError for an
+        unsupported type.
+        """
         if dtype not in ITEM_BYTES:
             raise LazyError(f"cores have no {dtype}", hint=f"Give one of {', '.join(ITEM_BYTES)}.")
         wanted = self._bank if bank is None else bank
-        # At most three words are left empty to begin in the pair that is wanted.
+        # At most three words stay empty to reach the selected pair.
         address = self.words + (wanted - self.words) % BANK_PAIRS
         self._bank = (wanted + 1) % BANK_PAIRS
         self.words = address + word_count(elements, dtype)
@@ -207,46 +228,50 @@ class Room:
     def place(
         self, name: str, rect: Rect, rows: int, columns: int, dtype: str, bank: int | None = None, **how: Any
     ) -> Placed:
-        """Room for a matrix; `how` as the fields of `Placed`."""
+        """Allocate a matrix and return it; `how` are further fields of `Placed`."""
         placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
 
     def whole(self, name: str, rect: Rect, rows: int, columns: int, dtype: str) -> Placed:
-        """Room for a matrix of which every PE has all."""
+        """Allocate a matrix that is replicated on every PE."""
         return self.place(name, rect, rows, columns, dtype, row_kind="replicated", column_kind="replicated")
 
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
-        """Room for a second tile of this kind, by default in the same pair of banks."""
+        """Allocate a second tile of the same kind, by default in the same pair of banks."""
         own = placed.address % BANK_PAIRS if bank is None else bank
         return placed.moved(self.take(placed.elements, placed.dtype, own))
 
     def wide(self, placed: Placed, name: str = "") -> Placed:
-        """A float32 tile of this kind to work in: the tile itself if it is of float32 and no `name` is given."""
+        """Return a float32 tile of the same extents.
+
+        It is `placed` itself if that has float32 elements and no `name` is given, and otherwise newly allocated.
+        """
         if placed.dtype == WIDE and not name:
             return placed
         return replace(placed, name=name or placed.name, dtype=WIDE, address=self.take(placed.elements, WIDE))
 
     def vector(self, elements: int, dtype: str = WIDE) -> Memory:
-        """Room for `elements` as an operand."""
+        """Allocate `elements` elements and return them as an operand."""
         return operand_at(self.take(elements, dtype), dtype)
 
     def builder(self) -> Builder:
-        """A builder of local work over what was given out so far.
+        """Return a builder of local work on the memory allocated so far.
 
-        Its `body` goes into a `Local` unchecked: it is checked where it runs, and a report prices many and runs none.
+        Its `body` is unchecked: programs are checked when they run, and a report prices many programs without running
+        them.
         """
         return Builder("local", self.words)
 
 
 def round_to(build: Builder, result: Placed, total: Placed) -> Builder:
-    """Append the conversion of a tile to the type of the result, unless they are one tile."""
+    """Append the conversion of `total` to the type of `result`, unless both are the same tile. Return the builder."""
     if total is not result:
         build.convert(result.vector(), total.vector(), result.elements)
     return build
 
 
 def base_of(address: int, dtype: str) -> int:
-    """An address in words as one in elements."""
+    """Return an address in words as an address in elements of `dtype`."""
     return address * WORD_BYTES // ITEM_BYTES[dtype]
 
 
@@ -258,54 +283,61 @@ def operand_at(
     steps: tuple[int, ...] = (),
     outer: tuple[tuple[int, int], ...] = (),
 ) -> Memory:
-    """Elements from an address in words on, from the one with the number `start`."""
+    """Return an operand from element `start` on, counted from an address in words. The rest is as in `Memory`."""
     return Memory(base_of(address, dtype) + start, stride=stride, dtype=dtype, steps=steps, outer=outer)
 
 
 def blank(kernel: MeshKernel) -> np.ndarray:
-    """Memories [height, width, words] of zeros, as large as the kernel needs."""
+    """Return memories [height, width, words] of float32 zeros that hold the kernel, from PE (0, 0) on."""
     rects = [placed.rect for placed in (*kernel.operands, *kernel.results)] + [r for r in (kernel.rect,) if r]
     height, width = max(r.y + r.height for r in rects), max(r.x + r.width for r in rects)
     return np.zeros((height, width, kernel.words), np.float32)
 
 
 def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
-    """Memories [height, width, words] with every operand in its place; the rest is zero.
+    """Return memories [height, width, words] with every operand at its address; all other words are zero.
 
-    `values` are global matrices by name, of any shape with as many elements. They count from PE (0, 0), as float32 of
-    which the bits count. Raises LazyError for a name or a size that is not the kernel's.
+    `values` maps the names of operands to global matrices of any shape with the right number of elements. The memories
+    start at PE (0, 0); they are float32 arrays whose bits count. Raises LazyError for missing or unknown names and for
+    a wrong size.
     """
     names = {placed.name for placed in kernel.operands if placed.is_given}
     if names != set(values):
         raise LazyError(f"operands {', '.join(sorted(values))}", hint=f"Give {', '.join(sorted(names))}.")
     memory = blank(kernel)
     for placed in kernel.operands:
-        # What the kernel itself needs, as a row of ones, is no business of the caller.
+        # Operands of the kernel itself, such as a row of ones, are not in `values`.
         matrix = values[placed.name] if placed.is_given else placed.own()
         _scatter(placed, np.asarray(matrix), memory)
     return memory
 
 
 def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
-    """Every result as a global matrix [rows, columns x depth] of float32 from memories [height, width, words]."""
+    """Return every result, by name, as a global float32 matrix [rows, columns x depth] from memories [height, width,
+    words].
+    """
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
 
 
 def as_data(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
-    """The results of a kernel for global matrices by name, read with NumPy; see `apply`."""
+    """Return the results of a kernel, by name, computed with NumPy for the global matrices `values`; see `apply`."""
     return gather(kernel, apply(kernel.phase, scatter(kernel, values), machine))
 
 
 def as_wavelets(
     kernel: MeshKernel, values: Mapping[str, Any], machine: Machine
 ) -> tuple[dict[str, np.ndarray], RunResult]:
-    """The results of a kernel for global matrices by name, run cycle by cycle, and what came of the run."""
+    """Run a kernel cycle by cycle for the global matrices `values`. Return its results, by name, and the result of the
+    run.
+
+    Raises LazyError if the run does not finish.
+    """
     done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
     return gather(kernel, done.memory), done
 
 
 def _ring_index(length: int, position: int) -> int:
-    """Where a position comes in the order of the folded ring: 0, 2, 4, ..., 5, 3, 1."""
+    """Return the index of a position in the order of the folded ring, 0, 2, 4, ..., 5, 3, 1."""
     return length - 1 - position // 2 if position % 2 else position // 2
 
 
@@ -317,7 +349,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):
         rows, columns = placed.tile_of(x, y)
-        # Tiles are as large as the largest: what the matrix does not reach must not change a sum or a maximum.
+        # Padding elements must not change a sum or a maximum.
         tile[:] = fill
         tile[: len(rows), : len(columns)] = matrix[np.ix_(rows, columns)]
 
@@ -331,7 +363,7 @@ def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
 
 
 def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
-    """The tile of every PE of the rectangle, as a view of raw elements."""
+    """Yield (x, y, view of the tile's raw elements) for every PE of the rectangle."""
     flat = view_elements(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
     for y in range(placed.rect.height):
         for x in range(placed.rect.width):

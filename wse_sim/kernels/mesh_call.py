@@ -1,4 +1,4 @@
-"""A kernel call: a kernel that runs, what it is given from arrays and where its results go."""
+"""Kernel calls: a mesh kernel, how its operands are made from arrays, and where its results are written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,14 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Phase
 
 Arrays = Sequence[np.ndarray]
+"""A sequence of NumPy arrays."""
 Reading = Callable[[Phase, np.ndarray], np.ndarray]
-"""A phase program and the memories before it -> the memories after it."""
+"""A function from a phase program and the memories before it to the memories after it."""
 
 
 @dataclass(frozen=True)
 class Cores:
-    """Where kernels run: a rectangle of a machine."""
+    """The PEs on which kernels run: a rectangle of a machine."""
 
     rect: Rect
     machine: Machine
@@ -27,9 +28,10 @@ class Cores:
 
 @dataclass(frozen=True)
 class MeshCall:
-    """A kernel that runs `rounds` times, what it is given from the arrays that are read, and where its results go.
+    """A kernel that runs `rounds` times, with functions that convert operands and results.
 
-    `give` and `take` get the number of the round last.
+    `give(arrays, number)` returns the kernel's operands, by name, in round `number`. `take(results, arrays, number)`
+    writes the kernel's results to the arrays.
     """
 
     kernel: MeshKernel
@@ -38,7 +40,9 @@ class MeshCall:
     rounds: int = 1
 
     def run(self, reads: Arrays, writes: Arrays, reading: Reading) -> None:
-        """Fill the arrays `writes`, which may be among those that are read."""
+        """Run all rounds and fill the arrays `writes`, which may be among `reads`. `reading` executes the phase
+        program.
+        """
         for number in range(self.rounds):
             memory = reading(self.kernel.phase, scatter(self.kernel, self.give(reads, number)))
             self.take(gather(self.kernel, memory), writes, number)
@@ -49,8 +53,8 @@ def single(
 ) -> MeshCall:
     """Return the call of a kernel that runs once.
 
-    The arrays written are the results called `names`, by default the kernel's first ones. Dimension `dim` of an array
-    is the last one of the result.
+    `give` makes its operands. The written arrays are the results called `names`, by default the kernel's first results
+    in order. Dimension `dim` of an array is the last dimension of the result.
     """
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
@@ -62,11 +66,11 @@ def single(
 
 
 def operation(instr: Instr) -> str:
-    """The library kernel of an instruction, or the operation that is called by its NumPy meaning."""
+    """Return the operation of an instruction: the name of its library kernel, or of the operation that it calls."""
     return str(instr.attrs["op"]) if instr.kernel == "call" else instr.kernel
 
 
 def attributes(instr: Instr) -> Mapping[str, Any]:
-    """Those of the operation."""
+    """Return the attributes of an instruction's operation."""
     attrs: Mapping[str, Any] = instr.attrs.get("attrs", {}) if instr.kernel == "call" else instr.attrs
     return attrs

@@ -1,8 +1,9 @@
-"""A loop nest of a compiled program as a kernel that runs: its scalars as vector operations over tiles.
+"""A loop nest of a compiled program as a mesh kernel: its scalars become vector operations over tiles.
 
-The iterations become a matrix (`nest_domain.py`). An operand is read as each iteration needs it: a matrix in tiles, or,
-where it is the same along an axis, a row or a column that is broadcast. Every scalar of the body becomes a tile. Sums
-are in float32, first over the columns of a PE and then along the row of PEs; a sum over everything also over the rows.
+The iterations are arranged as a matrix (`nest_domain.py`). An operand that differs in both axes is a matrix in tiles;
+one that is constant along an axis is a row or a column that is broadcast. Every scalar of the nest's body becomes a
+tile. Sums are in float32, first over the columns of a PE and then along the row of PEs. A sum over everything also goes
+over the rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,29 +22,30 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
 LARGEST_INTEGER = 2**24
-"""Up to which float32 holds every integer."""
+"""float32 represents every integer up to this one."""
 GIVEN = ("load", "index", "const")
-"""Scalars that are not worked out."""
+"""Scalars that are not computed."""
 _LEAST = float("-inf")
 _STARTS = {"add": 0.0, "maximum": _LEAST, "minimum": _LEAST, "or": _LEAST, "and": _LEAST}
 _COMBINES = {"add": "add", **dict.fromkeys(("maximum", "minimum", "or", "and"), "max")}
-"""Reduction of a store -> the instruction of a core, and the operation of the fabric: they have one name."""
+"""Reduction of a store -> the instruction of a core, which is also the name of the fabric's reduction."""
 NEGATED = ("minimum", "and")
-"""Reductions that are a maximum of what is negated, since cores and fabric have no minimum."""
+"""Reductions that are computed as a maximum of negated values, since cores and fabric have no minimum."""
 
 
 def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
-    """The kernel of a nest; its operands are in0, in1, ... and its results out0, out1, ...
+    """Return the kernel of a nest; its operands are "in0", "in1", ... and its results "out0", "out1", ...
 
-    Raises LazyError for operations and types that cores do not have.
+    Operands for loop indices are called "index" and the number of the scalar. Raises LazyError for operations and types
+    that cores do not have.
     """
     return _NestBuilder(rect, nest).kernel()
 
 
 def nest_operands(nest: Nest, rect: Rect, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays that a nest reads, and its indices, as the operands of its kernel; integers become float32.
+    """Return the operands of a nest's kernel, by name: the arrays `inputs` that it reads, and its loop indices.
 
-    Raises LazyError for integers that float32 does not hold.
+    Integers become float32. Raises LazyError for integers that float32 does not represent exactly.
     """
     domain = Domain(nest, rect)
     operands = {}
@@ -56,12 +58,15 @@ def nest_operands(nest: Nest, rect: Rect, inputs: Sequence[np.ndarray]) -> dict[
 
 
 def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-    """Put the results of a kernel into the arrays that the nest writes."""
+    """Write the results of a nest's kernel to the arrays `outputs`.
+
+    Raises LazyError for integer results beyond the exact range of float32.
+    """
     domain = Domain(nest, rect)
     for store in nest.stores:
         places = domain.places(nest.writes[store.output])
         if store.reduce:
-            # All columns of a sum have the same place, and all rows if it is over them too.
+            # All columns of a sum have the same element, and so do all rows if the sum is over them too.
             places = places[:1, :1] if domain.sums_rows else places[:, :1]
         result = results[f"out{store.output}"]
         if nest.outputs[store.output].dtype.kind == "i":
@@ -70,20 +75,22 @@ def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outp
 
 
 def last_reads(nest: Nest) -> dict[int, int]:
-    """For each scalar that is read the number of the last one that reads it; behind all scalars for a store."""
+    """Return, for each scalar that is read, the number of its last reader; the number of scalars if a store reads
+    it.
+    """
     last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
     return last | {store.value: len(nest.body) for store in nest.stores}
 
 
 def _require_exact(numbers: np.ndarray | float) -> None:
-    """Raise LazyError for integers that float32 does not hold."""
+    """Raise LazyError for integers that float32 does not represent."""
     # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
     if np.abs(numbers).max(initial=0) > LARGEST_INTEGER:
         raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
 
 
 class _NestBuilder:
-    """Lays out a kernel: where each scalar of the body lies."""
+    """A builder of a nest's kernel, which allocates a tile for each scalar of the body."""
 
     def __init__(self, rect: Rect, nest: Nest):
         self.nest, self.room, self.domain = nest, Room(), Domain(nest, rect)
@@ -108,10 +115,10 @@ class _NestBuilder:
         return self.room.place(name, self.rect, self.rows, self.columns, dtype, groups=self.groups)
 
     def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
-        """On the first PEs of the lines along which it is the same."""
+        """Allocate an operand on the first PEs of the lines along which it is constant."""
         rows, columns = self.domain.shape(access)
         stored = core_type(dtype.name) if dtype.kind == "f" else WIDE
-        # A column begins on the first PE of each group, a row on the first row of PEs, in all groups alike.
+        # A column starts on the first PE of each group, and a row on the first row of PEs, equally in all groups.
         if rows > 1:
             return self.room.place(name, self.rect, rows, columns, stored, groups=self.groups)
         first = Rect(self.rect.x, self.rect.y, self.rect.width if columns > 1 else 1, 1)
@@ -120,7 +127,7 @@ class _NestBuilder:
 
     def _arriving(self) -> Iterator[Phase]:
         for placed in (*self.inputs, *self.indices):
-            # A single element has to get to all groups, also where each has but one column.
+            # A single element has to reach all groups, even if each group has only one column.
             along = placed.columns < self.columns or placed.rect.width < self.rect.width
             axis = "x" * along + "y" * (placed.rows < self.rows)
             if axis and self.rect.area > 1:
@@ -128,8 +135,8 @@ class _NestBuilder:
                 yield Broadcast(self.rect, axis=axis, words=placed.words, groups=groups, take=at, put=at)
 
     def _scalars(self) -> list[Placed | float]:
-        """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
-        # 48 KiB hold few tiles: liveness lets a long body do with as many as are alive at once.
+        """Return the tile or constant of each scalar of the body; a tile is reused after its last reader."""
+        # 48 KiB hold few tiles: with liveness a long body needs only as many as are alive at once.
         last = last_reads(self.nest)
         free: dict[str, list[Placed]] = {}
         placed: list[Placed | float] = []
@@ -152,7 +159,7 @@ class _NestBuilder:
             self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
             return self.indices[-1]
         dtype = core_type(scalar.dtype.name)
-        # What is stored as it is, is worked out where it will lie.
+        # A stored scalar of the output's type is computed in the output's tile.
         for store in self.nest.stores:
             if store.value == n and not store.reduce and self.outputs[store.output].dtype == dtype:
                 return self.outputs[store.output]
@@ -172,17 +179,17 @@ class _NestBuilder:
         return self._tile(f"out{store.output}", dtype)
 
     def _work(self) -> Iterator[Phase]:
-        """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
-        # Without a sum the fill of a short tile is worked on like the rest and never gathered.
+        """Yield the body on all PEs; with a sum, PEs with fewer columns run a shorter body."""
+        # Without a sum, padding is computed like other elements and never gathered.
         if not self.sums:
             yield Local(self.rect, self._body(self._along, self._down))
             return
-        # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length; and
-        # where rows are summed too, those with fewer rows.
+        # A sum must not include padding, so PEs with fewer columns, or with fewer rows if rows are summed too, run
+        # another body.
         rows, columns = [(0, self.rect.height, self._down)], [(0, self.rect.width, self._along)]
         if self.domain.sums_rows:
             rows = list(_shares(self.rows, self.rect.height))
-        # Groups are as long as that all of their PEs hold as many columns.
+        # The length of groups is such that all of their PEs have the same number of columns.
         if self.groups == 1:
             columns = list(_shares(self.columns, self.rect.width))
         for y, height, down in rows:
@@ -200,16 +207,20 @@ class _NestBuilder:
         return ceil_div(self.rows, self.rect.height * self.groups)
 
     def _body(self, count: int, rows: int) -> tuple[Instruction, ...]:
-        """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
+        """Return the instructions of the body for `rows` rows of `count` columns.
+
+        Sums are cleared first. Then every scalar and store runs row after row, or on the whole tile at once if rows are
+        alike.
+        """
         build = self.room.builder()
         for store in self.nest.stores:
             if store.reduce:
                 total = self.sums[store.output]
                 build.move(total.vector(), _STARTS[_known(store)], total.elements)
-        # With no row or column that is broadcast a tile is one long vector: one setup instead of one for each row.
+        # Without broadcast rows or columns a tile is one long vector: one setup instead of one for each row.
         whole = (self.rows, self.columns)
         is_whole = all((p.rows, p.columns) in (whole, (1, 1)) for p in (*self.inputs, *self.indices))
-        # A sum over everything takes a full tile in one go too; rows of a short tile do not follow one another.
+        # A sum over everything can process a full tile at once too; the rows of a shorter tile are not contiguous.
         is_whole &= not self.sums or (self.domain.sums_rows and count == self._along)
         if is_whole and rows * count:
             self._row(build, rows * count, is_whole=True)
@@ -238,14 +249,14 @@ class _NestBuilder:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
 
     def _spares(self) -> int:
-        """Tiles to work in, as many as the operation that needs the most."""
+        """Return the number of scratch tiles, as many as the operation with the greatest need."""
         turned = any(store.reduce in NEGATED for store in self.nest.stores)
         return max([int(turned), *(pointwise(self.nest, s).spares for s in self.nest.body if s.op not in GIVEN)])
 
     def _leaving(self, store: NestStore) -> Iterator[Phase]:
-        """Sums go to the first column of PEs, where they are rounded."""
+        """Yield the reduction of a sum to the first column of PEs, where it is rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
-        # In float32: rounding to the output's type comes after the last addition.
+        # In float32: the rounding to the output's type comes after the last addition.
         axis, combine = "xy" if self.domain.sums_rows else "x", _COMBINES[store.reduce]
         yield Reduce(self.rect, axis=axis, words=total.words, groups=self.groups, at=total.address, combine=combine)
         build = self.room.builder()
@@ -256,7 +267,7 @@ class _NestBuilder:
 
 
 def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
-    """Stretches of a line of PEs that hold as much: the first of them, how many, and what each holds."""
+    """Yield stretches of a line of PEs with equal shares of `extent`: (first PE, number of PEs, share of each)."""
     size = ceil_div(extent, pes)
     full = extent // size if size else 0
     counts = [(full, size), (1, extent - full * size), (pes, 0)]
@@ -269,7 +280,9 @@ def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _vector(place: Placed, is_whole: bool = False) -> Memory:
-    """One row of a tile; of a column of numbers the one of the row; or, if rows are alike, all of the tile."""
+    """Return a tile as an operand: one row in a loop over rows, one number of a column, or all elements with
+    `is_whole`.
+    """
     if is_whole:
         return place.vector(int(place.elements > 1))
     return place.vector(1 if place.columns > 1 else 0, (place.tile_columns,) if place.rows > 1 else ())
@@ -280,7 +293,10 @@ def _source(place: Placed | float, is_whole: bool) -> Operand:
 
 
 def core_type(name: str) -> str:
-    """The element type of a core for what it works out; truth and integers are numbers of float32 there."""
+    """Return the element type in which a core computes a value of type `name`: float32 for integers and truth values.
+
+    Raises LazyError for a floating-point type that cores do not have.
+    """
     kind = dtype_by_name(name).kind
     if kind in "bi":
         return WIDE

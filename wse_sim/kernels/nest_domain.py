@@ -1,4 +1,6 @@
-"""The iterations of a loop nest as a matrix over a rectangle: which loops are its rows and which its columns."""
+"""Arrange the iterations of a loop nest as a matrix over a rectangle: which loops are its rows and which its
+columns.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +12,19 @@ import numpy as np
 from lazytensor.ir.nest import Access, Nest
 from wse_sim.layout import Rect, ceil_div
 
-# Of the WSE-2, roughly: they weigh one layout against another, and price nothing.
+# Approximate values of the WSE-2, for comparing layouts only; prices do not use them.
 _SETUP, _HOP, ELEMENT_CYCLES = 16, 6, 0.5
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The iterations of a nest as rows, cut along y, and columns, cut along x, on a rectangle.
+    """The iterations of a nest as a matrix on `rect`: rows are distributed along y and columns along x.
 
-    Loops that a store accumulates over are columns; if there are no others, the first of them are rows. Without such
-    loops rows and columns are divided where PEs hold the fewest; or, if every operand is read once by each iteration or
-    is a single element, iterations follow one another in rows of one length, and the last are repeated to fill them (in
-    a sum nothing is repeated: rows are as long as a divisor of all).
-    Rows of PEs are cut into `groups` that have rows of their own, where that makes operations longer.
+    Loops that a store reduces over are columns. If all loops are such, or none is, the loops are divided into rows and
+    columns where the largest tile is smallest. If every operand is read once by each iteration or is a single element,
+    the iterations may instead be numbered through and cut into rows of one length (`is_flat`). The last ones are
+    repeated to fill the last row; with sums nothing is repeated, and the length of rows is a divisor. Rows of PEs are
+    cut into `groups` with separate rows of the matrix, if that makes vector operations longer.
     """
 
     nest: Nest
@@ -30,19 +32,19 @@ class Domain:
 
     @cached_property
     def order(self) -> tuple[list[int], list[int]]:
-        """The loops that are rows, and those that are columns."""
+        """(loops that are rows, loops that are columns), by number."""
         loops = [*range(len(self.nest.loops))]
         summed = [i for i in loops if self.nest.loops[i].is_reduction]
         if summed and not self.sums_rows:
             return [i for i in loops if i not in summed], summed
-        # From the last loop on, so that of equal ways the one with the shortest columns is taken.
+        # From the last loop on, so that of equal divisions the one with the fewest columns is taken.
         cuts = range(len(loops) - 1, -1, -1) or [0]
         best = min(cuts, key=lambda i: self._tile(self._extent(loops[:i]), self._extent(loops[i:])))
         return loops[:best], loops[best:]
 
     @cached_property
     def extents(self) -> tuple[int, int]:
-        """Rows and columns of the iterations."""
+        """(rows, columns) of the matrix of iterations."""
         rows, columns = (self._extent(some) for some in self.order)
         if not self.is_flat:
             return rows, columns
@@ -53,16 +55,16 @@ class Domain:
 
     @cached_property
     def is_flat(self) -> bool:
-        """Whether iterations follow one another in rows of one length, whatever the loops."""
+        """True if iterations are numbered through and cut into rows of one length, regardless of the loops."""
         rows, columns = (self._extent(some) for some in self.order)
         loops = self.nest.loops
         if not rows * columns or (self._has_sums and not self.sums_rows):
             return False
         accesses = [*self.nest.reads, *(s.attr for s in self.nest.body if s.op == "index")]
-        # What is the same along some loops only is sent to those that share it, for which it needs rows and columns.
+        # An operand that is constant along only some loops is broadcast, which needs rows and columns of loops.
         if any(0 < self._moves(a, range(len(loops))) < self._moves_at_most for a in accesses):
             return False
-        # Only where it takes less: a matrix keeps its rows, which later kernels read as such.
+        # Only if it makes tiles smaller: a matrix keeps its rows, which later kernels read as such.
         least = ceil_div(rows * columns, self.rect.area)
         if self.sums_rows:
             least = min(self._tile(*pair) for pair in _divided(rows * columns))
@@ -70,17 +72,17 @@ class Domain:
 
     @cached_property
     def groups(self) -> int:
-        """Groups of PEs in each row of them; columns run over one group."""
+        """Number of groups that each row of PEs is cut into; columns run over one group."""
         rows, columns = self.extents
         if self.is_flat or self.sums_rows or not rows * columns:
             return 1
-        # In a sum no PE may count the fill of a short tile: only groups that divide the columns, or one of whole rows.
+        # A sum must not include padding: only groups that divide the columns, or one group of a whole row.
         lengths = [n for n in _powers(self.rect.width) if columns % n == 0]
         return row_groups(self.rect, rows, columns, [*lengths, self.rect.width], has_sums=self._has_sums)
 
     @property
     def used(self) -> Rect:
-        """The PEs that groups of one length leave."""
+        """The PEs in groups of equal length; the others stay idle."""
         return replace(self.rect, width=self.rect.width // self.groups * self.groups)
 
     @property
@@ -89,11 +91,11 @@ class Domain:
 
     @property
     def sums_rows(self) -> bool:
-        """Whether all iterations are summed, those of several rows too."""
+        """True if all iterations are summed, over rows too."""
         return self._has_sums and all(loop.is_reduction or loop.extent == 1 for loop in self.nest.loops)
 
     def shape(self, access: Access) -> tuple[int, int]:
-        """Rows and columns of what is read, with 1 where all along an axis it is the same."""
+        """Return (rows, columns) of an operand, 1 for an axis along which it is constant."""
         if self.is_flat:
             return self.extents if self._moves(access, range(len(self.nest.loops))) else (1, 1)
         rows, columns = self.extents
@@ -101,7 +103,7 @@ class Domain:
         return rows if down else min(rows, 1), columns if along else min(columns, 1)
 
     def places(self, access: Access) -> np.ndarray:
-        """Elements of the flat operand, [rows, columns]."""
+        """Return [rows, columns] with the index, in the flat operand, of the element that each iteration accesses."""
         if self.is_flat:
             return self._flat_places(access)
         rows, columns = self.order
@@ -111,14 +113,14 @@ class Domain:
         return total.reshape(self.extents)
 
     def read(self, access: Access) -> np.ndarray:
-        """As `places`, with an axis of 1 where all along it is the same."""
-        # The shape follows from the strides alone, so that a price needs no list of places.
+        """Return `places`, with an extent of 1 for an axis along which the operand is constant."""
+        # `shape` depends on strides only, so pricing needs no list of elements.
         rows, columns = self.shape(access)
         return self.places(access)[:rows, :columns]
 
     def _flat_places(self, access: Access) -> np.ndarray:
         count = self._extent(range(len(self.nest.loops)))
-        # The last row may be longer than what is left: it repeats the last iteration, which does no harm.
+        # The last row may be longer than the remaining iterations: it repeats the last one, which is harmless.
         numbers = np.minimum(np.arange(prod(self.extents)), count - 1)
         at = np.unravel_index(numbers, [loop.extent for loop in self.nest.loops] or [1])
         strides = access.strides or (0,)
@@ -131,11 +133,11 @@ class Domain:
         return prod(self.nest.loops[i].extent for i in loops)
 
     def _tile(self, rows: int, columns: int) -> int:
-        """Iterations of the PE that has the most."""
+        """Return the iterations of the PE with the most."""
         return ceil_div(rows, self.rect.height) * ceil_div(columns, self.rect.width)
 
     def _moves(self, access: Access, loops: Sequence[int]) -> int:
-        """Of these loops, those along which another element is read."""
+        """Return how many of `loops` change the element that is accessed."""
         return sum(bool(access.strides[i]) and self.nest.loops[i].extent > 1 for i in loops)
 
     @property
@@ -151,10 +153,12 @@ def row_groups(
     has_sums: bool = True,
     element_cycles: float = ELEMENT_CYCLES,
 ) -> int:
-    """In how many groups each row of PEs is cut, so that `rows` x `columns` take the least time for each operation.
+    """Return the number of groups per row of PEs for which operations on `rows` x `columns` elements take the least
+    time.
 
-    A short group has longer vectors and fewer words to add up; `lengths` are those that are looked at, by default
-    powers of two, and what so many groups leave of a row. `element_cycles` are the mean of its operations.
+    A short group has longer vectors and fewer PEs to sum over. `lengths` are the candidate lengths of a group; by
+    default powers of two and the results of dividing a row by them. `element_cycles` is the mean time of an element in
+    an operation. With `has_sums` false, no time for sums is counted. Only an estimate.
     """
 
     def cycles(length: int) -> float:
@@ -168,8 +172,8 @@ def row_groups(
 
 @lru_cache(maxsize=1024)
 def _divided(total: int) -> tuple[tuple[int, int], ...]:
-    """All pairs whose product is `total`."""
-    # Divisors come in pairs, of which the smaller is at most the root.
+    """Return all pairs of integers whose product is `total`."""
+    # Divisors come in pairs; the smaller one is at most the square root.
     low = [n for n in range(1, isqrt(total) + 1) if total % n == 0]
     return (*((n, total // n) for n in low), *((total // n, n) for n in low))
 

@@ -1,7 +1,8 @@
 """Pointwise operations of a compiled program as instructions of a core.
 
-Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 and rounded once. `where` bounds the side
-that is not chosen by minus infinity and takes the larger one, so infinities are kept; a NaN shows from either side.
+Truth values are 1.0 and 0.0. An operation of several instructions is computed in float32 and rounded once. `where`
+limits the branch that is not chosen to minus infinity and takes the maximum. So infinities are preserved, but a NaN in
+either branch makes the result NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,18 +17,20 @@ from wse_sim.isa.operations import SPECIAL_OPS
 
 GELU_CUBIC, GELU_SCALE = 0.044715, sqrt(2 / pi)
 Spare = Sequence[Memory]
+"""float32 scratch vectors."""
 Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
-"""Appends instructions: (builder, target, arguments, length, float32 vectors to work in)."""
+"""A function that appends instructions, of (builder, target, arguments, length, float32 scratch vectors)."""
 SPARES = "stuv"
-"""Letters of the vectors to work in."""
+"""Letters of the scratch vectors in steps."""
 
 
 @dataclass(frozen=True)
 class Pointwise:
-    """How an operation is done, and how far the result may be from NumPy's: units of the last place of itself.
+    """An implementation of a pointwise operation.
 
-    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument, and for sin and cos
-    those of 1. `spares` vectors are needed to work in.
+    `emit` appends its instructions. `ulp` is the tolerance against NumPy, in units in the last place of the result. For
+    gelu, whose tail is a difference of nearly equal numbers, they are those of the argument; for sin and cos, those of
+    1. `spares` is the number of scratch vectors that it needs.
     """
 
     emit: Emit
@@ -36,7 +39,7 @@ class Pointwise:
 
 
 def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
-    """How a scalar of a nest is computed. Raises LazyError for an operation that cores do not have."""
+    """Return the implementation of a scalar of a nest. Raises LazyError for an operation that cores do not have."""
     if scalar.op == "cast":
         return _cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
     name = f"{scalar.op} {' '.join(map(str, (scalar.attr or {}).values()))}".strip()
@@ -46,14 +49,14 @@ def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
 
 
 def _cast(source: str, target: str) -> Pointwise:
-    """How a value of a kind, as types have it, becomes one of another."""
+    """Return the conversion between two kinds of types ("f", "i", "b")."""
     if target == "b" and source != "b":
         return _NOT_ZERO
     return _TO_WHOLE if (source, target) == ("f", "i") else POINTWISE["cast"]
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
-    """An instruction by its name."""
+    """Append the instruction `op` with a target and sources."""
     if op in SPECIAL_OPS:
         build.special(op, operands[0], operands[1], length)
     else:
@@ -61,7 +64,7 @@ def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) 
 
 
 def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Operand], length: int) -> None:
-    """Append steps such as "s = greater b a", over operands by their names and numbers."""
+    """Append steps such as "s = greater b a"; `named` maps names to operands, and other sources are numbers."""
     for step in steps:
         to, _, name, *sources = step.split()
         operands = [named[s] if s in named else float(s) for s in sources]
@@ -69,7 +72,7 @@ def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Opera
 
 
 def _one(name: str, ulp: float = 0) -> Pointwise:
-    """A single instruction, with the arguments in their order."""
+    """Return a single instruction with the arguments in order."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         append(build, name, (target, *arguments), length)
@@ -78,7 +81,7 @@ def _one(name: str, ulp: float = 0) -> Pointwise:
 
 
 def _with(name: str, constant: float) -> Pointwise:
-    """A single instruction whose second source is a constant."""
+    """Return a single instruction whose second source is `constant`."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         append(build, name, (target, arguments[0], constant), length)
@@ -87,12 +90,12 @@ def _with(name: str, constant: float) -> Pointwise:
 
 
 def _several(ulp: float, *steps: str) -> Pointwise:
-    """Steps of which s is the result; a, b, c are the arguments, and s, t, u, v vectors to work in."""
+    """Return a sequence of steps with the result in s; a, b, c are the arguments, and s, t, u, v scratch vectors."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip(SPARES, spare, strict=False))
         append_steps(build, steps, named, length)
-        # One rounding at the end, also where the target has 16 bits.
+        # One rounding at the end, also if the target has 16 bits.
         build.convert(target, named["s"], length)
 
     return Pointwise(run, ulp, spares=1 + max(SPARES.index(step[0]) for step in steps))
@@ -100,14 +103,14 @@ def _several(ulp: float, *steps: str) -> Pointwise:
 
 _SIZE = "s = mul a -1", "s = max a s"
 _SIGN_BACK = "u = greater 0 a", "u = mul u -2", "u = add u 1", "s = mul t u"
-# Adding and taking away the number from which on float32 has no fractions rounds; larger ones have none to begin with.
+# Adding and subtracting 2 ** 23, from which on float32 has no fractions, rounds. Larger numbers have no fractions.
 _SMALLER = "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"
 _NEAREST = "u = greater 8388608 s", "u = mul u 8388608", "t = add s u", "t = sub t u"
 _TRUNC = *_SIZE, *_NEAREST, "u = greater t s", "t = sub t u", *_SIGN_BACK
 _TO_WHOLE = _several(0, *_TRUNC)
 _IS_ANY = "s = greater a 0", "t = greater 0 a", "s = add s t"
 _NOT_ZERO = _several(0, *_IS_ANY)
-# A quotient that is lost where both are zero (Kahan): u marks those by one, and s takes their place.
+# A quotient with both operands zero would be lost (Kahan): u marks such elements by one, and s replaces them.
 _QUOTIENT = (
     *("u = mul t t", "u = greater u 0", "u = sub 1 u", "t = add t u", "t = reciprocal t"),
     *("v = mul v s", "v = mul v t", "u = mul u s", "s = add v u"),
@@ -115,9 +118,9 @@ _QUOTIENT = (
 
 _SINE = tuple((-1) ** n / factorial(2 * n + 1) for n in range(1, 7))
 _HALF_TURN = 3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7
-"""Pi in parts, of which the first two times a small integer are exact (Cody and Waite)."""
+"""Pi in parts; the first two times a small integer are exact (Cody and Waite)."""
 _ROUND = "= add {0} 12582912", "= sub {0} 12582912"
-"""To the nearest integer, of either sign, below 2 ** 22."""
+"""Steps that round to the nearest integer, of either sign, below 2 ** 22."""
 
 
 def _rounded(letter: str) -> tuple[str, ...]:
@@ -125,7 +128,9 @@ def _rounded(letter: str) -> tuple[str, ...]:
 
 
 def _wave(start: float, sign: int) -> tuple[str, ...]:
-    """The sine of a, less t half turns, in s; t is the nearest integer to a in half turns less `start`."""
+    """Return steps that compute, in s, the sine of a minus t half turns; t is the nearest integer to a / pi -
+    `start`.
+    """
     return (
         *(f"t = fmac a {1 / pi} {-start}", *_rounded("t")),
         *(
@@ -148,7 +153,9 @@ def _wave(start: float, sign: int) -> tuple[str, ...]:
 
 
 def _power(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """By products where the exponent is a small number that is known; else by a logarithm, which wants a > 0."""
+    """Append a power: products if the exponent is a constant from 1 to `MOST_FACTORS`, else a logarithm, which needs a
+    > 0.
+    """
     a, b = arguments
     if isinstance(b, float) and b in range(1, MOST_FACTORS + 1):
         build.convert(spare[0], a, length)
@@ -162,7 +169,9 @@ def _power(build: Builder, target: Memory, arguments: list[Operand], length: int
 
 
 def _quotient(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """A product with the reciprocal; that of a number which is known is known too, and costs no library routine."""
+    """Append a product with the reciprocal; the reciprocal of a nonzero constant is computed when the program is
+    built.
+    """
     a, b = arguments
     if isinstance(b, float) and b:
         build.mul(spare[0], a, 1 / b, length)
@@ -173,13 +182,14 @@ def _quotient(build: Builder, target: Memory, arguments: list[Operand], length: 
 
 
 MOST_FACTORS = 8
+"""Maximum exponent of a power that is computed by products."""
 
 _NEAR = (0.12837923, -0.376126379, 0.112837829, -0.0268654451, 5.22107491e-3, -8.48471129e-4, 1.12705435e-4)
 _FAR = (1.88036924e-4, -1.12957835, -0.633219898, -0.108418554, 0.0252082404, -4.20455635e-3, 4.41335316e-4)
 _LAST = -9.68013501e-6, -2.16867666e-5
 _ERF_OF_1 = 0.842700793
-# The polynomials of the host's erf(|s|): near 0 it is u (1 + P(u u)), from 1 on 1 - exp(u Q(u)). What the second adds
-# to erf(1) is below zero before 1, so that the two parts need no choice. The sign is that of a.
+# The polynomials of the host's erf(|s|): near 0 it is u (1 + P(u u)), from 1 on 1 - exp(u Q(u)). The second adds a
+# negative amount to erf(1) below 1, so the two parts need no choice. The sign is that of a.
 _ERF = (
     *("u = mul s -1", "u = max u s", "u = mul u -1", "u = max u -4", "u = mul u -1"),
     *(f"t = mul u {_LAST[1]}", f"t = add t {_FAR[-1]}"),
@@ -233,7 +243,7 @@ POINTWISE: dict[str, Pointwise] = {
     "logical_xor": _several(
         0, *_IS_ANY, "t = greater b 0", "u = greater 0 b", "t = add t u", "s = sub s t", "s = mul s s"
     ),
-    # What is not finite times zero is no number, and nothing is greater than that.
+    # A number that is not finite, times zero, is NaN, and no comparison with NaN is true.
     "isfinite": _several(0, "s = mul a 0", "s = greater 1 s"),
     "isnan": _several(
         0,
@@ -260,4 +270,4 @@ POINTWISE: dict[str, Pointwise] = {
         "s = max u t",
     ),
 }
-"""Name in the op table, with its attributes -> what a core does."""
+"""Name in the op table, with its attributes -> implementation on a core."""

@@ -32,8 +32,8 @@ CoreStep = tuple[Instruction, ...]
 StepSequence = tuple[CoreStep, ...]
 """The steps of a strand."""
 NamedTasks = tuple[tuple[str, CoreStep], ...]
+"""Tasks as pairs (name, instructions)."""
 # A shift sends and receives at the same time; no phase needs more.
-# A shift sends and receives at once; no phase needs more.
 MAX_CONCURRENT_OPERATIONS = 2
 """Maximum number of vector operations in a step."""
 

@@ -1,6 +1,6 @@
-"""Attention in two ways, whose memory grows with the tokens and not with their square.
+"""Attention in two implementations, with memory that grows with the number of tokens and not with its square.
 
-`ring.py` has the kernels `attention` and `attention_gradient` of the library: keys and values go around a ring of PEs.
-The other files have the block of a compiled program, with any mask, dropout and order of steps: `block.py` is the block
-as data, `tiles.py` its kernel on teams of PEs, `teams.py` the choice of the teams and the call.
+`ring.py` has the kernels `attention` and `attention_gradient`: keys and values shift around a ring of PEs. The other
+files implement the attention block of a compiled program, with any mask, dropout and order of steps. `block.py` is the
+block as data, `tiles.py` its kernel on teams of PEs, and `teams.py` the choice of teams and the call.
 """

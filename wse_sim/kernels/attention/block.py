@@ -1,8 +1,13 @@
-"""An attention block as data: what is done with the scores of a head, in any order that a compiled program has.
+"""An attention block as data: the steps on the scores of a head, in any order that a compiled program has.
 
-Scores, and all that is made of them element by element, are `tile`s of rows by keys. A row has `stat`istics. What has
-a row of numbers for each row, as queries have, is of kind `rows`; for each key, as keys and values have, `keys`; a
-mask that all heads share is a `grid`. `state` is that of a generator of random numbers.
+Values have these kinds:
+
+- "tile": rows x keys elements, such as scores
+- "stat": a number for each row
+- "rows": a vector for each row, such as queries
+- "keys": a vector for each key, such as keys and values
+- "grid": rows x keys elements that all heads share, such as a mask
+- "state": the state of a random generator
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +24,7 @@ Kind = Literal["tile", "stat", "rows", "keys", "grid", "state"]
 
 @dataclass(frozen=True)
 class Value:
-    """One of a block's values: its kind, the type of its elements on a core, and how many of them a row or key has."""
+    """A value of a block: its kind, the element type on a core, and the elements of a row or key."""
 
     kind: Kind
     dtype: str
@@ -28,11 +33,16 @@ class Value:
 
 @dataclass(frozen=True)
 class Step:
-    """What makes the values `writes` of the values `reads`.
+    """A step that computes the values `writes` from the values `reads`, by number.
 
-    `pairs`: a tile, the products of rows and keys. `nest`: element by element, and statistics of what it sums.
-    `softmax`: of each row of a tile. `draw`: random numbers. `row_sum`: rows, a tile times keys. `key_sum`: keys, the
-    transpose of a tile times rows.
+    `op` is one of:
+
+    - "pairs": a tile of the products of rows and keys
+    - "nest": elementwise operations, and sums over each row as statistics
+    - "softmax": of each row of a tile
+    - "draw": random numbers
+    - "row_sum": rows, a tile times keys
+    - "key_sum": keys, the transpose of a tile times rows
     """
 
     op: Literal["pairs", "nest", "softmax", "draw", "row_sum", "key_sum"]
@@ -43,10 +53,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Given:
-    """How a value comes of array number `read`: a matrix for each head, read the other way if `is_turned`.
+    """The origin of a value: array number `read`.
 
-    With an `access` it is what that reads of the array in loops over `ScoreBlock.lead`, rows and keys; without an
-    array, the place itself.
+    Without `access` the array has a matrix for each head, transposed if `is_turned`. With `access` the value is what
+    that reads of the array in loops over `ScoreBlock.lead`, rows and keys. A negative `read` means the index that
+    `access` computes instead of an element.
     """
 
     value: int
@@ -57,9 +68,14 @@ class Given:
 
 @dataclass(frozen=True)
 class ScoreBlock:
-    """Steps over heads with extents `lead`, each of `rows` by `keys` scores; what they are given, and what they give.
+    """An attention block.
 
-    `results` are values and whether the array has them the other way.
+    - `lead`: extents of the heads, such as (samples, heads)
+    - `rows`, `keys`: extents of the scores of a head
+    - `values`: all values
+    - `steps`: steps in order
+    - `given`: origin of each operand
+    - `results`: pairs (value, whether the array has it transposed)
     """
 
     lead: tuple[int, ...]
@@ -72,7 +88,7 @@ class ScoreBlock:
 
     @cached_property
     def _hash(self) -> int:
-        # Plans look the same blocks up all the time, and a nest's own fields may have no hash.
+        # Plans look up the same blocks repeatedly, and fields of a nest may not be hashable.
         steps = tuple((s.op, s.writes, s.reads, s.nest.key if s.nest else None) for s in self.steps)
         return hash((self.lead, self.rows, self.keys, self.values, steps, self.given, self.results))
 
@@ -81,24 +97,24 @@ class ScoreBlock:
 
     @cached_property
     def heads(self) -> int:
-        """Heads of all samples."""
+        """Number of heads of all samples."""
         return int(np.prod(self.lead))
 
     def on_cores(self, name_of: Callable[[str], str], nest_of: Callable[[Nest], Nest]) -> "ScoreBlock":
-        """The same with other element types, and with nests that work on them."""
+        """Return the block with other element types and nests; `name_of` maps a type's name, and `nest_of` a nest."""
         values = (v if v.kind == "state" else replace(v, dtype=name_of(v.dtype)) for v in self.values)
         steps = (replace(step, nest=nest_of(step.nest) if step.nest else None) for step in self.steps)
         return replace(self, values=tuple(values), steps=tuple(steps))
 
     def operand(self, given: Given, reads: Sequence[np.ndarray], head: int) -> np.ndarray:
-        """A value of one head, from the arrays that are read."""
+        """Return the operand `given` for one head, from the arrays `reads`."""
         if given.access is None:
             array = reads[given.read]
             if self.values[given.value].kind == "state":
                 return array
             matrix: np.ndarray = array.reshape(self.heads, *array.shape[-2:])[head]
             return matrix.T if given.is_turned else matrix
-        # As the nest reads it, in the loops over all heads: only where this head begins has to be told.
+        # Read as in the nest, in loops over all heads; only the offset depends on the head.
         *lead, along, across = given.access.strides
         at = sum(s * n for s, n in zip(lead, np.unravel_index(head, self.lead), strict=True))
         kind = self.values[given.value].kind

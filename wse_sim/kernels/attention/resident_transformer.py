@@ -1,7 +1,8 @@
-"""A decoder-only transformer with its weights in the PEs' memories, as WaferLLM runs it (OSDI 2025).
+"""Prices of a decoder-only transformer with its weights in the PEs' memories, as WaferLLM runs it (OSDI 2025).
 
-Activations lie along one axis and are alike along the other. Decoding one token is a row of matrix-vector products,
-each with an all-reduce; prefilling multiplies matrices by the two-hop product. Half precision throughout.
+Activations are distributed along one axis and replicated along the other. Decoding one token is a series of
+matrix-vector products, each with an all-reduce. Prefilling multiplies matrices by the two-hop product. All elements
+have 16 bits.
 """
 
 from dataclasses import dataclass
@@ -15,11 +16,19 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Compute, Phase, Repeat, Seq, Shift
 
 ITEMSIZE = 2
+"""Bytes of an element."""
 
 
 @dataclass(frozen=True)
 class TransformerExtents:
-    """Extents of a model, as its published configuration gives them."""
+    """Extents of a model, as in its published configuration.
+
+    - `layers`: number of layers
+    - `width`: channels of activations
+    - `heads`, `kv_heads`: heads of queries, and of keys and values
+    - `hidden`: channels inside the MLP
+    - `vocabulary`: number of tokens
+    """
 
     layers: int
     width: int
@@ -30,7 +39,7 @@ class TransformerExtents:
 
     @property
     def kv_width(self) -> int:
-        """Channels of the keys, and of the values, of all heads that have their own."""
+        """Channels of the keys (and of the values) of all `kv_heads` heads."""
         return self.width // self.heads * self.kv_heads
 
 
@@ -64,7 +73,9 @@ class _SquareMesh:
         )
 
     def norm(self, width: int) -> Phase:
-        """Squares, their sum over the line, one root and one division, and two products for each element."""
+        """Return a normalization: squares, their sum over the line, one root and one division, and two products for
+        each element.
+        """
         local = self.elementwise(self.part(width), adds=3)
         return Seq((local, self.sum("x", 1), self.elementwise(1, specials=2)))
 
@@ -82,7 +93,7 @@ class _SquareMesh:
 
 
 def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: Machine) -> Phase:
-    """One token after `context` others: all layers, then the logits and their largest."""
+    """Return the price of one token after `context` others: all layers, then the logits and their maximum."""
     mesh = _SquareMesh(rect, machine)
     layer = Seq((*_decode_attention(model, mesh, context), *_decode_mlp(model, mesh)))
     head = Seq((mesh.norm(model.width), mesh.gemv(model.width, model.vocabulary), mesh.sum("x", 1)))
@@ -90,14 +101,16 @@ def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: M
 
 
 def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
-    """Keys and values lie with their positions along y and their channels, head after head, along x."""
+    """Return the attention of a layer; keys and values have positions along y and channels, head after head, along
+    x.
+    """
     positions, channels = mesh.part(context), mesh.part(model.width)
-    # Scores and values cost the same: each position of the PE times each of its channels.
+    # Scores and weighted values have the same cost: each position of the PE times each of its channels.
     lookup = Compute(
         mesh.rect, "fma", vectors=channels, length=positions, itemsize=ITEMSIZE, scalar_cycles=mesh.machine.loop_cycles
     )
     scores = mesh.sum("x", mesh.words(positions))
-    # The largest score and later the sum of exponentials, one word for each.
+    # The maximum of scores and later the sum of exponentials, one word for each.
     over_positions = mesh.sum("y", 1)
     kept = mesh.words(mesh.part(model.kv_width))
     return (
@@ -105,11 +118,11 @@ def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int
         mesh.gemv(model.width, model.width),
         mesh.gemv(model.width, model.kv_width),
         mesh.gemv(model.width, model.kv_width),
-        mesh.elementwise(channels, adds=4),  # the rotation by position
-        *(Shift(mesh.rect, axis="y", words=kept, put=kept),) * 2,  # the cache is kept even
+        mesh.elementwise(channels, adds=4),  # rotary position embedding
+        *(Shift(mesh.rect, axis="y", words=kept, put=kept),) * 2,  # keep the cache balanced over the PEs
         *(lookup, scores, over_positions, mesh.elementwise(positions, adds=2, specials=1), over_positions),
         *(lookup, mesh.sum("y", mesh.words(channels))),
-        *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divided by the sum
+        *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divide by the sum
         mesh.gemv(model.width, model.width),
         mesh.elementwise(channels, adds=1),
     )
@@ -120,17 +133,17 @@ def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ..
         mesh.norm(model.width),
         mesh.gemv(model.width, model.hidden),
         mesh.gemv(model.width, model.hidden),
-        mesh.elementwise(mesh.part(model.hidden), adds=3, specials=2),  # x / (1 + exp(-x)), times the other
+        mesh.elementwise(mesh.part(model.hidden), adds=3, specials=2),  # SiLU, times the other projection
         mesh.gemv(model.hidden, model.width),
         mesh.elementwise(mesh.part(model.width), adds=1),
     )
 
 
 def prefill(model: TransformerExtents, rect: Rect, tokens: int, machine: Machine) -> Phase:
-    """All of `tokens` at once, through all layers."""
+    """Return the price of processing `tokens` tokens at once, through all layers."""
     mesh = _SquareMesh(rect, machine)
     rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden
-    # Each head has scores of its own, while channels of all heads share one product.
+    # Each head has separate scores, while channels of all heads share one product.
     scores = model.heads * rows * mesh.part(tokens)
     layer = Seq(
         (

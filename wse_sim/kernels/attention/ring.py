@@ -1,10 +1,10 @@
-"""Attention and its gradient in memory that grows with the tokens and not with their square.
+"""Attention and its gradient with memory that grows with the number of tokens and not with its square.
 
-Tokens are cut along y and heads, of all samples together, along x. A PE has the queries of its tokens; keys and values
-go around the columns on a folded ring, a block of tokens at a time, with their positions. Scores of a block are made,
-used and forgotten: going forward their maximum and sum are kept up to date and what was summed before is scaled
-(Milakov and Gimelshein 2018; Dao et al. 2022), going backward they are made again from the logarithm of that sum.
-Scores and sums are in float32. This takes any rectangle, and uses no more rows than tokens.
+Tokens are distributed along y and heads, of all samples together, along x. A PE has the queries of its tokens. Keys and
+values shift around the columns on a folded ring, a block of tokens at a time, with their positions. The scores of a
+block are computed, used and discarded. In the forward pass their maximum and sum are updated, and earlier sums are
+rescaled (Milakov and Gimelshein 2018; Dao et al. 2022). In the backward pass scores are recomputed from the logarithm
+of the sum. Scores and sums are in float32. Any rectangle is allowed; at most as many rows are used as there are tokens.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
 
 NOWHERE = 2.0**30
-"""The position of a key that is none, beyond every limit."""
+"""The position of a padding key, beyond every limit."""
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Extents of an attention: tokens, heads of all samples, and the width of one."""
+    """Extents of an attention: tokens, heads of all samples, and the channels (`width`) of a head."""
 
     tokens: int
     heads: int
@@ -31,13 +31,16 @@ class Heads:
 
 
 class _Blocks:
-    """Tiles of an attention: what stays with the queries, and the block that goes around."""
+    """The tiles of an attention: those that stay with the queries, and the block that shifts.
+
+    `turning` maps the names of matrices in the block to their element types.
+    """
 
     def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
         self.rect = rect = rect.limit_size(heads.heads, heads.tokens)
         self.heads, self.dtype, self.room = heads, dtype, Room()
         self.tokens, self.own = ceil_div(heads.tokens, rect.height), ceil_div(heads.heads, rect.width)
-        # One after the other without gaps, so that one move takes all of them along.
+        # One after the other without gaps, so that one move sends all of them.
         self.elements = self.tokens * self.own * heads.width
         words = self.tokens + sum(word_count(self.elements, type) for type in turning.values())
         self.first, self.words = self.room.take(words, WIDE), words
@@ -51,93 +54,98 @@ class _Blocks:
         self.scores = self.square()
 
     def matrix(self, name: str, dtype: str = "", address: int | None = None) -> Placed:
-        """Tokens by heads, each `width` numbers, at an address or in room of their own."""
+        """Place a matrix of tokens x heads, `width` elements each, at an address or in newly allocated memory."""
         heads, dtype = self.heads, dtype or self.dtype
         at = self.room.take(self.elements, dtype) if address is None else address
         return Placed(name, self.rect, heads.tokens, heads.heads, dtype, at, depth=heads.width)
 
     def column(self, name: str, fill: float, address: int | None = None) -> Placed:
-        """A number for each token, the same for all heads."""
+        """Place a number for each token, the same for all heads."""
         at = self.room.take(self.tokens, WIDE) if address is None else address
         return Placed(name, self.rect, self.heads.tokens, 1, WIDE, at, column_kind="replicated", fill=fill)
 
     def statistic(self, name: str) -> Placed:
-        """A number for each token and head."""
+        """Allocate a number for each token and head."""
         return self.room.place(name, self.rect, self.heads.tokens, self.heads.heads, WIDE)
 
     def square(self) -> Memory:
-        """Room for a number for each pair of a token and one of a block."""
+        """Allocate a number for each pair of a token and a token of a block."""
         return self.room.vector(self.tokens * self.tokens)
 
     def rounds(self, work: Local) -> Phase:
-        """`work` with each block in turn, which ends where it began."""
+        """Return `work` for each block in turn; a block ends on its first PE."""
         if self.rect.height == 1:
             return work
         turn = Shift(self.rect, axis="y", words=self.words, hops=-1, wrap="folded", take=self.first, put=self.first)
         return Repeat(self.rect.height, Seq((work, turn)))
 
-    # Operands within a loop over heads, by the round of that loop and of those inside it.
+    # Operands within a loop over heads; their steps are for that loop and those inside it.
 
     def row(self, placed: Placed, loops: int = 1) -> Memory:
-        """The row of a token, in the innermost of `loops` loops inside."""
+        """Return the row of a token as an operand; the token changes with the innermost of `loops` inner loops."""
         return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), self.line))
 
     def one(self, placed: Placed, steps: tuple[int, int]) -> Memory:
-        """A number of a token, `steps` for two loops: 1 for the numbers of a head, `line` for its tokens."""
+        """Return one number of a token; `steps` for two inner loops are 1 for the numbers of a head, and `line` for
+        tokens.
+        """
         return placed.vector(stride=0, steps=(self.heads.width, *steps))
 
     @property
     def line(self) -> int:
-        """Elements from a token to the next."""
+        """Elements from one token to the next."""
         return self.own * self.heads.width
 
     def of_head(self, placed: Placed) -> Memory:
-        """A statistic of all tokens."""
+        """Return a statistic of all tokens."""
         return placed.vector(stride=self.own, steps=(1,))
 
     def of_token(self, placed: Placed) -> Memory:
-        """A statistic of one token, in a loop over them."""
+        """Return a statistic of one token, in a loop over tokens."""
         return placed.vector(stride=0, steps=(1, self.own))
 
     def pairs(self, square: Memory) -> Memory:
-        """The pairs of a token, in a loop over them."""
+        """Return the pairs of a token, in a loop over tokens."""
         return Memory(square.base, steps=(0, self.tokens))
 
     def product(self, build: Builder, square: Memory, a: Placed, b: Placed) -> None:
-        """square = a b^T, for each token of a and each of b."""
+        """Append square = a b^T, for each token of a and each of b."""
         count = self.tokens
         build.move(square, 0.0, count * count)
         with build.loop(self.heads.width), build.loop(count):
             target = Memory(square.base, steps=(0, 0, count))
-            # One number of the width at a time, for all tokens of b: vectors as long as a block, not as a head is wide.
+            # One channel at a time, for all tokens of b: vectors are as long as a block instead of a head.
             columns = b.vector(stride=self.line, steps=(self.heads.width, 1))
             build.fmac(target, self.one(a, (1, self.line)), columns, target, count)
 
     def masked(self, build: Builder, scale: float, work: Memory) -> None:
-        """Scores of all pairs, far below zero where the position is beyond the token's limit."""
+        """Append the scaling of all scores, and add a large negative number where the key's position exceeds the
+        token's limit.
+        """
         count = self.tokens
         build.mul(self.scores, self.scores, scale, count * count)
         with build.loop(count):
-            # A sum with a very low number, and no choice: cores have comparisons that give 1 or 0.
+            # An addition instead of a selection: comparisons of cores give 1 or 0.
             build.greater(work, self.positions.vector(), self.limits.vector(stride=0, steps=(0, 1)), count)
             build.fmac(self.pairs(self.scores), work, LOWEST, self.pairs(self.scores), count)
 
     def weighted(self, build: Builder, target: Placed, square: Memory, rows: Placed, is_turned: bool = False) -> None:
-        """target += square rows, or the transpose of square times rows."""
+        """Append target += square rows, or target += square^T rows with `is_turned`."""
         count, steps = self.tokens, (0, 1, self.tokens)
         with build.loop(count), build.loop(count):
             to, source = self.row(target, 2), rows.vector(steps=(self.heads.width, self.line))
-            # The outer loop runs over the tokens that are summed over; the target's go by inside.
+            # The outer loop runs over the tokens that are summed; the inner one over those of the target.
             pair = (0, self.tokens, 1) if is_turned else steps
             build.fmac(to, Memory(square.base, stride=0, steps=pair), source, to, self.heads.width)
 
 
 def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
-    """y = softmax(q k^T scale) v for each head, and `log_sums`, the logarithms of the sums of exponentials.
+    """Return the kernel y = softmax(q k^T scale) v for each head, and `log_sums`, the logarithms of the sums of
+    exponentials.
 
-    q, k, v and y are [tokens, heads x width], log_sums [tokens, heads] in float32. `positions` and `limits` [tokens]
-    say which keys count: those whose position is not beyond the token's limit, of which there has to be one among
-    the tokens that lie together, as there is with a causal mask or with none.
+    q, k, v and y are [tokens, heads x width], and log_sums is [tokens, heads] in float32. `positions` and `limits`
+    [tokens] are a mask: a key counts if its position is at most the token's limit. Every token needs at least one such
+    key among the tokens of its own PE, which holds for a causal mask and without a mask.
     """
     on = _Blocks(rect, heads, dtype, {"k": dtype, "v": dtype})
     q, y, total = on.matrix("q"), on.matrix("y"), on.matrix("total", WIDE)
@@ -149,13 +157,13 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
         on.masked(build, scale, work)
         build.move(newest, on.of_head(largest), count)
         _each(on, build, "max", Memory(newest.base, stride=0, steps=(0, 1)))
-        # What was summed so far is in units of the old maximum: it shrinks by as much as the maximum grew.
+        # Earlier sums are relative to the old maximum: they shrink by as much as the maximum grew.
         build.sub(factor, on.of_head(largest), newest, count)
         build.special("exp", factor, factor, count)
         build.move(on.of_head(largest), newest, count)
         with build.loop(count):
             build.sub(on.pairs(on.scores), on.pairs(on.scores), Memory(newest.base, stride=0, steps=(0, 1)), count)
-        # No score is above the maximum now, so that no exponential is above one.
+        # No score exceeds the maximum, so no exponential exceeds one.
         build.special("exp", on.scores, on.scores, count * count)
         build.mul(on.of_head(sums), on.of_head(sums), factor, count)
         _each(on, build, "add", on.of_token(sums))
@@ -169,14 +177,14 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
 
 
 def _each(on: _Blocks, build: Builder, op: str, statistic: Memory) -> None:
-    """Combines a statistic of each token with all its pairs."""
+    """Append the combination of each token's statistic with all its pairs."""
     with build.loop(on.tokens):
         getattr(build, op)(statistic, statistic, on.pairs(on.scores), on.tokens)
 
 
 def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
     build = on.room.builder()
-    # A finite number: minus infinity less itself would be NaN in the first factor.
+    # A finite number: minus infinity minus itself would be NaN in the first factor.
     build.move(largest.vector(), LOWEST, largest.elements)
     build.move(sums.vector(), 0.0, sums.elements)
     build.move(total.vector(), 0.0, total.elements)
@@ -184,10 +192,10 @@ def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
 
 
 def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed) -> Local:
-    """Divides by the sums, and turns them and the maxima into logarithms."""
+    """Return a phase that divides by the sums, and converts them and the maxima to logarithms."""
     build, width = on.room.builder(), on.heads.width
     inverse = Memory(on.scores.base)
-    # Scores are done with, and have room for these unless a tile is thinner than it has heads.
+    # The memory of the scores is reused if it is large enough.
     if sums.elements > on.tokens * on.tokens:
         inverse = on.room.vector(sums.elements)
         build = on.room.builder()
@@ -195,14 +203,17 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
     with build.loop(sums.elements):
         row = total.vector(steps=(width,))
         build.mul(y.vector(steps=(width,)), row, Memory(inverse.base, stride=0, steps=(1,)), width)
-    # One number for the way back in place of two: exp(score - it) is the probability.
+    # One number for the backward pass instead of two: exp(score - it) is the probability.
     build.special("log", sums.vector(), sums.vector(), sums.elements)
     build.add(largest.vector(), largest.vector(), sums.vector(), sums.elements)
     return Local(on.rect, build.body())
 
 
 def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
-    """dq, dk and dv of `attention` from dy, what it was given and what it gave; sums in float32, rounded once."""
+    """Return the kernel that computes dq, dk and dv of `attention` from dy and the operands and results of `attention`.
+
+    Sums are in float32 and rounded once.
+    """
     turning = {"k": dtype, "v": dtype, "dk_sum": WIDE, "dv_sum": WIDE}
     on = _Blocks(rect, heads, dtype, turning)
     q, y, dy, dq = (on.matrix(name) for name in ("q", "y", "dy", "dq"))
@@ -216,7 +227,7 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
         with build.loop(count):
             build.sub(on.pairs(on.scores), on.pairs(on.scores), on.of_token(log_sums), count)
         build.special("exp", on.scores, on.scores, count * count)
-        # Scores are probabilities now. The sums of keys and values travel with their block and collect from each PE.
+        # Scores are probabilities now. The sums for keys and values shift with their block and accumulate on each PE.
         on.weighted(build, on.blocks["dv_sum"], on.scores, dy, is_turned=True)
         on.product(build, slopes, dy, on.blocks["v"])
         with build.loop(count):
@@ -236,7 +247,9 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
 
 
 def _shared(on: _Blocks, shared: Placed, y: Placed, dy: Placed, sums: tuple[Placed, ...]) -> Local:
-    """What all scores of a token have in common: y dy, summed over the width. And zeros to add to."""
+    """Return a phase that computes `shared`, the sum of y dy over the channels of each token and head, and clears
+    `sums`.
+    """
     build, width = on.room.builder(), on.heads.width
     for placed in (shared, *sums):
         build.move(placed.vector(), 0.0, placed.elements)

@@ -1,4 +1,4 @@
-"""Attention blocks as calls: how a rectangle is cut into teams, and what each is given."""
+"""Kernel calls of attention blocks: how a rectangle is cut into teams, and the operands of each team."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,15 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 
 MOST_PARTS = 8
+"""Sides of teams are candidates down to this fraction of the rectangle's side."""
 SCORE_CYCLES, DRAW_CYCLES = 100, 300
-"""Roughly what is done with a score beside its products; they weigh one way against another, and price nothing."""
+"""Approximate cycles for each score, besides products; for comparing teams only. `DRAW_CYCLES` is for each random
+number.
+"""
 
 
 def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """The fastest way to do an attention block on these cores. Sums are in float32."""
+    """Return the call of an attention block on the fastest teams of these cores. Sums are in float32."""
     block: ScoreBlock = instr.attrs["block"].on_cores(core_type, lambda nest: nest)
     calls = instr.attrs["attrs"]["call"]
     teams = arrange_block(block, cores.rect.width, cores.rect.height, cores.machine, WIDE)
@@ -35,7 +38,7 @@ def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         operands: dict[str, np.ndarray] = {}
         for team in range(teams.count):
-            # Teams beyond the last head do it once more, and nothing is taken from them.
+            # Teams beyond the last head compute it again, and their results are ignored.
             head = min(number * teams.count + team, block.heads - 1)
             for given in block.given:
                 operand = block.operand(given, arrays, head)
@@ -56,16 +59,17 @@ def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def block_in_rounds(block: ScoreBlock, rect: Rect, machine: Machine, sum_dtype: str) -> MeshKernel:
-    """The kernel of the fastest way with all its rounds, on the operands of one of them.
+    """Return the kernel of a block on the fastest teams, with all its rounds and the operands of one round, for
+    pricing.
 
-    The numbers of its draws are left out, as they make no difference to a price.
+    Its draws have the number 0, which does not affect the price.
     """
     return _in_rounds(
         rect.x, rect.y, block, arrange_block(block, rect.width, rect.height, machine, sum_dtype), sum_dtype
     )
 
 
-# A small block takes the same teams on any large rectangle, and plans try hundreds of those.
+# A small block gets the same teams on any large rectangle, and plans try hundreds of those.
 @lru_cache(maxsize=4096)
 def _in_rounds(x: int, y: int, block: ScoreBlock, teams: Teams, sum_dtype: str) -> MeshKernel:
     calls = [0] * sum(step.op == "draw" for step in block.steps)
@@ -74,27 +78,31 @@ def _in_rounds(x: int, y: int, block: ScoreBlock, teams: Teams, sum_dtype: str) 
 
 
 def _places(block: ScoreBlock, head: int) -> dict[str, np.ndarray]:
-    """The number of the first score of each row, as two limbs, and that of each key in its row."""
+    """Return the number of the first score of each row, as two limbs, and that of each key in its row."""
     first = (head * block.rows + np.arange(block.rows)) * block.keys
     return dict(zip(PLACES, (first % LIMB, first // LIMB, np.arange(block.keys)), strict=True))
 
 
 @lru_cache(maxsize=4096)
 def arrange_block(block: ScoreBlock, width: int, height: int, machine: Machine, sum_dtype: str) -> Teams:
-    """The fastest way to cut width x height PEs into teams, of those that memory allows."""
+    """Return the teams that compute a block fastest on `width` x `height` PEs, by an estimate, among those that fit
+    memory.
+
+    If none fits, return the teams that need the least memory. Results are cached.
+    """
     ways = sorted(_ways(block, width, height), key=lambda teams: _estimate(block, teams, machine))
     usable = machine.usable_bytes_per_pe // WORD_BYTES
-    # The estimate alone decides, as a price of each would take longer than all other kernels of a net.
+    # Only the estimate decides: pricing all candidates would take longer than all other kernels of a network.
     for way in ways:
         if teams := _with_chunk(block, way, usable, sum_dtype):
             return teams
-    # Where no way fits, the one that asks for the least: who wants to run it is told by how much it is too large.
+    # If none fits, the one with the least memory: an error can then report by how much it is too large.
     least = [replace(way, chunk=whole_chunk(1, WIDE)) for way in ways]
     return min(least, key=lambda teams: words_needed(block, teams, sum_dtype))
 
 
 def _ways(block: ScoreBlock, width: int, height: int) -> Iterator[Teams]:
-    """Teams whose sides are parts of the rectangle's, down to an eighth, or powers of two."""
+    """Yield teams whose sides are fractions of the rectangle's, down to an eighth, or powers of two."""
     for wide in _sides(width, block.keys):
         for high in _sides(height, block.rows):
             across, down = width // wide, height // high
@@ -104,13 +112,14 @@ def _ways(block: ScoreBlock, width: int, height: int) -> Iterator[Teams]:
 
 
 def _sides(line: int, extent: int) -> list[int]:
+    """Return candidate sides of a team."""
     sides = {*(line // n for n in range(1, min(MOST_PARTS, line) + 1)), *(1 << n for n in range(line.bit_length()))}
-    # PEs without a row or key would have nothing to do.
+    # PEs without a row or key would be idle.
     return sorted({min(side, extent) for side in sides})
 
 
 def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> Teams | None:
-    """With as many rows at a time as memory holds: vectors are long then."""
+    """Return the teams with the largest chunk of rows that fits `usable` words, for long vectors; None if none fits."""
     chunks = [way.chunk]
     while (smaller := whole_chunk(chunks[-1] // 2, "bfloat16")) < chunks[-1]:
         chunks.append(smaller)
@@ -119,11 +128,13 @@ def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> T
 
 
 def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:
-    """Roughly the cycles of a way: work on the scores of a PE, statistics along rows, and the ways in and out."""
+    """Return an estimate of the cycles: work on the scores of a PE, statistics along rows, and moves of operands and
+    results.
+    """
     rows, keys = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
     start = machine.dsd_setup_cycles + machine.loop_cycles
     draws = sum(step.op == "draw" for step in block.steps)
-    # What is the same for all ways counts too: they differ in how many PEs are idle, or have a row less.
+    # Work that is equal for all scores counts too, since teams differ in the number of scores of a PE.
     work = float((SCORE_CYCLES + DRAW_CYCLES * draws) * rows * keys)
     moved = 0.0
     for step in block.steps:
@@ -134,7 +145,7 @@ def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:
                 "row_sum": ((rows, matrix.width), keys),
                 "key_sum": ((keys, matrix.width), rows),
             }[step.op]
-            # As `tiles.multiply_short`: the longest of the three extents is that of the vectors.
+            # As in `tile_product.multiply_short`, vectors are along the longest of the three extents.
             short, long = sorted(sides)
             if step.op == "pairs" and inner > long:
                 long, inner = inner, long

@@ -1,10 +1,10 @@
-"""An attention block as one kernel, forward or backward: tiles of scores on teams of PEs, a head on each team.
+"""The kernel of an attention block, forward or backward: teams of PEs compute tiles of scores, a head on each team.
 
-Keys are cut along x of a team and rows, as queries are, along y. Every PE has the keys and the rows of its tile, which
-come from the team's first row and first column, and goes over its rows in chunks: of the scores no more than a chunk is
-there at a time. What rows have in common, as a softmax needs, goes around the team's row. Sums over keys leave along x
-in the end, those over rows along y. So a backward pass makes scores again from what it is given, and memory grows with
-rows and keys and not with their product.
+Keys are distributed along x of a team, and rows (such as queries) along y. Every PE gets the keys and rows of its tile
+from the team's first row and first column of PEs. It processes its rows in chunks, and only the scores of one chunk are
+in memory at a time. Statistics of rows, as in a softmax, are combined along the team's row. Sums over keys leave along
+x in the end, and sums over rows along y. A backward pass recomputes scores, so memory grows with rows and keys and not
+with their product.
 """
 
 from collections import defaultdict
@@ -25,16 +25,19 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 
 LIMB = 1 << 16
+"""Number of values of a limb of 16 bits."""
 Places = Sequence[Memory | None]
-"""Where the scalars of a nest are worked out."""
+"""The vector of each scalar of a nest; None for scalars that are not computed."""
 _KIND: Mapping[str, Kind] = {"row_low": "rows", "row_high": "rows", "column": "keys"}
 PLACES = tuple(_KIND)
-"""Numbers of the first score of a row, in two parts, and of a key: which random number belongs to which score."""
+"""Operands with the numbers of each row's first score, in two limbs, and of each key, for the random number of a
+score.
+"""
 
 
 @dataclass(frozen=True)
 class Teams:
-    """`across` x `down` teams of `width` x `height` PEs, which go over their rows in chunks."""
+    """`across` x `down` teams of `width` x `height` PEs, which process `chunk` rows at a time."""
 
     width: int
     height: int
@@ -44,20 +47,20 @@ class Teams:
 
     @property
     def count(self) -> int:
-        """Heads at the same time."""
+        """Number of heads at the same time."""
         return self.across * self.down
 
     @property
     def lines(self) -> tuple[tuple[Kind, str, int, int], ...]:
-        """Along which axis rows and keys come and go, over how many groups of PEs, and how many PEs a group has."""
+        """(kind, axis, groups, PEs of a group) of the broadcasts and reductions of rows and of keys."""
         return ("rows", "x", self.across, self.width), ("keys", "y", self.down, self.height)
 
     def rect(self, corner: Rect) -> Rect:
-        """All PEs that belong to a team."""
+        """Return the rectangle of all teams."""
         return Rect(corner.x, corner.y, self.width * self.across, self.height * self.down)
 
     def moved(self, placed: Placed, team: int) -> Placed:
-        """What lies on the first team, on team `team`; matrix n is `n.team` there."""
+        """Return a matrix of the first team moved to team number `team`; ".team" is appended to its name."""
         down, along = divmod(team, self.across)
         x, y = placed.rect.x + along * self.width, placed.rect.y + down * self.height
         return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))
@@ -66,47 +69,48 @@ class Teams:
 def block_kernel(
     rect: Rect, block: ScoreBlock, teams: Teams, sum_dtype: str = "", calls: Sequence[int] = ()
 ) -> MeshKernel:
-    """A round of a block: as many heads as there are teams. `calls` are the numbers of its draws.
+    """Return the kernel of one round of a block: as many heads as there are teams.
 
-    Value n of team t is operand or result `n.t`. Products are summed in `sum_dtype`, by default that of their result.
+    `calls` are the numbers of its draws. Value n of team t is the operand or result "n.t". Products are summed in
+    `sum_dtype`, by default the type of their result.
     """
     return _Tiles(rect, block, teams, sum_dtype, tuple(calls)).kernel()
 
 
 def words_needed(block: ScoreBlock, teams: Teams, sum_dtype: str = "") -> int:
-    """Words of memory that a block takes on each PE."""
+    """Return the words of memory that a block needs on each PE."""
     rows, columns = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
     is_padded = columns * teams.width != block.keys
     return _words_of_tile(block, rows, columns, is_padded, min(teams.chunk, rows), sum_dtype)
 
 
-# Of all teams that are looked at, on all rectangles of a plan, many have the same tile.
+# Of all candidate teams, on all rectangles of a plan, many have the same tile.
 @lru_cache(maxsize=1 << 14)
 def _words_of_tile(block: ScoreBlock, rows: int, columns: int, is_padded: bool, chunk: int, sum_dtype: str) -> int:
-    # Two PEs with such a tile each, the second of which may lack a key.
+    # Two PEs with such a tile each; the second may lack a key.
     pair = replace(block, rows=rows, keys=2 * columns - is_padded)
     return _Tiles(Rect(0, 0, 2, 1), pair, Teams(2, 1, 1, 1, chunk), sum_dtype, ()).room.words
 
 
 class _Pool:
-    """Gives out tiles and statistics of a chunk, and takes them back."""
+    """A pool of tiles and statistics of a chunk, for reuse."""
 
     def __init__(self, room: Room, sizes: Mapping[str, int]):
         self._room, self._sizes = room, sizes
         self._free: dict[tuple[str, str], list[Memory]] = defaultdict(list)
 
     def take(self, kind: str, dtype: str) -> Memory:
-        """Room for one of a kind, of a type."""
+        """Return a free vector of a kind and type, or a newly allocated one."""
         free = self._free[kind, dtype]
         return free.pop() if free else self._room.vector(self._sizes[kind], dtype)
 
     def give_back(self, kind: str, memory: Memory) -> None:
-        """Nobody reads it any more."""
+        """Return a vector to the pool after its last reader."""
         self._free[kind, memory.dtype].append(memory)
 
 
 class _Tiles:
-    """Lays out a kernel: where each value lies, then what is done with each chunk of rows."""
+    """A builder of a block's kernel: it allocates every value, and then builds the phases of each chunk of rows."""
 
     def __init__(self, rect: Rect, block: ScoreBlock, teams: Teams, sum_dtype: str, calls: tuple[int, ...]):
         self.block, self.teams, self.sum_dtype, self.calls = block, teams, sum_dtype, calls
@@ -127,7 +131,7 @@ class _Tiles:
         elements = self.chunk * self.columns
         room_of_tile = elements + self.has_draw * ceil_div(elements, LONGEST)
         self.pool = _Pool(self.room, {"tile": room_of_tile, "stat": self.chunk})
-        # Before the pool has anything back: these are in use beside whatever is alive.
+        # Taken before any vector is returned to the pool: these are in use at the same time as all others.
         self.spares = [self.pool.take("tile", WIDE) for _ in range(self._spares())]
         self.statistics = [self.pool.take("stat", WIDE) for _ in range(2)]
         self.tiles: dict[int, Memory] = {}
@@ -138,17 +142,17 @@ class _Tiles:
             self.numbers = Numbers(self.room, min(LONGEST, elements))
             self.low, self.high = (self.flat(self.room.take(room_of_tile, INDEX), INDEX) for _ in range(2))
 
-    # Where things lie.
+    # Allocation.
 
     def _given(self, kind: str) -> list[int]:
         return [g.value for g in self.block.given if self.block.values[g.value].kind == kind]
 
     def _place(self, name: str, value: Value, fill: float = 0, constant: float | None = None) -> Placed:
-        """A matrix of the first team: on its first column, its first row, or all of it."""
+        """Allocate a matrix of the first team: on its first column, its first row, or all of it."""
         block, room = self.block, self.room
         team = Rect(self.rect.x, self.rect.y, self.teams.width, self.teams.height)
         if value.kind in ("rows", "keys"):
-            # Rows of a matrix of keys run along x.
+            # The rows of a matrix of keys run along x.
             is_turned = value.kind == "keys"
             extent, first = (block.keys, replace(team, height=1)) if is_turned else (block.rows, replace(team, width=1))
             how = {"is_turned": is_turned, "fill": fill, "constant": constant}
@@ -158,10 +162,10 @@ class _Tiles:
         return room.whole(name, team, LIMBS, 2, INDEX)
 
     def _arriving(self, kind: Kind) -> tuple[int, int]:
-        """Places what is given for rows, or for keys, behind each other. Returns the address and the words of all."""
+        """Allocate the operands of rows, or of keys, contiguously. Return (address, words) of all."""
         first = self.room.words
         for n in self._given(kind):
-            # A row that is none sees all keys: one that sees no key would be no number.
+            # A padding row may attend to all keys: without any key its result would be NaN.
             fill = float(kind == "rows" and self.block.values[n].width == 1)
             self.placed[n] = self._place(str(n), self.block.values[n], fill * self.block.rows)
         if self.has_draw:
@@ -174,7 +178,7 @@ class _Tiles:
         return first, self.room.words - first
 
     def _leaving(self, kind: Kind) -> tuple[int, int]:
-        """Places sums that leave the team behind each other."""
+        """Allocate the sums that leave the team contiguously. Return (address, words) of all."""
         first = self.room.words
         for n, _ in self.block.results:
             value = self.block.values[n]
@@ -183,17 +187,19 @@ class _Tiles:
         return first, self.room.words - first
 
     def _output(self, n: int) -> Placed:
-        """Where a result is in the end: in its own type."""
+        """Return the placement of a result in its own type."""
         value = self.block.values[n]
         return self.sums[n] if self.sums[n].dtype == value.dtype else self._place(str(n), value)
 
     def flat(self, address: int, dtype: str) -> Placed:
-        """A chunk of scores as one row."""
+        """Return a chunk of scores as one row."""
         elements = self.chunk * self.columns
         return Placed(name="", rect=Rect(0, 0, 1, 1), rows=1, columns=elements, dtype=dtype, address=address)
 
     def _lay_out(self) -> None:
-        """Tiles and statistics by value, and those of each step's scalars; room is used again when nobody reads it."""
+        """Allocate tiles and statistics of values and of each step's scalars; memory is reused after the last
+        reader.
+        """
         steps, values = self.block.steps, self.block.values
         last = {n: k for k, step in enumerate(steps) for n in (*step.writes, *step.reads)}
         for k, step in enumerate(steps):
@@ -206,7 +212,7 @@ class _Tiles:
                     self.pool.give_back(values[n].kind, self.tiles[n])
 
     def _scalars(self, step: Step) -> list[Memory | None]:
-        """Where each scalar of a nest is worked out; None for what is given."""
+        """Return the vector of each scalar of a nest; None for scalars that are not computed."""
         nest = step.nest
         assert nest
         last = last_reads(nest)
@@ -222,7 +228,7 @@ class _Tiles:
             else:
                 own[n] = self.pool.take("tile", dtype)
                 places.append(own[n])
-            # A scalar that nobody reads any more leaves its tile to the next.
+            # After its last reader, the tile of a scalar is free for the next one.
             for a in [a for a in own if last.get(a, n) == n]:
                 self.pool.give_back("tile", own.pop(a))
         for place in own.values():
@@ -230,7 +236,7 @@ class _Tiles:
         return places
 
     def _spares(self) -> int:
-        """Tiles of float32 to work in, as many as the step that needs the most."""
+        """Return the number of float32 scratch tiles, as many as the step with the greatest need."""
         needed = [1, 2 * self.has_draw]
         for step in self.block.steps:
             if step.nest:
@@ -238,17 +244,17 @@ class _Tiles:
                 needed += [*bodies, 1 + len(step.nest.stores)]
         return max(needed)
 
-    # What is done.
+    # Phases.
 
     def kernel(self) -> MeshKernel:
-        """Everything comes, chunk after chunk is worked on, and sums leave."""
+        """Return the kernel: operands arrive, chunk after chunk is processed, and sums leave."""
         team, rounds = self.teams, self.rows // self.chunk
         parts: list[Phase] = [Par(tuple(self._arrive())), Local(self.rect, self._begin())]
-        # The key of a draw is the same for all scores: it is worked out once, before the first chunk.
+        # The key of a draw is the same for all scores: it is computed once, before the first chunk.
         for base, call in zip(self.bases, self.calls, strict=True):
             parts.append(draw_key(self.rect, self.room, self.placed[self._given("state")[0]], call, base))
         parts.append(Rounds(rounds, lambda number: Seq(tuple(self._chunk(number * self.chunk, self.chunk)))))
-        # A chunk that is not full has vectors of its own length.
+        # A partial chunk has shorter vectors.
         if rest := self.rows - rounds * self.chunk:
             parts += self._chunk(self.rows - rest, rest)
         for kind, axis, groups, line in team.lines:
@@ -276,7 +282,7 @@ class _Tiles:
                 yield Broadcast(self.rect, axis=axis, words=words, groups=groups, take=address, put=address)
 
     def _begin(self) -> tuple[Instruction, ...]:
-        """Sums over rows start at zero: chunk after chunk adds to them."""
+        """Return instructions that clear the sums over rows, to which each chunk adds."""
         build = self.room.builder()
         for n, placed in self.sums.items():
             if self.block.values[n].kind == "keys":
@@ -284,7 +290,7 @@ class _Tiles:
         return build.body()
 
     def _chunk(self, start: int, count: int) -> list[Phase]:
-        """All steps on some rows."""
+        """Return the phases of all steps on `count` rows from `start` on."""
         return _Chunk(self, start, count).phases()
 
 
@@ -298,7 +304,7 @@ class _Chunk:
         self.bases = iter(on.bases)
 
     def phases(self) -> list[Phase]:
-        """What is done, one after the other."""
+        """Return the phases of all steps, in order."""
         emit = {
             "pairs": self._pairs,
             "nest": self._nest,
@@ -317,10 +323,12 @@ class _Chunk:
         self.build = self.on.room.builder()
 
     def _combine(self, statistic: Memory, combine: str) -> None:
-        """What the PEs of a team's row have becomes one number for each row, on all of them."""
+        """Add the phases that combine a statistic of each row over the PEs of a team's row; all of them get the
+        result.
+        """
         if self.on.teams.width == 1:
             return
-        # Every core has to have its own number before they are combined.
+        # Every core has to compute its own number before they are combined.
         self._run()
         self.parts.append(
             AllReduce(
@@ -334,7 +342,8 @@ class _Chunk:
             )
         )
 
-    # Values as operands: a vector of all scores of the chunk, or what is the same for a row or a key, as long.
+    # Values as operands: a vector of all scores of the chunk, or one of the same length that repeats numbers of rows or
+    # keys.
 
     def _source(self, value: int) -> Memory:
         on = self.on
@@ -351,21 +360,21 @@ class _Chunk:
         return Memory(placed.base + self.start * self.on.columns, dtype=placed.dtype)
 
     def _of_rows(self, memory: Memory) -> Memory:
-        """One number for all scores of a row: as a target it accumulates."""
+        """Return one number for all scores of a row; as a destination it accumulates."""
         return replace(memory, stride=0, outer=((self.count, 1),))
 
     def _tile(self, memory: Memory) -> MatrixView:
         return MatrixView.packed(memory.base, self.count, self.on.columns, memory.dtype)
 
     def _rows(self, placed: Placed) -> MatrixView:
-        """The rows of the chunk."""
+        """Return the rows of the chunk."""
         return MatrixView.of(placed).some(range(self.start, self.start + self.count))
 
     # Steps.
 
     def _pairs(self, step: Step, places: Places) -> None:
         target, (rows, keys) = self.on.tiles[step.writes[0]], (self.on.placed[n] for n in step.reads)
-        # Sums may be wider than what the program keeps of them.
+        # Sums may be wider than the values that the program keeps.
         total = target if target.dtype == (self.on.sum_dtype or target.dtype) else self.on.spares[0]
         multiply_short(self.build, self._rows(rows), MatrixView.of(keys).turned(), self._tile(total))
         if total is not target:
@@ -380,14 +389,14 @@ class _Chunk:
         multiply(self.build, tile.turned(), rows, MatrixView.of(self.on.sums[step.writes[0]]))
 
     def _softmax(self, step: Step, places: Places) -> None:
-        """As `softmax.softmax`: in float32, and rounded once."""
+        """Append a softmax as in `softmax.softmax`: in float32, rounded once."""
         length, scores, target = self.length, self._source(step.reads[0]), self.on.tiles[step.writes[0]]
         work, (largest, total) = self.on.spares[0], self.on.statistics
         if self.on.is_padded:
-            # Keys that are none must not be the largest, nor count in the sum.
+            # Padding keys must neither be the maximum nor count in the sum.
             self.build.add(work, scores, self._given(self.on.own["none"], "keys"), length)
             scores = work
-        # The largest is taken away, so that no exponential is above one.
+        # The maximum is subtracted, so that no exponential exceeds one.
         self.build.move(largest, float("-inf"), self.count)
         self.build.max(self._of_rows(largest), self._of_rows(largest), scores, length)
         self._combine(largest, "max")
@@ -423,10 +432,10 @@ class _Chunk:
                 self.build.convert(target, operands[store.value], self.length)
 
     def _summed(self, target: Memory, value: Operand) -> None:
-        """The sum of each row, in float32 and rounded once."""
+        """Append the sum of each row, in float32 and rounded once."""
         total = self.on.statistics[0]
         if self.on.is_padded:
-            # Nests may have put anything where there is no key.
+            # Nests may have computed any value for padding keys.
             self.build.mul(self.on.spares[0], value, self._given(self.on.own["real"], "keys"), self.length)
             value = self.on.spares[0]
         self.build.move(total, 0.0, self.count)
@@ -435,10 +444,10 @@ class _Chunk:
         self.build.convert(target, total, self.count)
 
     def _draw(self, step: Step, places: Places) -> None:
-        """Random numbers by the place of a score among those of all heads, which is a number of 32 bits."""
+        """Append random numbers, by the position of a score among those of all heads, which is a number of 32 bits."""
         on, build, length, (low, high) = self.on, self.build, self.length, self.on.spares[:2]
         row_low, row_high, column = (self._given(on.own[name], _KIND[name]) for name in PLACES)
-        # Limbs of 16 bits as numbers of float32: what one has too much goes to the next.
+        # Limbs of 16 bits as float32 numbers, with a carry from the low to the high one.
         build.add(low, row_low, column, length)
         build.greater(high, low, float(LIMB - 1), length)
         build.fmac(low, high, -float(LIMB), low, length)
@@ -447,7 +456,7 @@ class _Chunk:
         build.convert(on.high.vector(), high, length)
         target = on.tiles[step.writes[0]]
         numbers = on.flat(target.base * ITEM_BYTES[target.dtype] // WORD_BYTES, target.dtype)
-        # Pieces of one length, the last of which may run on behind the tile, where there is room for that.
+        # Pieces of equal length; the last one may extend beyond the tile, which has room for that.
         piece = ceil_div(length, ceil_div(length, LONGEST))
         with build.loop(ceil_div(length, piece)):
             draw_numbers(build, on.numbers, next(self.bases), (numbers, on.low, on.high), piece, steps=(piece,))

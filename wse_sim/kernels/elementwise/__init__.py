@@ -1,1 +1,1 @@
-"""Kernels over elements: arithmetic, random numbers, elements read and written by number."""
+"""Kernels over elements: arithmetic, random numbers, gather and scatter."""

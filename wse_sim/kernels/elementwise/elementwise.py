@@ -1,4 +1,4 @@
-"""Kernels in which no PE needs a word of another: chains over elements, and updates of weights."""
+"""Kernels without communication: bias with an activation, and optimizer steps."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from wse_sim.phase import Local
 
 
 def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """y = max(x + bias, 0) of x [rows, columns] and bias [1, columns], which all PEs of a column of PEs share."""
+    """Return the kernel y = max(x + bias, 0) of x [rows, columns] and bias [1, columns]."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     build = room.builder()
     _add_bias(build, y, x, bias)
@@ -19,9 +19,9 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias, in float32 and rounded once.
+    """Return the kernel y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias.
 
-    x and y are [rows, columns], bias [1, columns] is on all PEs of a column of PEs.
+    x and y are [rows, columns], bias is [1, columns]. It is computed in float32 and rounded once.
     """
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     u, t = room.wide(x, "u"), room.wide(x, "t")
@@ -39,7 +39,7 @@ def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, P
 
 def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
     steps = (x.tile_columns,)
-    # The bias is one row for all: with a step of zero it stays while the rows go by.
+    # The bias is one row: with a step of zero it stays the same for all rows.
     with build.loop(x.tile_rows):
         build.add(target.vector(steps=steps), x.vector(steps=steps), bias.vector(), x.tile_columns)
 
@@ -47,9 +47,9 @@ def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
 def sgd_momentum(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", rate: float = 0.1, momentum: float = 0.9
 ) -> MeshKernel:
-    """velocity = momentum velocity + gradient, weight = weight - rate velocity, each [rows, columns].
+    """Return the kernel velocity = momentum velocity + gradient; weight = weight - rate velocity.
 
-    Velocities are float32; nothing is sent.
+    All are [rows, columns]. The velocity is float32.
     """
     steps = (
         f"velocity = fmac velocity {momentum} gradient",
@@ -69,11 +69,12 @@ def adam(
     eps: float = 1e-8,
     step: int = 1,
 ) -> MeshKernel:
-    """One step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns]; nothing is sent.
+    """Return the kernel of one step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns].
 
-    Both moments and the change are float32.
+    `rate` is the learning rate, and `step` counts from 1. Operands are weight, gradient, first and second, the moments,
+    which are float32. Results are weight, first and second. There is no weight decay.
     """
-    # The corrections of both moments are known when the kernel is built, so they are constants.
+    # The bias corrections of both moments are known when the kernel is built, so they are constants.
     steps = (
         f"change = mul gradient {1 - betas[0]}",
         f"first = fmac first {betas[0]} change",
@@ -94,11 +95,11 @@ def adam(
 def _update(
     rect: Rect, rows: int, columns: int, dtype: str, moments: tuple[str, ...], steps: Sequence[str]
 ) -> MeshKernel:
-    """Return the update of `weight` by `gradient` and its moments, by way of a float32 tile `change`."""
+    """Return the kernel that updates `weight` by `gradient` and `moments`, with a float32 scratch tile `change`."""
     room = Room()
     types = {"weight": dtype, "gradient": dtype, **dict.fromkeys(moments, WIDE)}
     tiles = {name: room.place(name, rect, rows, columns, type) for name, type in types.items()}
-    # No step reads the change together with the gradient, so that both may begin in one pair of banks.
+    # No step reads `change` together with `gradient`, so both may start in the same pair of banks.
     bank = tiles["gradient"].address % BANK_PAIRS
     change, build = room.place("change", rect, rows, columns, WIDE, bank), room.builder()
     named = {name: tile.vector() for name, tile in {**tiles, "change": change}.items()}

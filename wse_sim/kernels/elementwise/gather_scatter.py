@@ -1,7 +1,7 @@
-"""Elements and rows read by number, and added by number, which is the gradient of that.
+"""Kernels that read elements or rows by index, and their gradients, which add elements or rows by index.
 
-A core has no gather over a vector. Each number is moved to the address where an operand's index is read, and then one
-element or row goes. Rows of a table have their columns cut along x, and the numbers along y.
+A core has no gather over a vector. Each index is copied to the address from which an operand's index is read, and then
+one element or row is moved. The columns of a table are distributed along x, and indices along y.
 """
 
 from dataclasses import replace
@@ -13,9 +13,9 @@ from wse_sim.phase import AllReduce, Local, Phase, Seq
 
 
 def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtype: str = "float32") -> MeshKernel:
-    """y = the elements of x that `places` name, in each of rows x columns lists.
+    """Return the kernel y = the elements of x at the indices `places`, in each of rows x columns lists.
 
-    x is [rows, columns x extent], y and places [rows, columns x count]; places count within their own list.
+    x is [rows, columns x extent]; y and places are [rows, columns x count]. Indices count within each list.
     """
     room = Room()
     x = room.place("x", rect, rows, columns, dtype, depth=extent)
@@ -38,10 +38,11 @@ def put_places(
     accumulate: bool = True,
     has_base: bool = False,
 ) -> MeshKernel:
-    """y [rows, columns x extent] is zero but at `places`, where g is put; both are [rows, columns x count].
+    """Return the kernel of y [rows, columns x extent], which has the elements of g at the indices `places`.
 
-    With `has_base` it is what the operand "base" was, instead of zero. What comes to one place is added up in float32
-    and rounded once, or with `accumulate` off the last of it stays.
+    g and places are [rows, columns x count]. Other elements are zero, or with `has_base` those of the operand "base".
+    With `accumulate`, elements of g are added in float32 to the initial value and rounded once. Without it, they
+    replace it, and of several elements at one index the last one counts.
     """
     room = Room()
     g = room.place("g", rect, rows, columns, dtype, depth=count)
@@ -65,7 +66,9 @@ def put_places(
 
 
 def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
-    """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
+    """Return the kernel y [tokens, width] = the rows of `table` [vocabulary, width] with the indices `tokens`
+    (uint16).
+    """
     room, table, numbers, y = _table(rect, tokens, vocabulary, width, dtype, "table", "y")
     row, build = room.vector(1, INDEX), room.builder()
     with build.loop(y.tile_rows):
@@ -77,16 +80,16 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
 def embedding_gradient(
     rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32", has_base: bool = False
 ) -> MeshKernel:
-    """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from.
+    """Return the kernel of the `gradient` [vocabulary, width] of a table: it sums rows of dy [tokens, width] by index.
 
-    With `has_base` the sums are added to the operand "base", a gradient from elsewhere.
+    With `has_base` the sums are added to the operand "base", another gradient of the table.
     """
     room, gradient, numbers, dy = _table(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
     row, build = room.vector(1, INDEX), room.builder()
     build.move(gradient.vector(), 0.0, gradient.elements)
     with build.loop(dy.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
-        # Target and source are the same row: the same number may come twice, and both are added.
+        # Destination and source are the same row: if an index occurs twice, both rows are added.
         target = _named(gradient, row, gradient.tile_columns)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
     total = AllReduce(rect, axis="y", words=gradient.words, at=gradient.address, dtype=dtype)
@@ -104,7 +107,7 @@ def embedding_gradient(
 def _table(
     rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str, table: str, rows: str
 ) -> tuple[Room, Placed, Placed, Placed]:
-    """Place a table, the numbers of its rows, and as many rows as there are numbers."""
+    """Place a table, the indices of its rows, and as many rows as there are indices."""
     room = Room()
     placed = room.place(table, rect, vocabulary, width, dtype, row_kind="replicated")
     numbers = room.place("tokens", rect, tokens, 1, INDEX, column_kind="replicated")
@@ -112,5 +115,7 @@ def _table(
 
 
 def _named(placed: Placed, number: Memory, width: int = 1, steps: tuple[int, ...] = ()) -> Memory:
-    """Return what lies `width` times `number` elements behind the start, which loops move by `steps`."""
+    """Return the operand that starts `width` times the index `number` after the start of a tile; loops move it by
+    `steps`.
+    """
     return Memory(placed.base, dtype=placed.dtype, steps=steps, index=number.base, index_step=width)

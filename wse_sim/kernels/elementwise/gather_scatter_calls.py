@@ -1,4 +1,4 @@
-"""Calls of operations that read or write by number: lists, and rows of a table."""
+"""Kernel calls of operations that read or write by index: elements of lists, and rows of a table."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -12,13 +12,13 @@ from wse_sim.kernels.elementwise.gather_scatter import at_places, embedding, emb
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, single
 
 NUMBERS = 2**16
-"""How many numbers there are that an operand's index can have."""
+"""Number of values of an operand's index, which has 16 bits."""
 
 
 def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Elements along a dimension, by default the last, by their places.
+    """Return the call that gathers elements along a dimension, by default the last one.
 
-    An index may leave out the end of the other dimensions.
+    The index may be smaller than the array in the other dimensions; then only the beginning of these is read.
     """
     dim, index = attributes(instr).get("dim", -1), reads[1].shape
     lead, extent = other_extents(index, dim), _numbered(reads[0].shape[dim])
@@ -32,7 +32,7 @@ def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Elements put at places of the last dimension."""
+    """Return the call that puts elements at indices of the last dimension."""
     attrs = attributes(instr)
     (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
     kernel = put_places(cores.rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
@@ -40,7 +40,11 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Elements set at, or added to, places along any dimension. Raises LazyError for other ways to combine them."""
+    """Return the call that sets or adds elements at indices of any dimension of a base array.
+
+    Raises LazyError for other ways to combine elements, and for an index that is smaller than the base in other
+    dimensions.
+    """
     attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
     dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
     lead = other_extents(base, dim)
@@ -58,7 +62,7 @@ def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Rows of a table, whose leading dimensions are indexed."""
+    """Return the call that reads rows of a table; the leading dimensions of the array are indexed."""
     rows, width = _table(reads[0], attributes(instr)["dims"])
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[1:])))
     kernel = embedding(cores.rect, tokens, rows, width, reads[0].dtype.name)
@@ -67,7 +71,9 @@ def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Rows added to those of a table that numbers name. Raises LazyError for rows that are to be set."""
+    """Return the call that adds rows to those of a table by index. Raises LazyError for rows that are set instead of
+    added.
+    """
     attrs = attributes(instr)
     if not attrs["accumulate"]:
         raise LazyError("no kernel that sets rows by number", hint="Choose by torch.where with a mask.")
@@ -83,12 +89,14 @@ def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def matrix(lead: Sequence[int]) -> tuple[int, int]:
-    """Leading dimensions as rows and columns: the last one runs along x, so that samples and channels are cut apart."""
+    """Return leading dimensions as (rows, columns): the last one is the columns, along x, so both axes of PEs are
+    used.
+    """
     return prod(lead[:-1]), (lead[-1] if lead else 1)
 
 
 def other_extents(shape: Sequence[int], dim: int) -> tuple[int, ...]:
-    """The extents of the other dimensions."""
+    """Return `shape` without dimension `dim`."""
     return tuple(e for d, e in enumerate(shape) if d != dim % len(shape))
 
 
@@ -99,20 +107,20 @@ def _numbered(extent: int) -> int:
 
 
 def _table(table: Type, dims: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and their width. Raises LazyError unless the leading dimensions are those that are indexed."""
+    """Return (rows, width) of a table. Raises LazyError unless the leading dimensions are the indexed ones."""
     if dims != tuple(range(len(dims))):
         raise LazyError(f"an index of dimensions {dims} of {table}", hint="Index the leading dimensions.")
     return _numbered(prod(table.shape[: len(dims)])), prod(table.shape[len(dims) :])
 
 
 def _row_numbers(indices: Arrays, lead: Sequence[int]) -> np.ndarray:
-    """Numbers of rows; places count from the end where they are negative."""
+    """Return flat row indices; negative indices count from the end."""
     whole = [_within(np.where(i < 0, i + e, i), e) for i, e in zip(indices, lead, strict=True)]
     return np.ravel_multi_index(tuple(np.broadcast_arrays(*whole)), tuple(lead))
 
 
 def _within(places: np.ndarray, extent: int) -> np.ndarray:
-    """Places as they are. Raises LazyError if one is outside."""
+    """Return indices unchanged. Raises LazyError if one is outside 0 to `extent` - 1."""
     if places.size and (places.min() < 0 or places.max() >= extent):
         raise LazyError(f"places {places.min()} to {places.max()} of {extent}", hint="Count from 0 within the list.")
     return places

@@ -1,8 +1,9 @@
-"""Random numbers of a step on the cores, the host's to the last bit.
+"""Random numbers of a step on the cores, with the same bits as on the host.
 
-The host hashes each element's number by splitmix64 (Steele, Lea, Flood 2014) in integers of 64 bits. A core has 16:
-such a number is four limbs, lowest first, that are shifted and combined; a product is one of bytes, whose sums are
-exact in float32. Nothing is sent: each element is hashed where it is wanted. Seeds and counters are added as limbs too.
+The host hashes each element's number by splitmix64 (Steele, Lea, Flood 2014) in 64-bit integers. Cores have 16-bit
+integers, so such a number is four limbs, lowest first, which are shifted and combined. A product is computed from
+bytes, whose sums are exact in float32. Nothing is sent: each element is hashed where it is needed. Seeds and counters
+are added as limbs too.
 """
 
 from collections.abc import Sequence
@@ -18,29 +19,31 @@ from wse_sim.phase import Local, Seq
 
 LIMBS, LIMB_BITS, BYTES = 4, 16, 8
 WORD = 1 << LIMBS * LIMB_BITS
-# As the host's: the step of the counter and the multipliers of D. Stafford's mixing function, variant 13, with shifts.
+# As on the host: the increment of the counter and the multipliers of D. Stafford's mixing function, variant 13, with
+# shifts.
 GOLDEN, MIX1, MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 SHIFTS = 30, 27, 31
 LONGEST = 64
-"""Elements that are hashed at a time: the sums of bytes of more would take much of a memory."""
+"""Maximum number of elements that are hashed at a time, which limits the memory for sums of bytes."""
 DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
-"""Bits of a uniform number: those of a mantissa with its leading one."""
+"""Random bits of a uniform number: those of the mantissa with its leading one."""
 
 
 def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = "float32") -> MeshKernel:
-    """y [rows, columns], uniform in 0 to 1, for the number of the call in its step and `state`, a seed and a counter.
+    """Return the kernel of y [rows, columns], uniform in [0, 1), for call number `call` of a step.
 
-    `state` is [4, 2]: the limbs of both, as `state_limbs` gives them, on every PE.
+    The operand `state`, [4, 2], is the limbs of a seed and a counter, as from `state_limbs`, on every PE.
     """
     drawing = _Drawing(rect, rows, columns, dtype)
-    # What a PE runs hangs on how many elements it has alone, and is long: once for all rectangles with such tiles.
+    # The instructions of a PE are long and depend only on the number of its elements: they are built once for equal
+    # tiles.
     key, body, words = _bodies(drawing.y.elements, call, dtype)
     phase = Seq((Local(rect, key), Local(rect, body)))
     return MeshKernel(phase, (drawing.low, drawing.high, drawing.state), (drawing.y,), words)
 
 
 class _Drawing:
-    """What is drawn, and what that takes: the numbers of its elements, in two limbs, and the state."""
+    """The drawn tile `y`, the numbers of its elements as two limbs (`low`, `high`), and the `state`."""
 
     def __init__(self, rect: Rect, rows: int, columns: int, dtype: str):
         self.room = room = Room()
@@ -52,7 +55,7 @@ class _Drawing:
 
 @lru_cache(64)
 def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
-    """What a PE runs to draw so many elements: for the key of the call, then for them; and the words of its memory."""
+    """Return (instructions for the key of the call, instructions for `elements` elements, words of memory)."""
     on = _Drawing(Rect(0, 0, 1, 1), 1, elements, dtype)
     base = Numbers(on.room, 1)
     key = draw_key(on.y.rect, on.room, on.state, call, base)
@@ -67,7 +70,7 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
 
 
 def add_counters(rect: Rect, count: int) -> MeshKernel:
-    """c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
+    """Return the kernel c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
     room = Room()
     a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
     rows = a.tile_rows * a.tile_columns
@@ -87,28 +90,28 @@ def add_counters(rect: Rect, count: int) -> MeshKernel:
 
 
 def limbs_of(numbers: np.ndarray) -> np.ndarray:
-    """Limbs [count, 4], the lowest first."""
+    """Return int64 numbers as limbs [count, 4], the lowest first."""
     return np.ascontiguousarray(numbers, "<i8").view("<u2").reshape(-1, LIMBS)
 
 
 def of_limbs(limbs: np.ndarray) -> np.ndarray:
-    """The integers of limbs [count, 4]."""
+    """Return the int64 numbers of limbs [count, 4]."""
     return np.ascontiguousarray(limbs.astype("<u2")).view("<i8").reshape(-1).astype(np.int64)
 
 
 def state_limbs(state: np.ndarray) -> np.ndarray:
-    """Limbs [4, 2] of two integers of 64 bits."""
+    """Return the limbs [4, 2] of two 64-bit integers."""
     return limbs_of(state).T
 
 
 class Numbers:
-    """Integers of 64 bits, `count` at a time: limbs, and the bytes that a product is made of."""
+    """`count` 64-bit integers on a PE: their limbs, and the bytes and sums with which products are computed."""
 
     def __init__(self, room: Room, count: int):
         self.count = count
         self.limbs = [self._room(room, INDEX) for _ in range(LIMBS)]
         self.bytes = [self._room(room, WIDE) for _ in range(BYTES)]
-        # Sums of a column of bytes, what is carried to the next, and the lower byte of a limb.
+        # Sums of a column of bytes, the carry to the next column, and the lower byte of a limb.
         self.total, self.carried, self.lower = (self._room(room, WIDE) for _ in range(3))
         self.spare = self._room(room, INDEX)
 
@@ -116,9 +119,9 @@ class Numbers:
         return room.vector(self.count, dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
-        """Combines each with itself, shifted to the right by more than a limb."""
+        """Append x ^= x >> shift for each integer x; `shift` is at least a limb."""
         whole, part = divmod(shift, LIMB_BITS)
-        # From the lowest: a limb takes from higher ones, which are still as they were.
+        # From the lowest limb: a limb reads higher ones, which have not changed yet.
         for limb in range(LIMBS - whole):
             target = self.limbs[limb]
             build.bits("shift_right", self.spare, self.limbs[limb + whole], part, length)
@@ -128,7 +131,7 @@ class Numbers:
                 build.bits("bit_xor", target, target, self.spare, length)
 
     def split(self, build: Builder, length: int, limbs: int = LIMBS) -> None:
-        """The bytes of the limbs, as numbers of float32."""
+        """Append the conversion of the first `limbs` limbs to bytes, as float32 numbers."""
         for limb in range(limbs):
             build.bits("bit_and", self.spare, self.limbs[limb], 255, length)
             build.convert(self.bytes[2 * limb], self.spare, length)
@@ -138,19 +141,22 @@ class Numbers:
     def multiplied(
         self, build: Builder, factor: int, length: int, more: Sequence[Memory] = (), plus: int = 0, limbs: int = LIMBS
     ) -> None:
-        """Times `factor`, plus the number of bytes `more`, plus a constant; only `limbs` of the first may be set."""
+        """Append x = x factor + more + plus, modulo 2 ** 64.
+
+        `more` is a number as bytes. Only the first `limbs` limbs of x may be nonzero.
+        """
         self.split(build, length, limbs)
         build.move(self.carried, 0.0, length)
         factors, constants = factor.to_bytes(BYTES, "little"), (plus % WORD).to_bytes(BYTES, "little")
         for column in range(BYTES):
-            # At most eight products of bytes and what is carried: below 2 ** 20, where float32 has all integers.
+            # At most eight products of bytes and a carry: below 2 ** 20, where float32 has all integers.
             build.add(self.total, self.carried, float(constants[column]), length)
             if more:
                 build.add(self.total, self.total, more[column], length)
             for k in range(min(column + 1, 2 * limbs)):
                 build.fmac(self.total, self.bytes[k], float(factors[column - k]), self.total, length)
             build.mul(self.carried, self.total, 2.0**-8, length)
-            # A conversion leaves out the fraction, which is the byte that stays.
+            # A conversion drops the fraction, which is the byte of this column.
             build.convert(self.spare, self.carried, length)
             build.convert(self.carried, self.spare, length)
             build.fmac(self.total, self.carried, -256.0, self.total, length)
@@ -161,7 +167,7 @@ class Numbers:
                 build.convert(self.lower, self.total, length)
 
     def mixed(self, build: Builder, length: int) -> None:
-        """Every bit of the result hangs on every bit of the number."""
+        """Append the mixing function, after which every bit of the result depends on every bit of the number."""
         for shift, factor in zip(SHIFTS, (MIX1, MIX2, 0), strict=True):
             self.shifted(build, shift, length)
             if factor:
@@ -169,7 +175,7 @@ class Numbers:
 
 
 def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) -> Local:
-    """The number that all elements of a call begin with, as bytes of `base`."""
+    """Return a phase that computes, as bytes of `base`, the number from which all elements of a call start."""
     seed, counter, build = Numbers(room, 1), Numbers(room, 1), room.builder()
     for column, number in enumerate((seed, counter)):
         for limb in range(LIMBS):
@@ -194,12 +200,16 @@ def draw_numbers(
     start: int = 0,
     steps: tuple[int, ...] = (),
 ) -> None:
-    """Some elements: their numbers hashed, and the highest bits as a fraction."""
+    """Append the draw of `length` elements: hash their numbers, and convert the highest bits to a fraction.
+
+    `placed` is (result, low limbs, high limbs) of elements, of which those from `start` on, moved by `steps`, are
+    drawn.
+    """
     y, low, high = placed
     for limb, part in enumerate((low, high)):
         build.move(numbers.limbs[limb], part.vector(steps=steps, start=start), length)
     begin = [Memory(byte.base, stride=0) for byte in base.bytes]
-    # Elements count from 1, which is one more step of the counter.
+    # Elements count from 1, which is one more increment of the counter.
     numbers.multiplied(build, GOLDEN, length, more=begin, plus=GOLDEN, limbs=2)
     numbers.mixed(build, length)
     digits, top = DIGITS[y.dtype], numbers.limbs[-1]

@@ -1,9 +1,10 @@
-"""Dense matrix products on a square of PEs that run: the arrangements of `gemm.py` with addresses, and a training step.
+"""Dense matrix products with operands on a square of PEs, and a training step of a linear layer.
 
 Each PE has one tile of each matrix. Of the three matrices of a product a b = c one stays. If c stays, a shifts along
-the rows and b along the columns (Cannon). For a product with a transposed b stays and c shifts along the columns; for
-one with b transposed a stays and c shifts along the rows. So no matrix is transposed: a tile is read the other way. On
-a folded ring the same is the interleaved product. SUMMA broadcasts tiles instead.
+the rows and b along the columns (Cannon's algorithm). For a product with a transposed, b stays and c shifts along the
+columns. For one with b transposed, a stays and c shifts along the rows. So no matrix is transposed in memory: a tile is
+read with exchanged strides. On a folded ring this is the interleaved product. SUMMA broadcasts tiles instead. `gemm.py`
+has prices of the same algorithms.
 """
 
 from collections.abc import Iterator
@@ -16,41 +17,44 @@ from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Seq, Shift
 
 _EXTENTS = {"c": ("mk", "kn", "mn"), "b": ("mk", "mn", "kn"), "a": ("mn", "kn", "mk")}
-"""Which matrix stays -> the extents of a, b and c."""
+"""Matrix that stays -> the extents of a, b and c."""
 _SKEWS = {"c": ("row", "column", ""), "b": ("row", "", "column"), "a": ("", "column", "row")}
-"""Which matrix stays -> how a, b and c are aligned before the first round."""
+"""Matrix that stays -> how a, b and c are aligned before the first round; see `Placed.skew`."""
 _TRANSPOSED = {"c": "", "b": "a", "a": "b"}
 
 
 class ShiftedMatrix:
-    """A matrix whose tiles go from PE to PE, each time from one of two buffers to the other.
+    """A matrix whose tiles shift from PE to PE, each time from one of two buffers to the other.
 
-    `first` is where it lies at first and `current` where it lies after the shifts so far. Without a skew it stays.
+    `first` is its placement at the start and `current` that after the shifts so far. Without a skew it stays.
     """
 
     def __init__(self, room: Room, placed: Placed):
         self.first = self.current = placed
-        # Two buffers in the same pair of banks: one is multiplied while the other fills, and the distance in banks to
-        # the other operands of an operation never changes.
+        # Two buffers in the same pair of banks: one is multiplied while the other is filled, and bank conflicts never
+        # change.
         self._other = room.again(placed) if placed.skew else placed
 
     @property
     def shifts(self) -> bool:
-        """Whether tiles go anywhere: not without a skew, nor on a single PE."""
+        """True if tiles shift: False without a skew and on a single PE."""
         return bool(self.first.skew) and self.first.rect.width > 1
 
     def shift(self, rect: Rect | None = None) -> Shift:
-        """Send tiles to the PE before on the ring; only those of `rect`, if it is given."""
+        """Return a phase that sends tiles to the previous PE on the ring, and exchange the buffers.
+
+        Only tiles of `rect` are sent if it is given.
+        """
         tile, self.current, self._other = self.current, self._other, self.current
         axis, wrap = ("x" if tile.skew == "row" else "y"), ("folded" if tile.is_folded else "line")
         put = self.current.address
         return Shift(rect or tile.rect, axis, words=tile.words, hops=-1, wrap=wrap, take=tile.address, put=put)
 
     def align(self, room: Room) -> Iterator[Phase]:
-        """Shift plain tiles to where the first round reads them: line s by s PEs."""
+        """Yield phases that move plain tiles to their positions in the first round: line s shifts by s PEs."""
         rect, size = self.first.rect, self.first.rect.width
-        # In step s the lines from s on shift; those before are aligned and only change buffers, so that all tiles are
-        # in the same one.
+        # In step s the lines from s on shift. The others are aligned and only copy to the other buffer, so that all
+        # tiles are in the same one.
         for s in range(1, size if self.first.skew else 1):
             builder = room.builder()
             builder.move(self._other.vector(), self.current.vector(), self.current.elements)
@@ -64,18 +68,18 @@ class ShiftedMatrix:
 def _rounds(
     room: Room, a: ShiftedMatrix, b: ShiftedMatrix, c: ShiftedMatrix, stays: str, comes_back: bool = False
 ) -> Iterator[Phase]:
-    """Add a b to c. Operands shift beside the products; a result that shifts follows them and ends where it began.
+    """Yield the rounds of a product that adds a b to c; `stays` is the matrix that does not shift.
 
-    With `comes_back` operands shift once more in the last round, so that another product can take them.
+    Operands shift at the same time as the products. A result that shifts does so after each product and ends where it
+    began. With `comes_back` operands shift in the last round too, so that another product can use them.
     """
     last = a.first.rect.width - 1
     for i in range(last + 1):
         work = product(room, (a.current, b.current, c.current), _TRANSPOSED[stays])
-        # `work` was built with the buffers of this round, before the shift exchanges them: the next tiles arrive in the
-        # others.
+        # `work` uses the buffers of this round; the shift exchanges them, so the next tiles arrive in the others.
         moves = [tile.shift() for tile in (a, b) if tile.shifts and (i < last or comes_back)]
         yield Par((*moves, work))
-        # A result cannot shift beside its own product: its sums have to be complete first.
+        # A result shifts only after its product has finished.
         if c.shifts:
             yield c.shift()
 
@@ -86,10 +90,11 @@ def _require_square(rect: Rect) -> None:
 
 
 def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """c [m, n] = a [m, k] b [k, n]: in each step one column of tiles of a and one row of tiles of b go to all.
+    """Return SUMMA's product c [m, n] = a [m, k] b [k, n] on a square `rect`.
 
-    They are on their way ahead of the products. Sums are in `sum_dtype`, by default that of the operands, and run over
-    k in order.
+    In step i column i of tiles of a and row i of tiles of b are broadcast, while the tiles of step i - 1 are
+    multiplied. Sums are of type `sum_dtype`, by default `dtype`, and add over k in order. Raises LazyError if `rect` is
+    not square.
     """
     _require_square(rect)
     room = Room()
@@ -98,7 +103,7 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
     # Two panels of each operand: one is multiplied while the next is broadcast into the other.
     panels = [(room.again(a), room.again(b)) for _ in range(2)]
     parts: list[Phase] = [clear(rect, room, c)]
-    # One step more than panels: the first only brings tiles, the last only multiplies.
+    # One more step than panels: the first only broadcasts, the last only multiplies.
     for i in range(rect.width + 1):
         step: list[Phase] = []
         if i < rect.width:
@@ -111,17 +116,19 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
 
 
 def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> MeshKernel:
-    """c [m, n] = a [m, k] b [k, n] with shifts by one PE, on a square; `is_folded` as in `two_hop`.
+    """Return Cannon's product c [m, n] = a [m, k] b [k, n] with shifts by one PE, on a square `rect`.
 
-    With `has_skew` the operands come in plain tiles and are aligned first.
+    Keyword `has_skew`: the operands come in plain tiles and are aligned first; otherwise they are scattered in aligned
+    positions. Keyword `is_folded`: as in `two_hop`. Both together raise LazyError, as does a rectangle that is not
+    square.
     """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="c", **how)
 
 
 def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """The interleaved product, c [m, n] = a [m, k] b [k, n], on a square.
+    """Return the interleaved product c [m, n] = a [m, k] b [k, n] on a square `rect` (WaferLLM, OSDI 2025).
 
-    Cannon's on rings folded onto the lines, so that no word goes further than two PEs.
+    It is Cannon's product on rings folded onto the lines, so that no word travels further than two PEs.
     """
     return cannon(rect, m, k, n, dtype, sum_dtype, is_folded=True)
 
@@ -129,14 +136,16 @@ def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtyp
 def weight_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
 ) -> MeshKernel:
-    """c [k, n] = a^T b of a [m, k], the activations, and b [m, n], the gradient of what came of them."""
+    """Return c [k, n] = a^T b of the activations a [m, k] and the output's gradient b [m, n]; keywords as in
+    `cannon`.
+    """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="b", **how)
 
 
 def input_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
 ) -> MeshKernel:
-    """c [m, k] = a b^T of a [m, n], the gradient of what came out, and b [k, n], the weights."""
+    """Return c [m, k] = a b^T of the output's gradient a [m, n] and the weights b [k, n]; keywords as in `cannon`."""
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="a", **how)
 
 
@@ -163,7 +172,7 @@ def _shifting(
     parts: list[Phase] = [clear(rect, room, c.current)]
     if has_skew:
         parts += [move for tile in (a, b) for move in tile.align(room)]
-    # With `has_skew` the caller's matrices lie in plain tiles where the shifts begin.
+    # With `has_skew` the caller's matrices are in plain tiles, from which the alignment starts.
     operands = tuple(replace(tile.first, skew="") if has_skew else tile.first for tile in (a, b))
     parts += _rounds(room, a, b, c, stays)
     return MeshKernel(Seq(tuple(parts)), operands, (c.current,), room.words)
@@ -172,10 +181,10 @@ def _shifting(
 def linear_step(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", rate: float = 0.1, is_folded: bool = True
 ) -> MeshKernel:
-    """y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw, for x [m, k] and w [k, n].
+    """Return a training step of a linear layer, for x [m, k], w [k, n] and target [m, n]; no matrix changes its layout.
 
-    A training step of one linear layer in which no matrix moves to another layout. Sums are in float32; x, w, dy are
-    of `dtype`, of which the last two are rounded once.
+    It computes y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw. The results are y, dx and w. Sums
+    are in float32. x, w and dy are of type `dtype`; w and dy are rounded to it once.
     """
     _require_square(rect)
     room = Room()
@@ -183,8 +192,8 @@ def linear_step(
     def matrix(name: str, rows: int, columns: int, type: str, skew: str) -> ShiftedMatrix:
         return ShiftedMatrix(room, room.place(name, rect, rows, columns, type, skew=skew, is_folded=is_folded))
 
-    # The gradient of y lies as y does: next to x for the gradient of w, which ends as w lies, and next to w for the
-    # gradient of x, which ends as x lies.
+    # The gradient of y has the layout of y: with x it gives the gradient of w in the layout of w, and with w the
+    # gradient of x in the layout of x.
     x, w = matrix("x", m, k, dtype, "row"), matrix("w", k, n, dtype, "column")
     target, dy = matrix("target", m, n, dtype, ""), matrix("dy", m, n, dtype, "")
     y, dw, dx = matrix("y", m, n, WIDE, ""), matrix("dw", k, n, WIDE, "column"), matrix("dx", m, k, WIDE, "row")

@@ -1,8 +1,9 @@
-"""Dense matrix products on a square mesh: tiles of m x k and k x n on every PE, one step for each PE of a line.
+"""Prices of dense matrix products on a square mesh: tiles of m x k and k x n on every PE, one step for each PE of a
+line.
 
-SUMMA sends the tiles of one column and one row to all; Cannon shifts them to the neighbour, and those at the border
-along the whole line; the two-hop product of WaferLLM (OSDI 2025) folds the ring onto the line, so that no shift is
-longer than two hops. Moves overlap with the products of the step before.
+SUMMA broadcasts the tiles of one column and one row. Cannon's algorithm shifts tiles to the neighbour, and those at the
+border along the whole line. The two-hop product of WaferLLM (OSDI 2025) folds the ring onto the line, so that no shift
+is longer than two hops. Moves overlap with the products of the previous step.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from wse_sim.phase import Broadcast, Compute, Par, Phase, Repeat, Shift
 
 @dataclass(frozen=True)
 class Tile:
-    """What one PE multiplies in one step: m x k by k x n elements of `itemsize` bytes."""
+    """The extents of one step's product on one PE: m x k by k x n elements of `itemsize` bytes."""
 
     m: int
     k: int
@@ -25,12 +26,14 @@ class Tile:
 
     @classmethod
     def of(cls, m: int, k: int, n: int, pes: int, itemsize: int) -> "Tile":
-        """The largest tile of a product of m x k by k x n on a mesh of pes x pes."""
+        """Return the largest tile of a product of m x k by k x n on a mesh of `pes` x `pes`."""
         return cls(ceil_div(m, pes), ceil_div(k, pes), ceil_div(n, pes), itemsize)
 
 
 def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Compute:
-    """One step on one PE: a vector operation as long as the longer side of the result, for every other index."""
+    """Return the products of one step: on every PE a vector operation along the longer side of the result, for each
+    pair of the other two indices.
+    """
     short, long = sorted((tile.m, tile.n))
     return Compute(
         rect,
@@ -44,26 +47,26 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
 
 
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """The steps of SUMMA: two broadcasts beside the products."""
+    """Return the steps of SUMMA: two broadcasts at the same time as the products."""
     a, b = _tile_words(tile, machine)
     moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))
     return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
 
 
 def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """The steps of Cannon: shifts by one PE, and from the border back along the whole line."""
+    """Return the steps of Cannon's algorithm: shifts by one PE, and from the border back along the whole line."""
     return _shifting(rect, tile, machine, slowdown, "line")
 
 
 def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """The steps of the interleaved product: all shifts by at most two PEs."""
+    """Return the steps of the interleaved product: all shifts by at most two PEs."""
     return _shifting(rect, tile, machine, slowdown, "folded")
 
 
 def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: str) -> Phase:
-    """Tiles come to lie beside those that are multiplied."""
+    """Return the steps of a product by shifts; arriving tiles are stored after those that are multiplied."""
     a, b = _tile_words(tile, machine)
-    # Two tiles and, behind them, two that arrive: addresses matter to the lowering, which copies what would overlap.
+    # Two tiles and, after them, two that arrive: the lowering would copy overlapping words.
     moves = (
         Shift(rect, axis="x", words=a, hops=1, wrap=wrap, take=0, put=a + b),
         Shift(rect, axis="y", words=b, hops=1, wrap=wrap, take=a, put=a + b + a),
@@ -82,3 +85,4 @@ GEMM_ALGORITHMS: dict[str, Callable[[Rect, Tile, Machine], Phase]] = {
     "cannon": cannon,
     "two_hop": two_hop,
 }
+"""Name of an algorithm -> function (rectangle, tile, machine) -> phase."""

@@ -1,4 +1,4 @@
-"""Matrix times vector: tiles of the matrix stay, the vector lies along one axis, sums leave along the other."""
+"""Matrix-vector product: tiles of the matrix stay, the vector is distributed along y, and sums leave along y."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,16 @@ from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
 
 Sum = Callable[[Rect, str, int, Machine], Phase]
-"""An all-reduce: rectangle, axis, words, machine."""
+"""An all-reduce as a function of rectangle, axis, words and machine."""
 
 
 def gemv(
     rect: Rect, inner: int, outer: int, itemsize: int, machine: Machine, all_reduce: Sum = centred_all_reduce
 ) -> Phase:
-    """A vector of `inner` along y gives one of `outer` along x, on all PEs of its column.
+    """Return the price of multiplying a vector of `inner` elements along y by a matrix [inner, outer].
 
-    A tile takes one vector operation for each element of its shorter side.
+    The result, `outer` elements along x, is on all PEs of its column. A tile takes one vector operation for each
+    element of its shorter side. `all_reduce` sums the partial results.
     """
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
@@ -28,14 +29,17 @@ def gemv(
 
 
 def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:
-    """y [1, outer] = x^T a of x [inner, 1] and a [inner, outer]; every PE of a column gets its part of y."""
+    """Return the kernel y [1, outer] = x^T a of x [inner, 1] and a [inner, outer].
+
+    Every PE of a column gets the column's part of y. `algorithm` is that of the all-reduce.
+    """
     room = Room()
     a = room.place("a", rect, inner, outer, dtype)
     x = room.place("x", rect, inner, 1, dtype, column_kind="replicated")
     y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")
     build = room.builder()
     build.move(y.vector(), 0.0, y.elements)
-    # x lies along y and is alike on all PEs of a row, so every tile has the part that it needs.
+    # x is distributed along y and equal on all PEs of a row, so every tile has the part that it needs.
     multiply(build, MatrixView.of(x, is_transposed=True), MatrixView.of(a), MatrixView.of(y))
     total = AllReduce(rect, axis="y", words=y.words, algorithm=algorithm, at=y.address, dtype=dtype)
     return MeshKernel(_local_then_sum(Local(rect, build.body()), total), (a, x), (y,), room.words)

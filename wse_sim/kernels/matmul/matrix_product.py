@@ -1,10 +1,10 @@
-"""Matrix products of any extents on any rectangle: which matrix stays, how it is cut, and the kernel that does it.
+"""Matrix products of any extents on any rectangle: choose the matrix that stays, its distribution and the kernel.
 
 Of a product a b = c one matrix stays in the PEs' memories: b while rows of a pass (a weight in pipelined mode, or the
 activations where weights are streamed), a while columns of b pass, or c while both pass. Strips of the rectangle
-compute different products of a batch. Or each PE has a part of the matrix that stays with its whole inner extent: then
-what passes goes to all PEs, and no sum leaves them. All ways are estimated by a few sums, and the best of those are
-priced by the closed forms.
+compute different products of a batch. Alternatively each PE has a part of the stationary matrix with the whole inner
+extent: then the moving matrix goes to all PEs, and no sums leave them. All arrangements are estimated by a few sums,
+and the best of them are priced by closed forms.
 """
 
 import heapq
@@ -25,15 +25,16 @@ from wse_sim.machine import Machine
 from wse_sim.phase import EMPTY_PHASE
 
 PRICED = 2
-"""Ways that are priced after the estimate; their order by the estimate is hardly ever wrong by more."""
+"""Number of arrangements that are priced after the estimate, which rarely misorders more than that."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """`batch` products of m x k by k x n; matrices that may not be moved are named in `resident` ("a", "b", "c").
+    """`batch` products of m x k by k x n.
 
-    Of several residents one stays and the others come from where they lie. Sums are of `sum_dtype`, by default that of
-    the operands.
+    - `dtype`: element type of a and b
+    - `resident`: the matrices ("a", "b", "c") that may stay; "" means any of them
+    - `sum_dtype`: type of sums, by default `dtype`
     """
 
     batch: int
@@ -46,15 +47,20 @@ class Product:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to multiply."""
+        """True if the product has no elements."""
         return not self.batch * self.m * self.n * self.k
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """One way to do a product on the left upper part of a rectangle, `width` x `height` PEs of it.
+    """One way to compute a product on the upper left `width` x `height` PEs of a rectangle.
 
-    `strips` products of a batch are done at the same time, in `rounds`; or as many parts of a single one, its `cuts`.
+    - `product`: the product
+    - `stays`: the matrix that stays, "a", "b" or "c"
+    - `cuts`: parts of a single product that are computed by separate strips
+    - `strips`: products of a batch, or parts of one product, that are computed at the same time
+    - `chunk`: rows of the moving matrix that are sent at a time
+    - `is_turned`: True if the axes are exchanged
     """
 
     product: Product
@@ -68,21 +74,21 @@ class Arrangement:
 
     @property
     def rounds(self) -> int:
-        """How often all strips are filled."""
+        """Number of rounds in which all strips are used."""
         return ceil_div(self.product.batch * self.cuts, self.strips)
 
     @property
     def passing(self) -> int:
-        """Rows or columns that pass."""
+        """Number of rows or columns that pass."""
         return {"b": self.product.m, "a": self.product.n, "c": self.product.k}[self.stays]
 
     @property
     def outer(self) -> int:
-        """Of the matrix that stays the extent that the result has too, in one part."""
+        """Extent of the stationary matrix that the result has too, in one part."""
         return ceil_div(self.product.n if self.stays == "b" else self.product.m, self.cuts)
 
     def kernel(self, rect: Rect) -> MeshKernel:
-        """What runs in one round, in the corner of `rect`."""
+        """Return the kernel of one round, in the corner of `rect`."""
         product, used = self.product, Rect(rect.x, rect.y, self.width, self.height)
         if self.stays == "c":
             extents = self.outer, product.n, product.k
@@ -105,16 +111,17 @@ class Arrangement:
         )
 
     def all_rounds(self, rect: Rect) -> MeshKernel:
-        """The kernel with all rounds, one after the other, on the operands of one of them."""
+        """Return the kernel of all rounds, one after the other, with the operands of a single round."""
         return self.kernel(rect).repeated(self.rounds)
 
     def give(self, a: np.ndarray, b: np.ndarray, number: int) -> dict[str, np.ndarray]:
-        """The operands of round `number` for a [batch, m, k] and b [batch, k, n]."""
+        """Return the operands, by name, of round `number` for a [batch, m, k] and b [batch, k, n]."""
         operands: dict[str, np.ndarray] = {}
         for strip in range(self.strips):
             item, part = self._part(number, strip)
             left, right = (x[item] if item < self.product.batch else np.zeros_like(x[0]) for x in (a, b))
-            # The kernels' own a is what passes, its inner extent last; for a result in place it comes first.
+            # The kernel's operand a is the moving matrix, with its inner extent last; for a result in place the inner
+            # extent is first.
             passing, staying = {"b": (left, right), "a": (right.T, left.T), "c": (left.T, right)}[self.stays]
             if self.stays == "c":
                 passing = self._padded(passing[:, part])
@@ -125,7 +132,7 @@ class Arrangement:
         return operands
 
     def take(self, results: Mapping[str, np.ndarray], number: int, c: np.ndarray) -> None:
-        """Put the results of a round into c [batch, m, n]."""
+        """Write the results of round `number` to c [batch, m, n]."""
         for strip in range(self.strips):
             item, part = self._part(number, strip)
             if item < self.product.batch:
@@ -135,18 +142,20 @@ class Arrangement:
                 whole[part] = rows[: len(whole[part])]
 
     def _part(self, number: int, strip: int) -> tuple[int, slice]:
-        """Which product a strip works on, and which part of its outer extent."""
-        # Strips beyond the last product are idle: they get zeros, and nothing is taken from them.
+        """Return (product, slice of its outer extent) of a strip in a round."""
+        # Strips beyond the last product are idle: they get zeros, and their results are ignored.
         item, cut = divmod(number * self.strips + strip, self.cuts)
         return item, slice(cut * self.outer, (cut + 1) * self.outer)
 
     def _padded(self, matrix: np.ndarray) -> np.ndarray:
-        """With as many columns as every part has."""
+        """Return a matrix padded with zeros to the number of columns of a part."""
         return np.pad(matrix, ((0, 0), (0, self.outer - matrix.shape[1])))
 
 
 def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel:
-    """The kernel of the fastest arrangement, with all its rounds; nothing for a product without elements."""
+    """Return the kernel of the fastest arrangement, with all its rounds; an empty one for a product without
+    elements.
+    """
     if product.is_empty:
         return price_alone(EMPTY_PHASE)
     way = arrange(product, rect.width, rect.height, machine)
@@ -155,8 +164,8 @@ def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel
 
 @lru_cache(maxsize=8192)
 def arrange(product: Product, width: int, height: int, machine: Machine) -> Arrangement:
-    """The fastest arrangement of a product on width x height PEs."""
-    # Thousands of ways are too many to write down and price, so that a rough estimate goes first.
+    """Return the fastest arrangement of a product on `width` x `height` PEs. Results are cached."""
+    # There are thousands of arrangements, too many to price, so an estimate selects a few.
     best = heapq.nsmallest(
         PRICED, _arrangements(product, width, height, machine), key=lambda one: _estimate(one, machine)
     )
@@ -165,12 +174,14 @@ def arrange(product: Product, width: int, height: int, machine: Machine) -> Arra
 
 @lru_cache(maxsize=2 * PRICED)
 def _in_corner(way: Arrangement) -> MeshKernel:
-    """The kernel of a way at the origin, where it is priced; that of the way which was chosen is asked for at once."""
+    """Return the kernel of an arrangement at the origin, where it is priced; cached, since the chosen one is requested
+    next.
+    """
     return way.all_rounds(Rect(0, 0, way.width, way.height))
 
 
 def _arrangements(product: Product, width: int, height: int, machine: Machine) -> Iterator[Arrangement]:
-    """Every way that is looked at: what stays, along which axis it is summed, in how many strips and which chunks."""
+    """Yield every candidate: the matrix that stays, the axis of sums, the number of strips, and the chunk size."""
     for stays in product.resident or "abc":
         for is_turned in (False, True) if stays != "c" else (False,):
             for strips, cuts in _strips(product, stays, width if is_turned else height):
@@ -178,7 +189,9 @@ def _arrangements(product: Product, width: int, height: int, machine: Machine) -
 
 
 def _strips(product: Product, stays: str, line: int) -> Iterator[tuple[int, int]]:
-    """Strips of a line for a batch, powers of two and as many as there are; or the parts of one product."""
+    """Yield (strips, cuts): for a batch, powers of two and the maximum; for one product, one strip or as many as
+    possible.
+    """
     if product.batch > 1:
         most = min(line, product.batch)
         yield from ((strips, 1) for strips in sorted({most, *(1 << i for i in range(most.bit_length()))}))
@@ -198,18 +211,18 @@ def _chunked(
     cuts: int,
     machine: Machine,
 ) -> Iterator[Arrangement]:
-    """Chunks from all that passes, or as much as memory holds twice, by halves downward."""
-    # Everything below is said along and across the way of the rows that pass, so that one text serves both axes.
+    """Yield arrangements with chunk sizes from the largest, which fits memory twice, down by halves."""
+    # Extents are along and across the path of the moving rows, for both axes alike.
     along, across = extents[::-1] if is_turned else extents
     outer = ceil_div(product.n if stays == "b" else product.m, cuts)
     first, second = (product.n, outer) if stays == "c" else (outer, product.k)
-    # PEs without a row or column would only lengthen the way of the words.
+    # PEs without a row or column would only make the path of words longer.
     along, line = min(along, first), 1 if cuts > 1 else min(across // strips, second)
     width, height = (line * strips, along) if is_turned else (along, line * strips)
     tile = ceil_div(first, along) + ceil_div(second, line)
     passing = {"b": product.m, "a": product.n, "c": product.k}[stays]
     chunk = min(passing, max(1, machine.usable_bytes_per_pe // (4 * tile * ITEM_BYTES[product.dtype])))
-    # Large chunks have long vectors and few latencies, small ones overlap: neither end is best for all products.
+    # Large chunks have long vectors and few latencies, small ones overlap: neither is best for all products.
     while True:
         chunk = whole_chunk(chunk, product.dtype)
         yield Arrangement(
@@ -229,13 +242,14 @@ def _chunked(
 
 
 _MOST_CHUNKS = 64
+"""No candidate has chunks much smaller than this fraction of the rows that pass."""
 
 
 def _estimate(way: Arrangement, machine: Machine) -> float:
-    """Roughly the cycles of a way: what its stages take on their own, and one beside the other."""
+    """Return an estimate of an arrangement's cycles, from its stages and their overlap."""
     arriving, work, leaving, lost = _stages(way, machine)
     chunks = ceil_div(way.passing, way.chunk)
-    # A single chunk passes its stages one after the other; of more each overlaps with those before and after it.
+    # A single chunk passes its stages one after the other; several overlap.
     if chunks == 1:
         return way.rounds * (arriving + work + leaving)
     filled = max(work + lost, arriving, leaving)
@@ -244,7 +258,9 @@ def _estimate(way: Arrangement, machine: Machine) -> float:
 
 
 def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, float]:
-    """Cycles in which a chunk arrives, is multiplied and leaves; and what the work loses to words beside it."""
+    """Return cycles in which a chunk (arrives, is multiplied, leaves), and those that work loses to concurrent
+    words.
+    """
     product, setup = way.product, machine.dsd_setup_cycles
     along, across = (way.height, way.width) if way.is_turned else (way.width, way.height)
     line, itemsize = across // way.strips, ITEM_BYTES[product.dtype]
@@ -263,7 +279,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
         if line > 1:
             left_words = chunk * columns * sum_size / WORD_BYTES
             leaving = _sum_cycles(line, left_words, machine)
-    # As in `tiles.multiply`: vectors lie along the longer side of the result.
+    # As in `tile_product.multiply`: vectors are along the longer side of the result.
     short, long = sorted((rows, columns))
     issued = math.ceil(long / machine.per_cycle("fma", max(itemsize, sum_size)))
     work = inner * (short * (setup + machine.loop_cycles + issued) + machine.loop_cycles)
@@ -272,7 +288,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
 
 
 def _sum_cycles(line: int, words: float, machine: Machine) -> float:
-    """Cycles in which sums leave a line, by the reduction that its length asks for."""
+    """Return the cycles in which sums leave a line, by the algorithm that `sum_algorithm` selects."""
     if sum_algorithm(line) == "chain":
         return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.dsd_setup_cycles
     depth = 2 * math.sqrt(line) * machine.depth_step_cycles

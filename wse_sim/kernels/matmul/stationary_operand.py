@@ -1,11 +1,12 @@
-"""Products with one matrix in place, on any rectangle: the others flow by in chunks.
+"""Matrix products with one matrix in place, on any rectangle; the other matrices move in chunks of rows.
 
-With an operand in place (a weight in pipelined mode, an activation where weights are streamed) rows of the other come
-in along one axis, each PE multiplies them by its tile, and partial sums leave along the other axis. With the result in
-place both operands come in, one along each axis, and each PE adds up. Chunk by chunk the stages overlap: one arrives
-while the one before is multiplied and the sums of the one before that leave.
+With an operand in place (a weight in pipelined mode, an activation where weights are streamed), rows of the other
+operand arrive along one axis, each PE multiplies them by its tile, and partial sums leave along the other axis. With
+the result in place both operands arrive, one along each axis, and each PE accumulates. The stages overlap: one chunk
+arrives while the previous one is multiplied and the sums of the one before leave.
 
-`strips` products of one size lie beside each other on the rectangle, across the axis along which rows come in.
+`strips` products of equal extents are computed at the same time on parts of the rectangle, which are cut across the
+axis along which rows arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +23,9 @@ from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 
 
 def whole_chunk(chunk: int, dtype: str) -> int:
-    """`chunk` rows, rounded up so that every chunk begins in the same pair of banks.
+    """Return `chunk` rounded up to rows such that every chunk starts in the same pair of banks.
 
-    Then no chunk's operands conflict where those of another do not, and all rounds take as long.
+    So bank conflicts are equal in all chunks, and all rounds take the same time.
     """
     rows = BANK_PAIRS * WORD_BYTES // ITEM_BYTES[dtype]
     return -(-max(1, chunk) // rows) * rows
@@ -44,21 +45,29 @@ def operand_in_place(
     is_transposed: bool = False,
     is_shared: bool = False,
 ) -> MeshKernel:
-    """c [passing, outer] = a b of a [passing, inner], some rows at a time, and b [inner, outer], which stays.
+    """Return the kernel c [passing, outer] = a b of a [passing, inner], in chunks of rows, and b [inner, outer], which
+    stays.
 
-    a begins in the first column of PEs, inner along y; c ends in the first row of PEs, outer along x; `is_turned`
-    exchanges the axes. With `is_transposed` b is given as [outer, inner]. `chunk` is rounded by `whole_chunk`. With
-    several `strips` their operands are a0, a1, ..., b0, ..., c0, ...; if `is_shared` there is but one a, which begins
-    on the first PE and goes to all. Raises LazyError for a shared operand and strips of more than one line.
+    a starts in the first column of PEs, with `inner` along y. c ends in the first row of PEs, with `outer` along x.
+    Raises LazyError for a shared operand with strips of more than one line.
+
+    - `chunk`: rows at a time, rounded by `whole_chunk`
+    - `algorithm`: reduction of the partial sums, "" for the fastest
+    - `sum_dtype`: type of c, by default `dtype`
+    - `strips`: number of products; with several, the operands are a0, a1, ..., b0, ..., and the results c0, ...
+    - `is_turned`: exchange the axes
+    - `is_transposed`: b is given as [outer, inner]
+    - `is_shared`: there is only one a, which starts on the first PE and is broadcast to all
     """
     room, sums = Room(), sum_dtype or dtype
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(passing, dtype))
     cut = _Strips(rect, strips, across="x" if is_turned else "y")
     first = cut.part()
     if is_shared and cut.line != 1:
-        # Each line would need another part of what is shared.
+        # Each line would need another part of the shared operand.
         raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
-    # What comes in lies where the axis along which it is sent begins, and so do the sums on the other axis.
+    # The moving operand is at the start of the axis along which it is sent, and the sums at the start of the other
+    # axis.
     begin = {"x": first.limit_size(1, first.height), "y": first.limit_size(first.width, 1)}
     a = room.place("a", begin[cut.along], passing, inner, dtype, is_turned=not is_turned)
     extents = (outer, inner) if is_transposed else (inner, outer)
@@ -66,7 +75,7 @@ def operand_in_place(
     c = room.place("c", begin[cut.across], passing, outer, sums, is_turned=is_turned)
 
     def arrive(rows: range) -> Phase:
-        # To the same address on all PEs: those at the beginning have it there already, and copy nothing.
+        # To the same address on all PEs: the sender has the words there already and copies nothing.
         address, words = _rows(a, rows)
         axis = "xy" if is_shared else cut.along
         return Broadcast(cut.used, axis=axis, words=words, take=address, put=address)
@@ -98,10 +107,10 @@ def result_in_place(
     sum_dtype: str = "",
     strips: int = 1,
 ) -> MeshKernel:
-    """c [m, n] = a^T b of a [k, m] and b [k, n], some of the k rows of each at a time; c stays.
+    """Return the kernel c [m, n] = a^T b of a [k, m] and b [k, n], some of the k rows of each at a time; c stays.
 
-    a begins in the first column of PEs, m along y, and b in the first row, n along x. `chunk` and `strips` as in
-    `operand_in_place`.
+    a starts in the first column of PEs, with m along y, and b in the first row, with n along x. `chunk` and `strips`
+    are as in `operand_in_place`.
     """
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
@@ -111,7 +120,7 @@ def result_in_place(
     c = room.place("c", first, m, n, sum_dtype or dtype)
 
     def arrive(rows: range) -> Phase:
-        # Along both axes at the same time: each operand has colours and links of its own.
+        # Along both axes at the same time: the operands have separate colours and links.
         moves = []
         for tile, axis, groups in ((a, "x", 1), (b, "y", strips)):
             address, words = _rows(tile, rows)
@@ -128,15 +137,18 @@ def result_in_place(
 
 
 Stage = Callable[[range], Phase]
-"""What is done with a chunk, given its rows."""
+"""A function from the rows of a chunk to the phase that processes it."""
 
 
 def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
-    """Every chunk of `rows` through all stages, the stages at the same time on chunks that follow one another."""
+    """Return a phase that passes every chunk of `rows` through all stages, as a pipeline.
+
+    In step i stage n processes chunk i - n; the stages of a step run at the same time.
+    """
     starts = range(0, rows, chunk)
 
     def step(number: int) -> Phase:
-        # Stages of one step touch different chunks, so they may overlap.
+        # Stages of one step access different chunks, so they may overlap.
         parts = []
         for n, stage in enumerate(stages):
             if 0 <= number - n < len(starts):
@@ -144,8 +156,7 @@ def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
                 parts.append(stage(range(start, min(start + chunk, rows))))
         return Par(tuple(parts))
 
-    # A pipeline takes some steps more than there are chunks, to fill and to drain; between lie equal rounds, of whole
-    # chunks in all stages.
+    # A pipeline has more steps than chunks, to fill and to drain. The steps between are equal rounds of full chunks.
     filling, full = len(stages) - 1, rows // chunk
     steps, equal = len(starts) + filling, max(0, full - filling)
     if not equal:
@@ -157,7 +168,7 @@ def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
 
 @dataclass(frozen=True)
 class _Strips:
-    """Equal parts of a rectangle beside each other along the axis `across`."""
+    """`count` equal parts of a rectangle, next to each other along the axis `across`."""
 
     rect: Rect
     count: int
@@ -170,27 +181,29 @@ class _Strips:
 
     @cached_property
     def line(self) -> int:
-        """PEs of a strip along the axis that they are cut across."""
+        """PEs of a strip along the axis `across`."""
         return (self.rect.height if self.across == "y" else self.rect.width) // self.count
 
     @cached_property
     def used(self) -> Rect:
-        """All strips together."""
+        """The rectangle of all strips."""
         if self.across == "y":
             return self.rect.limit_size(self.rect.width, self.line * self.count)
         return self.rect.limit_size(self.line * self.count, self.rect.height)
 
     def part(self) -> Rect:
-        """The first strip."""
+        """Return the first strip."""
         width, height = self.rect.width, self.rect.height
         return self.rect.limit_size(width, self.line) if self.across == "y" else self.rect.limit_size(self.line, height)
 
     def copies(self, *first: Placed, alone: tuple[Placed, ...] = ()) -> Copies:
-        """Matrices `alone`, then those of the first strip on all strips, one matrix after the other."""
+        """Return the matrices `alone`, then each matrix of `first`, placed on the first strip, on all strips."""
         return Copies(first, self.count, self._moved, alone)
 
     def _moved(self, placed: Placed, i: int) -> Placed:
-        """What lies on the first strip, on strip `i`."""
+        """Return a matrix of the first strip moved to strip `i`; its name gets the number i if there are several
+        strips.
+        """
         if self.count == 1:
             return placed
         rect, way = placed.rect, i * self.line
@@ -199,6 +212,6 @@ class _Strips:
 
 
 def _rows(placed: Placed, rows: range) -> tuple[int, int]:
-    """Address and words of some rows of a tile."""
+    """Return (address, words) of some rows of a tile."""
     first = word_count(rows.start * placed.tile_columns, placed.dtype)
     return placed.address + first, word_count(len(rows) * placed.tile_columns, placed.dtype)

@@ -1,4 +1,4 @@
-"""Tiles on one PE: multiplied, with either of two read the other way, and cleared."""
+"""Products of tiles on one PE, with either operand transposed, and clearing of tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from wse_sim.phase import Local
 
 @dataclass(frozen=True)
 class MatrixView:
-    """A tile as a matrix of `rows` x `columns` with strides in elements, perhaps read the other way."""
+    """A tile as a matrix of `rows` x `columns` elements of `dtype` from element `base` on, with strides in elements."""
 
     base: int
     rows: int
@@ -23,44 +23,47 @@ class MatrixView:
 
     @classmethod
     def packed(cls, base: int, rows: int, columns: int, dtype: str) -> "MatrixView":
-        """Rows that follow one another without gaps."""
+        """Return a matrix whose rows follow one another without gaps."""
         return cls(base=base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=dtype)
 
     @classmethod
     def of(cls, placed: Placed, is_transposed: bool = False) -> "MatrixView":
-        """The tile of a placed matrix, or its transpose without moving an element."""
+        """Return the tile of a placed matrix, or its transpose without moving elements."""
         plain = cls.packed(placed.base, placed.tile_rows, placed.tile_columns, placed.dtype)
         return plain.turned() if is_transposed else plain
 
     def turned(self) -> "MatrixView":
-        """The transpose, without moving an element."""
+        """Return the transpose, without moving elements."""
         extents = self.columns, self.rows, self.column_stride, self.row_stride
         return MatrixView(self.base, *extents, self.dtype)
 
     def part(self, rows: range, columns: range) -> "MatrixView":
-        """Some of its rows and columns that follow one another."""
+        """Return a submatrix of consecutive rows and columns."""
         base = self.base + rows.start * self.row_stride + columns.start * self.column_stride
         return replace(self, base=base, rows=len(rows), columns=len(columns))
 
     def some(self, rows: range) -> "MatrixView":
-        """Some of its rows that follow one another."""
+        """Return a submatrix of consecutive rows."""
         return self.part(rows, range(self.columns))
 
     def along(self, axis: str, steps: tuple[int, ...]) -> Memory:
-        """A row ("x"), a column ("y") or one element (""), moving with the rounds of the loops around it."""
+        """Return the first row (`axis` "x"), column ("y") or element ("") as an operand; `steps` moves it with
+        enclosing loops.
+        """
         stride = {"x": self.column_stride, "y": self.row_stride, "": 0}[axis]
         return Memory(self.base, stride=stride, dtype=self.dtype, steps=steps)
 
 
 def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begins: bool = False) -> None:
-    """c += a b: for each inner index and each index of the shorter side, one operation over the longer side.
+    """Append c += a b: one operation along the longer side of c, for each inner index and each index of its shorter
+    side.
 
-    With `begins` it is c = a b: the last inner index comes first and only multiplies, so that nobody has to clear c.
+    With `begins` it is c = a b: the last inner index comes first and only multiplies, so c need not be cleared.
     """
-    # A vector operation has a setup: along the longer side there are fewer of them.
+    # Each vector operation has a setup, and there are fewer of them along the longer side.
     along_x = c.columns >= c.rows
     if begins:
-        # The last and not the first one: all others then begin in the banks where the tiles do, which do not conflict.
+        # The last and not the first one: the others then start in the same banks as the tiles, which do not conflict.
         inner = range(a.columns)
         _multiply_once(builder, a.part(range(a.rows), inner[-1:]), b.part(inner[-1:], range(b.columns)), c)
         a = a.part(range(a.rows), inner[:-1])
@@ -69,7 +72,7 @@ def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begi
     with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):
         if along_x:
             # The inner index is outermost, so consecutive operations add to different rows of c and not to one element
-            # again and again.
+            # repeatedly.
             target = c.along("x", (0, c.row_stride))
             left, right = a.along("", (a.column_stride, a.row_stride)), b.along("x", (b.row_stride, 0))
         else:
@@ -79,7 +82,7 @@ def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begi
 
 
 def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
-    """Write c = a b, where a has one column and b one row; what c held is lost."""
+    """Append c = a b, where a has one column and b one row; previous values of c are overwritten."""
     if c.columns >= c.rows:
         with builder.loop(c.rows):
             builder.mul(c.along("x", (c.row_stride,)), a.along("", (a.row_stride,)), b.along("x", (0,)), c.columns)
@@ -89,11 +92,14 @@ def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
 
 
 def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
-    """c = a b, along whichever of the three extents is the longest: along the inner one each number is a sum alone."""
+    """Append c = a b, with vectors along the longest of the three extents.
+
+    If that is the inner one, each element of c is a separate sum.
+    """
     if a.columns <= max(c.rows, c.columns):
         multiply(builder, a, b, c, begins=True)
         return
-    # Each number is a sum of its own here, so that all of them have to be cleared.
+    # Each element is a separate sum, so all of c is cleared first.
     with builder.loop(c.rows):
         builder.move(c.along("x", (c.row_stride,)), 0.0, c.columns)
     with builder.loop(c.rows), builder.loop(c.columns):
@@ -103,7 +109,7 @@ def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
 
 
 def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
-    """Sets tiles to zero."""
+    """Return a phase that sets tiles to zero."""
     builder = room.builder()
     for one in placed:
         builder.move(one.vector(), 0.0, one.elements)
@@ -111,7 +117,7 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
 
 
 def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
-    """Adds the product of the first two tiles to the third."""
+    """Return a phase that adds the product of the first two tiles to the third; `transposed` is "a", "b" or ""."""
     (a, b, c), builder = tiles, room.builder()
     multiply(builder, MatrixView.of(a, transposed == "a"), MatrixView.of(b, transposed == "b"), MatrixView.of(c))
     return Local(c.rect, builder.body())

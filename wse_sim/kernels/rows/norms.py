@@ -1,8 +1,9 @@
-"""Normalizations with their gradients: of rows, with or without their mean, and of channels over a batch.
+"""Normalizations and their gradients: layer norm and RMS norm of rows, and batch norm of channels.
 
-Rows are cut along y and their elements along x: a row's sums go along x, and those of its parameters along y. For a
-batch norm samples are cut along y and channels along x, so that all its sums go along y. Statistics and sums are in
-float32. Gradients are given x again, and no statistic is kept.
+For layer norm and RMS norm, rows are distributed along y and their elements along x. So the sums of a row go along x,
+and the gradients of parameters along y. For batch norm, samples are distributed along y and channels along x, so that
+all sums go along y. Statistics and sums are in float32. The gradient kernels get x again, and no statistic is kept from
+the forward pass.
 """
 
 from wse_sim.isa.builder import Builder
@@ -12,10 +13,11 @@ from wse_sim.kernels.rows.softmax import Rows, Slices
 from wse_sim.layout import Rect, ceil_div
 
 EPS = 1e-5
+"""Default value of `eps`, as in PyTorch's layer norm and batch norm."""
 
 
 class Channels(Slices):
-    """Slices that are channels: all samples and pixels of each."""
+    """Slices that are channels: all samples and pixels of each channel."""
 
     def __init__(self, rect: Rect, samples: int, channels: int, pixels: int):
         rect = rect.limit_size(channels, samples)
@@ -24,20 +26,22 @@ class Channels(Slices):
         super().__init__(rect, "y", slices=slices, elements=elements, shared=samples * pixels)
 
     def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
-        """Return room for the pixels of all channels and samples of a PE."""
+        """Allocate the pixels of all channels and samples of a PE."""
         samples, channels, pixels = self.extents
         return self.room.place(name, self.rect, samples, channels, dtype, depth=pixels, fill=fill)
 
     def parameter(self, name: str, dtype: str) -> Placed:
-        """Return room for a number of each channel, on all PEs of a column."""
+        """Allocate a number for each channel, on all PEs of a column."""
         return self.room.place(name, self.rect, 1, self.extents[1], dtype, row_kind="replicated")
 
     def mask(self) -> Placed:
-        """Return a one for each sample."""
+        """Allocate an operand with a one for each sample, and zero for padding."""
         return self.room.place("real", self.rect, self.extents[0], 1, WIDE, column_kind="replicated", constant=1)
 
     def of(self, placed: Placed) -> Memory:
-        """Return a channel's pixels in all samples, its parameter, or for the mask one number for each sample."""
+        """Return the pixels of this round's channel in all samples, its parameter, or the mask's number for each
+        sample.
+        """
         if placed.row_kind == "replicated":
             return placed.vector(stride=0, steps=(1,))
         if placed.column_kind == "replicated":
@@ -48,7 +52,10 @@ class Channels(Slices):
 
 
 class _Norm:
-    """Slices to be normalized: x, `unit`, which is x normalized, and room for their statistics."""
+    """Slices to normalize: the operand `x`, the result `unit`, and their statistics.
+
+    `is_centred` is False for a normalization without the mean.
+    """
 
     def __init__(self, on: Slices, dtype: str, eps: float, is_centred: bool = True):
         self.on, self.eps, self.is_centred = on, eps, is_centred
@@ -57,9 +64,9 @@ class _Norm:
         (self.scale,) = on.statistics(1)
 
     def normalize(self) -> Builder:
-        """Add the phases of unit = (x - mean) / sqrt(variance + eps), with `scale` the factor.
+        """Add the phases of unit = (x - mean) / sqrt(variance + eps), and return the builder of the next phase.
 
-        `first` has the mean then, and `second` the variance.
+        Afterwards `first` has the mean, `second` the variance and `scale` the factor.
         """
         on, scale = self.on, self.scale
         build = squares(on, self.x, self.unit, self.real, self.first if self.is_centred else None, scale)
@@ -69,9 +76,12 @@ class _Norm:
         return on.run(build)
 
     def pull(self, build: Builder, h: Placed) -> Builder:
-        """Append h = scale (h - first - unit second), with the means of a slice whose sums both statistics hold."""
+        """Append h = scale (h - first - unit second), and return the builder of the next phase.
+
+        `first` and `second` have sums over the slice, which are divided by its number of elements first.
+        """
         on = self.on
-        # Both statistics follow one another: one operation makes sums means, with the sign they are used in.
+        # Both statistics are adjacent: one operation converts both sums to negative means.
         build.mul(self.first, self.first, -1 / on.shared, 2 * on.slices)
         on.each(build, "add", h, h, self.first)
         on.each(build, "fmac", h, self.unit, self.second, h)
@@ -80,9 +90,9 @@ class _Norm:
 
 
 def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | None, total: Memory) -> Builder:
-    """Add the phases of unit = x - mean, and of the sum of its squares in `total`. Without `mean` unit is x.
+    """Add the phases of unit = x - mean, and of `total`, the sum of its squares. Return the builder of the next phase.
 
-    `real` is one for what is no fill of a tile, and zero there: fill must not count as far from the mean.
+    If `mean` is None, unit = x. The mask `real` is 1, and 0 for padding, which must not contribute to the sum.
     """
     build = on.room.builder()
     if mean:
@@ -105,7 +115,7 @@ def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | No
 
 def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
     """Append scale = 1 / sqrt(scale) and unit = unit scale."""
-    # Cores have no reciprocal root in one; a number for each slice costs little either way.
+    # Cores have no reciprocal square root; with one number for each slice the cost is small.
     build.special("sqrt", scale, scale, on.slices)
     build.special("reciprocal", scale, scale, on.slices)
     on.each(build, "mul", unit, unit, scale)
@@ -114,13 +124,14 @@ def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
 def layer_norm(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS, groups: int = 1
 ) -> MeshKernel:
-    """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
+    """Return the kernel y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
 
-    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences.
+    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences. `groups`
+    is as in `Rows`.
     """
     on = Rows(rect, rows, columns, groups)
     x, y = on.tile("x", dtype), on.tile("y", dtype)
-    # In float32 the result is worked out where it will lie.
+    # For float32, the result is computed in its own tile.
     work = on.room.wide(y)
     gain, bias, real = on.parameter("gain", dtype), on.parameter("bias", dtype), on.mask()
     (mean,), (spread,) = on.statistics(1), on.statistics(1)
@@ -132,7 +143,9 @@ def layer_norm(
 
 
 def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1, columns]."""
+    """Return the kernel y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1,
+    columns].
+    """
     on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred=False)
     y, gain = on.tile("y", dtype), on.parameter("gain", dtype)
@@ -142,12 +155,16 @@ def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: f
 
 
 def rms_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """dx and dgain of `rms_norm` from dy, x and gain."""
+    """Return the kernel that computes dx and dgain of `rms_norm` from dy, x and gain; dgain is float32."""
     return _row_gradient(rect, rows, columns, dtype, eps, is_centred=False)
 
 
 def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """dx, dgain and dbias of `layer_norm` from dy, x [rows, columns] and gain [1, columns]."""
+    """Return the kernel that computes dx, dgain and dbias of `layer_norm` from dy, x [rows, columns] and gain [1,
+    columns].
+
+    dgain and dbias are float32.
+    """
     return _row_gradient(rect, rows, columns, dtype, eps, is_centred=True)
 
 
@@ -162,7 +179,7 @@ def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, i
     if is_centred:
         on.each(build, "add", norm.first, norm.first, h)
     on.each(build, "fmac", norm.second, h, norm.unit, norm.second)
-    # Gradients of the parameters go over all rows, and so down the columns, while the statistics went along them.
+    # The gradients of the parameters are sums over all rows, along columns of PEs; the statistics are sums along rows.
     for total in sums:
         build.move(total.vector(), 0.0, total.elements)
     on.each(build, "fmac", sums[0], dy, norm.unit, sums[0])
@@ -180,9 +197,11 @@ def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, i
 def batch_norm(
     rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
 ) -> MeshKernel:
-    """y = (x - mean) / sqrt(variance + eps) gain + bias of each channel of x [samples, channels x pixels].
+    """Return the kernel y = (x - mean) / sqrt(variance + eps) gain + bias, for each channel of x [samples, channels x
+    pixels].
 
-    gain and bias are [1, channels]; so are the results `mean` and `variance`, in float32 and without a correction.
+    gain and bias are [1, channels]. So are the results `mean` and `variance`, in float32; the variance is biased
+    (divided by the number of elements).
     """
     on = Channels(rect, samples, channels, pixels)
     norm = _Norm(on, dtype, eps)
@@ -200,7 +219,9 @@ def batch_norm(
 def batch_norm_gradient(
     rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
 ) -> MeshKernel:
-    """dx, dgain and dbias of `batch_norm` from dy, x and gain; the last two are in float32."""
+    """Return the kernel that computes dx, dgain and dbias of `batch_norm` from dy, x and gain; the last two are
+    float32.
+    """
     on = Channels(rect, samples, channels, pixels)
     norm = _Norm(on, dtype, eps)
     dy, dx, gain, h = on.tile("dy", dtype), on.tile("dx", dtype), on.parameter("gain", dtype), on.tile("h", WIDE)
@@ -211,7 +232,7 @@ def batch_norm_gradient(
     on.each(build, "fmac", norm.second, dy, norm.unit, norm.second)
     build = on.run(build)
     on.combine(norm.first.base, 2 * on.slices)
-    # Both sums are the gradients of the parameters; the gain goes into the factor, not into every element.
+    # Both sums are the gradients of the parameters; the gain is multiplied into the factor, not into every element.
     build.move(dbias.vector(), norm.first, on.slices)
     build.move(dgain.vector(), norm.second, on.slices)
     build.mul(norm.scale, norm.scale, gain.vector(), on.slices)

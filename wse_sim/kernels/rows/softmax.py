@@ -1,7 +1,7 @@
-"""Tiles in slices with statistics, and the kernels over rows: softmax and its cross-entropy.
+"""Slices of tiles with statistics, and the kernels softmax and softmax cross-entropy over rows.
 
-Rows are cut along y and their elements along x. Sums, differences and functions are taken in float32 for every element
-type, and results are rounded once. `norms.py` has the kernels that normalize slices.
+Rows are distributed along y and their elements along x. Sums, differences and functions are computed in float32 for
+every element type, and results are rounded once. `norms.py` has the kernels that normalize slices.
 """
 
 from abc import ABC, abstractmethod
@@ -15,14 +15,20 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
 LOWEST = -1e30
-"""Replaces minus infinity where that is multiplied by zero or subtracted from itself; its exponential is zero too."""
+"""Replaces minus infinity where that would be multiplied by zero or subtracted from itself; its exponential is zero
+too.
+"""
 
 
 class Slices(ABC):
-    """Tiles of one extent on the PEs of `rect`, in slices, and the phases so far.
+    """A builder of kernels over slices of tiles, with the phases so far.
 
-    A PE has `slices`, with `elements` of each. A slice has `shared` elements on all PEs of a line along `axis`, or of
-    one of the `groups` that a line is cut into.
+    - `rect`: the PEs
+    - `axis`: the axis along which the elements of a slice are distributed
+    - `slices`, `elements`: slices of each PE, and elements of a slice on each PE
+    - `shared`: elements of a slice on all PEs of a line, or of one of its groups
+    - `groups`: groups that a line is cut into
+    - `room`: the allocator
     """
 
     def __init__(self, rect: Rect, axis: str, slices: int, elements: int, shared: int, groups: int = 1):
@@ -33,27 +39,29 @@ class Slices(ABC):
 
     @abstractmethod
     def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
-        """Return room for all slices of a PE."""
+        """Allocate all slices of a PE."""
 
     @abstractmethod
     def parameter(self, name: str, dtype: str) -> Placed:
-        """Return room for what all PEs across the slices have alike."""
+        """Allocate parameters, which are equal on all PEs across the axis of the slices."""
 
     @abstractmethod
     def mask(self) -> Placed:
-        """Return an operand of one for each element of the matrix, and of zero for the fill of a tile."""
+        """Allocate an operand with a one for each element of the matrix, and a zero for padding."""
 
     @abstractmethod
     def of(self, placed: Placed) -> Memory:
-        """Return what belongs to the slice of this round of a loop."""
+        """Return the part of `placed` that belongs to the slice of the current round of a loop."""
 
     def statistics(self, count: int) -> list[Memory]:
-        """Return room for `count` numbers of each slice, in one stretch, so that one all-reduce combines them."""
+        """Allocate `count` statistics, a number for each slice, contiguously, so that one all-reduce combines them."""
         first = self.room.vector(count * self.slices)
         return [Memory(first.base + n * self.slices) for n in range(count)]
 
     def each(self, build: Builder, op: str, *operands: Placed | Memory) -> None:
-        """Append an operation over every slice, in which a statistic is one number; as a target it accumulates."""
+        """Append an operation `op` for every slice. A statistic (Memory) is one number; as the destination it
+        accumulates.
+        """
         with build.loop(self.slices):
             getattr(build, op)(*map(self._operand, operands), self.elements)
 
@@ -63,12 +71,12 @@ class Slices(ABC):
         return Memory(operand.base, stride=0, dtype=WIDE, steps=(1,))
 
     def run(self, build: Builder) -> Builder:
-        """Add what was built as a phase. Returns a builder of the next one."""
+        """Add the instructions of `build` as a phase, and return a builder of the next one."""
         self._phases.append(Local(self.rect, build.body()))
         return self.room.builder()
 
     def combine(self, address: int, words: int, axis: str = "", combine: str = "add") -> None:
-        """Add an all-reduce of float32, along the axis of the slices unless `axis` is another."""
+        """Add an all-reduce of float32 words, along the axis of the slices unless `axis` is given."""
         axis = axis or self.axis
         groups = self.groups if axis == self.axis else 1
         self._phases.append(
@@ -76,19 +84,20 @@ class Slices(ABC):
         )
 
     def finish(self, build: Builder, operands: tuple[Placed, ...], results: tuple[Placed, ...]) -> MeshKernel:
-        """Return the kernel that ends with what was built."""
+        """Add the instructions of `build` as the last phase, and return the kernel."""
         self.run(build)
         return MeshKernel(Seq(tuple(self._phases)), operands, results, self.room.words)
 
 
 class Rows(Slices):
-    """Slices that are the rows of a matrix. With `groups` a row of PEs has several rows of the matrix side by side.
+    """Slices that are the rows of a matrix.
 
-    PEs that groups of one length leave over stay idle.
+    With `groups` a row of PEs is cut into groups of equal length, each with other rows of the matrix. PEs that are left
+    over stay idle.
     """
 
     def __init__(self, rect: Rect, rows: int, columns: int, groups: int = 1):
-        # Groups are of one length, so that all of them have one program.
+        # Groups have equal lengths, so that all of them have one program.
         rect = replace(rect, width=rect.width // groups * groups)
         tall, wide = ceil_div(rows, rect.height * groups), ceil_div(columns, rect.width // groups)
         super().__init__(rect, "x", slices=tall, elements=wide, shared=columns, groups=groups)
@@ -98,19 +107,19 @@ class Rows(Slices):
         return self.room.place(name, self.rect, rows, columns, dtype, groups=self.groups, **how)
 
     def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
-        """Return room for the rows of a PE."""
+        """Allocate the rows of a PE."""
         return self._place(name, self.rows, self.shared, dtype, fill=fill)
 
     def parameter(self, name: str, dtype: str) -> Placed:
-        """Return room for one row, which all rows share."""
+        """Allocate one row, which all rows share."""
         return self._place(name, 1, self.shared, dtype, row_kind="replicated")
 
     def mask(self) -> Placed:
-        """Return a row of ones for what is no fill of a tile."""
+        """Allocate a row of ones, with zeros for padding."""
         return self._place("real", 1, self.shared, WIDE, row_kind="replicated", constant=1)
 
     def number(self, name: str) -> Placed:
-        """Return room for a float32 number of each row, on all its PEs."""
+        """Allocate a float32 number for each row, on all its PEs."""
         return self._place(name, self.rows, 1, WIDE, column_kind="replicated")
 
     def of(self, placed: Placed) -> Memory:
@@ -119,7 +128,10 @@ class Rows(Slices):
 
 
 def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
-    """y = exp(x - max x) / sum of that, over each row of x [rows, columns]."""
+    """Return the kernel y = softmax of each row of x [rows, columns]; `groups` as in `Rows`.
+
+    The maximum of each row is subtracted first.
+    """
     on = Rows(rect, rows, columns, groups)
     x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
     work = on.room.wide(y)
@@ -134,9 +146,10 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups:
 
 
 def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
-    """loss [rows] = log of the sum of exp(x) - the sum of target x, and y, its gradient: softmax(x) - target.
+    """Return the kernel of cross-entropy of logits x, with its gradient; `groups` as in `Rows`.
 
-    x, y and target are [rows, columns]; each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
+    loss [rows] = log(sum of exp(x)) - sum of target x, in float32, on all PEs of a row. y = softmax(x) - target. x, y
+    and target are [rows, columns]; each row of `target` adds up to 1.
     """
     on = Rows(rect, rows, columns, groups)
     x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
@@ -144,7 +157,7 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
     total, aimed = on.statistics(2)
     build = _less_the_largest(on, x, work)
     build.move(aimed, 0.0, on.slices)
-    # Filled columns are minus infinity, and minus infinity times a target of zero would be NaN.
+    # Padding columns are minus infinity, and minus infinity times a target of zero would be NaN.
     build.max(work.vector(), work.vector(), LOWEST, work.elements)
     on.each(build, "fmac", aimed, work, target, aimed)
     _exponentials(on, build, work, total)
@@ -160,7 +173,7 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
 
 
 def _less_the_largest(on: Rows, x: Placed, work: Placed) -> Builder:
-    """Add the phases that find the largest of each row. Returns a builder that begins with work = x less it."""
+    """Add the phases that find the maximum of each row, and return a builder that starts with work = x - maximum."""
     (largest,), build = on.statistics(1), on.room.builder()
     build.move(largest, float("-inf"), on.slices)
     on.each(build, "max", largest, largest, x)

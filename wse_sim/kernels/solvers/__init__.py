@@ -1,1 +1,1 @@
-"""Stencils, a linear solver, a Fourier transform."""
+"""Stencils, a linear solver and a Fourier transform."""

@@ -1,8 +1,8 @@
-"""BiCGSTAB on columns of a 7-point stencil in mixed precision (Rocki et al., SC20), one column on every PE.
+"""BiCGSTAB for a 7-point stencil in mixed precision (Rocki et al., SC20), with a column of cells on every PE.
 
-`bicgstab_iteration` is the price of the published program, and `bicgstab` runs. Vectors are of the element type, sums
-of products in float32. An iteration is two products with the matrix, four dot products, six updates of vectors and
-three rounds of all-reduce, of which one is of two words.
+`bicgstab_iteration` is the price of the published program, and `bicgstab` is a kernel with operands. Vectors have the
+element type, sums of products are float32. An iteration is two products with the matrix, four dot products, six vector
+updates and three rounds of all-reduce, one of which is of two words.
 """
 
 from dataclasses import dataclass
@@ -18,22 +18,23 @@ from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Repeat, Seq
 
 NEIGHBOURS = ("west", "east", "north", "south", "above", "below")
-"""What the operands are called that hold the matrix: for each cell the factor of that neighbour; its own is 1."""
+"""Names of the operands with the matrix: the coefficient of that neighbour for each cell. The diagonal is 1."""
 DOTS, UPDATES, PRODUCTS, ALL_REDUCES = 4, 6, 2, 3
 
 
 def scalar_all_reduce(rect: Rect, machine: Machine) -> Phase:
-    """One word from every PE: along the rows to their middle, down the middle column, and back."""
+    """Return an all-reduce of one word: along the rows to their middle, along the middle column, and back."""
     return Seq(tuple(centred_all_reduce(rect, axis, 1, machine) for axis in ("x", "y")))
 
 
 def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
-    """Two products with the matrix, four dot products, six vector updates, and three rounds of all-reduce.
+    """Return the price of one iteration on columns of `cells` cells.
 
-    The four neighbours' columns are multiplied as they come in, two elements a cycle. Of three PEs in a line one after
-    the other sends its column to both sides (the authors' send it once, in all four directions). Beside that stand two
-    products of each cell and six additions. Dots multiply halves and add in float32, of which a PE takes two a cycle by
-    its 64-bit write port.
+    It has two products with the matrix, four dot products, six vector updates, and three rounds of all-reduce. The
+    columns of the four neighbours are multiplied as they arrive, two elements a cycle. Of three consecutive PEs of a
+    line, one after the other sends its column to both sides; the authors' program sends once, in all four directions.
+    At the same time each cell has two products and six additions. Dot products multiply in half precision and add in
+    float32, at two elements a cycle, the rate of the 64-bit write port.
     """
     column = wavelet_count(cells, 2, machine)
     streams = (_to_both_sides(rect, "x", rect.width, column), _to_both_sides(rect, "y", rect.height, column))
@@ -46,14 +47,14 @@ def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
 
 
 def _to_both_sides(rect: Rect, axis: str, length: int, count: int) -> Phase:
-    """In three turns, so that all columns have been sent."""
+    """Return broadcasts in three turns, so that all columns are sent."""
     turns = min(3, length)
     return Repeat(turns, Broadcast(rect, axis=axis, words=count, groups=length // turns, source=turns // 2))
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The vectors of a solver on all PEs: a column of cells each, of which p and s have a cell of zero at both ends."""
+    """The vectors of a solver on all PEs: a column of `cells` cells each."""
 
     rect: Rect
     room: Room
@@ -64,35 +65,36 @@ class _Columns:
         return self.room.place(name, self.rect, self.rect.height, self.rect.width * self.cells, self.dtype, bank)
 
     def ghosted(self, name: str, bank: int) -> Placed:
-        # A zero before and behind the column stands for the cells outside.
+        # A zero before and after the column stands for the cells outside.
+        """Allocate a vector with a zero cell before and after the column."""
         self.room.take(1, self.dtype)
         column = self.vector(name, bank)
         self.room.take(2, self.dtype)
         return column
 
     def number(self) -> Memory:
-        """One float32, the same on all PEs; as an operand of a vector it stays where it is."""
+        """Allocate a float32 number; as an operand of a vector operation it has stride 0."""
         return Memory(self.room.take(1, WIDE), 0)
 
     def local(self, builder: Builder) -> Local:
         return Local(self.rect, builder.body())
 
     def dots(self, into: Memory, *pairs: tuple[Placed, Placed]) -> Phase:
-        """Dot products, in words behind each other."""
+        """Return a phase that computes dot products of `pairs`, in consecutive words from `into` on, on all PEs."""
         build = self.room.builder()
         for i, (a, b) in enumerate(pairs):
             total = Memory(into.base + i, 0)
-            # A destination that stands still accumulates, so a dot product is one operation.
+            # A destination with stride 0 accumulates, so a dot product is one operation.
             build.move(total, 0.0, 1)
             build.fmac(total, a.vector(), b.vector(), total, self.cells)
         return Seq((self.local(build), AllReduce(self.rect, axis="xy", words=len(pairs), at=into.base)))
 
 
 def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:
-    """x after some iterations from zero towards A x = b, and the residual r that goes with it.
+    """Return the kernel of `iterations` iterations for A x = b, from x = 0. Results are x and the residual r.
 
-    b, x, r and the factors of the six neighbours are [height, width, cells]; outside there is zero. A column of
-    cells lies on each PE.
+    b, x, r and the coefficients of the six neighbours (see `NEIGHBOURS`) are [height, width, cells], with a column of
+    cells on each PE. Cells outside are zero.
     """
     on = _Columns(rect, Room(), cells, dtype)
     matrix = [on.vector(name, 0) for name in NEIGHBOURS]
@@ -100,9 +102,9 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
     p, s = on.ghosted("p", 1), on.ghosted("s", 1)
     b, x, r, v, t = (on.vector(name, bank) for name, bank in (("b", 2), ("x", 2), ("r", 3), ("v", 2), ("t", 2)))
     rho, alpha, omega, beta = (on.number() for _ in range(4))
-    # (t, s) and (t, t) lie side by side and are reduced in one round.
+    # (t, s) and (t, t) are adjacent and are reduced in one round.
     pair = Memory(on.room.take(2, WIDE), 0)
-    # x begins at zero, so that the first residual and direction are b itself; (b, b) is the first rho.
+    # x is zero at first, so the first residual and direction are b itself, and (b, b) is the first rho.
     start = on.room.builder()
     for to, source in ((x, None), (r, b), (p, b)):
         start.move(to.vector(), source.vector() if source else 0.0, cells)
@@ -121,9 +123,9 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
 
 
 def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed, out: Placed) -> Phase:
-    """out = A u: neighbours' columns come, and six products are added to u."""
+    """Return the phase out = A u: the neighbours' columns arrive, and six products are added to u."""
     build = on.room.builder()
-    # Neighbours above and below lie in the same column, one element away.
+    # The neighbours above and below are in the same column, one element away.
     values = [*(halo.vector() for halo in halos), u.vector(start=-1), u.vector(start=1)]
     total = u.vector()
     for factor, value in zip(matrix, values, strict=True):
@@ -133,7 +135,7 @@ def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed,
 
 
 def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, s: Placed) -> Local:
-    """alpha = rho / (b, v); s = r - alpha v."""
+    """Return the phase alpha = rho / (b, v); s = r - alpha v."""
     (rho, alpha, dots), build = numbers, on.room.builder()
     build.special("reciprocal", alpha, dots, 1)
     build.mul(alpha, alpha, rho, 1)
@@ -145,7 +147,7 @@ def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, 
 def _whole_step(
     on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, ...], results: tuple[Placed, Placed]
 ) -> Local:
-    """omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t."""
+    """Return the phase omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t."""
     (alpha, omega, dots), (p, s, t), (x, r), build = numbers, vectors, results, on.room.builder()
     build.special("reciprocal", omega, Memory(dots.base + 1, 0), 1)
     build.mul(omega, omega, dots, 1)
@@ -157,7 +159,7 @@ def _whole_step(
 
 
 def _direction(on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, Placed], p: Placed) -> Local:
-    """beta = (b, r) / rho alpha / omega; p = r + beta (p - omega v); rho = (b, r)."""
+    """Return the phase beta = (b, r) / rho alpha / omega; p = r + beta (p - omega v); rho = (b, r)."""
     (rho, alpha, omega, beta, dots), (r, v), build = numbers, vectors, on.room.builder()
     build.mul(beta, rho, omega, 1)
     build.special("reciprocal", beta, beta, 1)

@@ -1,4 +1,4 @@
-"""Three-dimensional Fourier transform: one pencil of complex float32 on every PE (arXiv:2209.15040)."""
+"""Price of a three-dimensional Fourier transform, with one pencil of complex float32 on every PE (arXiv:2209.15040)."""
 
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
@@ -8,11 +8,12 @@ BUTTERFLY_OPERATIONS = 10  # four multiplications, six additions of real numbers
 
 
 def transform(rect: Rect, points: int, machine: Machine) -> Phase:
-    """Transform, turn along x, transform, turn along y, transform, and turn back twice.
+    """Return the phase of a transform of `points` points along each axis.
 
-    A stage of a radix-2 transform is ten vector operations over half the points; strides that are powers of two meet
-    bank conflicts. To turn the pencils every PE of a line sends two words to every other; each half of the line sends
-    a quarter of all pairs over the link in its middle, each way.
+    It transforms pencils along the first axis, exchanges along x, transforms, exchanges along y, transforms, and
+    exchanges back twice. A stage of a radix-2 transform is ten vector operations over half the points; strides that are
+    powers of two cause bank conflicts. In an exchange every PE of a line sends two words to every other PE of the line.
+    Each half of the line sends a quarter of all pairs over the link in its middle, in each direction.
     """
     stages = points.bit_length() - 1
     stage = Compute(
@@ -24,7 +25,10 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
 
 
 def _all_to_all(rect: Rect, axis: str, count: int) -> Phase:
-    """Every PE of a line sends `count` words to every other: as many as cross the middle, to half the line away."""
-    # The bisection: half the line sends to the other half over one link, and that link is what takes the time.
+    """Return a phase with the cost of an all-to-all of `count` words along each line: a shift over half the line.
+
+    The number of words is what crosses the middle of the line.
+    """
+    # The bisection bound: half the line sends to the other half over one link, which determines the time.
     half = (rect.width if axis == "x" else rect.height) // 2
     return Shift(rect, axis=axis, words=count * half, hops=half, put=count * half)

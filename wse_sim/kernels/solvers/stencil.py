@@ -1,4 +1,4 @@
-"""Stencils: a column of cells, or a tile of a plane, on every PE, and its neighbours' borders before each step."""
+"""Stencils on a column of cells, or a tile of a plane, on every PE, with an exchange of borders before each step."""
 
 from itertools import pairwise
 
@@ -9,19 +9,22 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
 
 STAR_RADIUS = 4
-# Counted in the source, a cycle each (ALCF), a division too: to load a counter, divide, multiply, add twice, load a
-# pointer, count on and write the counter. The store is in the move.
+"""Cells that the 25-point star reaches in each direction."""
+# Counted in the source, a cycle each (ALCF), a division too: load a counter, divide, multiply, add twice, load a
+# pointer, increment and write the counter. The store is part of the move.
 PLACE_CYCLES = 8
+"""Cycles of scalar code that find the address of a received word."""
 
 
 def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0) -> Phase:
-    """One step of the 25-point star in float32 on columns of `cells` (Jacquelin et al., arXiv:2204.03775).
+    """Return the price of one step of the 25-point star in float32, on columns of `cells` cells.
 
-    Of five PEs in a line one after the other sends its column to the four others, in each of four directions. Then 17
-    multiplications, 17 additions, 8 multiply-adds and 1 subtraction for each cell, as the paper counts them. The
-    multiply-adds read one column at several offsets, which lie in one bank; `slowdown` replaces what that costs.
+    Source: Jacquelin et al., arXiv:2204.03775. Of five consecutive PEs of a line, one after the other sends its column
+    to the four others, in each of four directions. Then each cell has 17 multiplications, 17 additions, 8 multiply-adds
+    and 1 subtraction, as the paper counts them. The multiply-adds read one column at several offsets in the same bank.
+    `slowdown` replaces the machine's slowdown of conflicts, if it is not 0.
     """
-    # Broadcasts by turns: on a line of five PEs one sends at a time, so each PE hears each neighbour within reach once.
+    # Broadcasts in turns: of five PEs one sends at a time, so each PE receives from each neighbour within reach once.
     turns = STAR_RADIUS + 1
     exchange = [Broadcast(rect, axis=axis, words=cells, groups=length // turns) for axis, length in _axes(rect)]
     sums = Compute(rect, op="add", vectors=17 + 17 + 1, length=cells, itemsize=4)
@@ -34,14 +37,14 @@ def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
 
 
 def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) -> Phase:
-    """One step on tiles of side x side float32 cells, as public code for the WSE-3 takes it.
+    """Return the price of one step on tiles of `side` x `side` float32 cells, as in public code for the WSE-3.
 
-    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse. Borders of `radius` rows go to all four sides
-    at once, and then, for more taps than a star has, what lies at the corners. Every word that comes starts a task,
-    which finds its place and stores it. Then each tap is one vector operation over the whole tile: the first
+    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse. Borders of `radius` rows are sent to all four
+    sides at the same time. If there are more `taps` than in a star, the corners follow. Every received word starts a
+    task, which finds its address and stores it. Then each tap is one vector operation over the whole tile: the first
     multiplies, the others multiply and add.
     """
-    # A star has 4 r + 1 taps and needs no corner.
+    # A star has 4 r + 1 taps and needs no corners.
     corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
     products = (
         Compute(rect, op="add", vectors=1, length=side**2, itemsize=4),
@@ -51,7 +54,7 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
 
 
 def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
-    """`words` to each side, or to each corner by way of a side."""
+    """Return the exchange of `words` with each side, or with each corner by way of a side."""
     across, down = min(2, rect.width - 1), min(2, rect.height - 1)
     # Corners come by way of a side, so there are as many as pairs of sides.
     ways = across * down if is_corner else across + down
@@ -60,13 +63,14 @@ def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase
 
 
 def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> MeshKernel:
-    """v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d); outside u there is zero.
+    """Return the kernel v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d).
 
-    u and v are [height, width, cells] with a column of cells on every PE; two weights make the 7-point star, five the
-    25-point star. Columns are handed on by one PE in four directions at once, once for each distance.
+    u and v are [height, width, cells], with a column of cells on every PE; cells outside are zero. Two weights are the
+    7-point star, five the 25-point star. Columns are forwarded by one PE in four directions at the same time, once for
+    each distance.
     """
     radius, room = len(weights) - 1, Room()
-    # Cells of zero before and behind the column: what lies above and below is the same vector at a shifted start.
+    # Zero cells before and after the column: the cells above and below are the same vector with another start.
     room.take(radius, dtype)
     u = room.place("u", rect, rect.height, rect.width * cells, dtype)
     room.take(radius + 1, dtype)
@@ -81,7 +85,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
         for side in halo:
             build.add(total.vector(), total.vector(), side.vector(), cells)
         build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
-    # A column travels one PE further in each exchange: no route is longer than a hop, whatever the radius.
+    # A column travels one PE further in each exchange, so no route is longer than a hop.
     exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
     return MeshKernel(Seq((*exchange, Local(rect, build.body()))), (u,), (v,), room.words)
 
@@ -90,7 +94,7 @@ DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
 
 
 def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
-    """What came from one distance goes to the PEs at the next."""
+    """Return a phase that shifts columns by one PE in four directions: from the buffers `near` to the buffers `far`."""
     sides = zip(DIRECTIONS, near, far, strict=True)
     return Par(
         tuple(

@@ -1,16 +1,16 @@
-"""Sparse matrix times dense matrix: what was published, a matrix that stays, and weights that stream in.
+"""Sparse matrix times dense matrix: a published program, a stationary sparse matrix, and streamed sparse weights.
 
 `spmm_loop` and `dense_loop` are prices of the public SpMM_Cerebras repository: one vector multiply-add in float32 for
-each stored element of a PE's tile. The rows of B are local, and the counters that were published stop before the
-partial results are combined. The scalar code around an operation is not published; four constants replace it, fitted
-on four of the rows (`wse_sim.validation` marks them). `spmm` runs this loop, and combines the results.
+each stored element of a PE's tile. The rows of B are local, and the published counters stop before the partial results
+are combined. The scalar code around an operation is not published; four constants replace it, fitted on four of the
+rows (`wse_sim.validation` marks them). `spmm` is a kernel with this loop that also combines the results.
 
-`streamed_product` sends only the weights that are not zero, and each weight triggers its work. Activations stay on the
-mesh, inputs along y and tokens along x, and a column of cores on the left feeds each row with the weights of its
-inputs, which all PEs of the row take as they pass. A float32 weight is two wavelets, the numbers of its input and
-output and then its value; one of 16 bits is a single wavelet of input and value, in the order of outputs, of which the
-program knows how many weights each has. Partial sums of a column then go up to its first PE. The weights of a row are
-all there before its work begins: that the two overlap on the machine is not in this program.
+`streamed_product` sends only weights that are not zero, and each weight triggers its work. Activations stay on the
+mesh, inputs along y and tokens along x. A column of cores on the left sends each row the weights of its inputs, which
+all PEs of the row receive. A float32 weight is two wavelets: the indices of its input and output, and its value. A
+16-bit weight is a single wavelet of input index and value, in the order of outputs; the program has the number of
+weights of each output. Partial sums of a column then go up to its first PE. All weights of a row arrive before its work
+begins: the overlap of the two on the machine is not modelled.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,17 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Seq
 
 # Fitted on COO 64x8 with 5 and 10 % (68 columns), COO 128x16 with 20 % (132 columns) and CSC 64x8 with 5 %.
-ELEMENT_SCALAR_CYCLES = 33  # reads an index and a value, finds two rows, closes the loop
-PADDED_SLOWDOWN = 1.19  # rows of B padded against bank conflicts still meet some
-LINE_SCALAR_CYCLES = 45  # turns to the next compressed row or column
+ELEMENT_SCALAR_CYCLES = 33  # for each element: read an index and a value, find two rows, close the loop
+PADDED_SLOWDOWN = 1.19  # rows of B are padded against bank conflicts, which does not avoid all of them
+LINE_SCALAR_CYCLES = 45  # for each step to the next compressed row or column
 LAUNCH_CYCLES = 1640  # from the first time stamp to the first element, and from the last to the second stamp
 
 
 def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
-    """`elements` stored elements on a PE in `lines` compressed rows or columns, times `columns` of B."""
+    """Return the price of the published loop, with `elements` stored elements on a PE.
+
+    They are in `lines` compressed rows or columns and are multiplied by `columns` columns of B.
+    """
     work = Compute(
         rect,
         "fma",
@@ -48,7 +51,9 @@ def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
 
 
 def dense_loop(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
-    """The same loop over a tile without zeros and without indices; its rows are not padded, so they conflict."""
+    """Return the price of the same loop over a tile without zeros and indices; its rows are not padded, so banks
+    conflict.
+    """
     return Compute(
         rect,
         "fma",
@@ -61,10 +66,11 @@ def dense_loop(rect: Rect, elements: int, columns: int, machine: Machine) -> Pha
 
 
 def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> MeshKernel:
-    """c [n, columns] = a b of a [n, k], given by its elements as `elements_of` lists them, and b [k, columns].
+    """Return the kernel c [n, columns] = a b of a sparse matrix a [n, k] and b [k, columns].
 
-    Rows of a are cut along y, its columns and the rows of b along x. Every PE works on as many elements as the fullest
-    one has; what others have too few is zero. c ends in the first column of PEs.
+    a determines the program; its elements are the operand "elements", as `elements_of` lists them. Rows of a are
+    distributed along y, and its columns and the rows of b along x. Every PE processes as many elements as the fullest
+    one; missing ones are zero. c ends in the first column of PEs.
     """
     (n, k), room = a.shape, Room()
     most = elements_of(a, rect, dtype).shape[1] // rect.width
@@ -73,7 +79,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
     listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
     numbers = room.vector(2, INDEX)
-    # 16-bit numbers of one element: row, column, and a value of one or two.
+    # 16-bit words of one element: row, column, and one or two words of its value.
     step = 2 + ITEM_BYTES[dtype] // 2
     value = Memory(
         base_of(listed.address, dtype) + (1 if dtype == "float32" else 2),
@@ -93,9 +99,10 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
 
 
 def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray:
-    """The elements of a [n, k] that are not zero, as numbers of 16 bits [height, width x as many as the fullest has].
+    """Return the nonzero elements of a [n, k], as 16-bit numbers [height, width x longest list].
 
-    For each its row and column in the tile of its PE, and its value.
+    For each element there are its row and column in the tile of its PE, and its value. Lists of PEs are padded with
+    zeros.
     """
     lists = []
     for y in range(rect.height):
@@ -107,27 +114,28 @@ def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray
             tile = np.asarray(a, np.float32)[rows.start : rows.stop, columns.start : columns.stop]
             row, column = np.nonzero(tile)
             lists.append(_list_of((row, column), tile[row, column], dtype))
-    # At least one element: a loop has at least one round, and an element of value zero adds nothing.
+    # At least one element, since a loop has at least one round; an element of value zero adds nothing.
     return _padded(lists, 2 + ITEM_BYTES[dtype] // 2).reshape(rect.height, -1)
 
 
 def _list_of(numbers: Sequence[np.ndarray], values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return for each element its numbers and its value of a type, as numbers of 16 bits in one row."""
+    """Return the indices and the value of each element, as 16-bit numbers in one row."""
     bits = view_elements(pack(values[:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
     return np.concatenate([*(n[:, None] for n in numbers), bits], 1).astype(np.uint16).reshape(-1)
 
 
 def _padded(lists: Sequence[np.ndarray], least: int) -> np.ndarray:
-    """Return lists as rows of one length, of at least `least` numbers, with zeros behind."""
+    """Return lists as rows of one length, at least `least`, padded with zeros."""
     longest = max(least, *(len(one) for one in lists))
     return np.array([np.pad(one, (0, longest - len(one))) for one in lists])
 
 
 def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> MeshKernel:
-    """y [outputs, tokens] = weights^T x of x [inputs, tokens], for the pattern of `weights` [inputs, outputs].
+    """Return the kernel y [outputs, tokens] = weights^T x of x [inputs, tokens], for `weights` [inputs, outputs].
 
-    The first column of `rect` holds the stream, as `stream_of` makes it. Raises LazyError for a rectangle without
-    other columns.
+    The program depends on which weights are zero. The first column of `rect` sends the weights: the operand "stream",
+    as `stream_of` makes it. The docstring of this module describes the algorithm. Raises LazyError for a rectangle with
+    only one column.
     """
     inputs, outputs = weights.shape
     feeders = Rect(rect.x, rect.y, 1, rect.height)
@@ -146,19 +154,21 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
 
 
 def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndarray:
-    """What the feeder of each of `rows` rows of PEs sends, as numbers of 16 bits [rows, longest]; the rest is zero."""
+    """Return the 16-bit numbers that the feeder of each of `rows` rows of PEs sends, [rows, longest], padded with
+    zeros.
+    """
     streams = []
     for row in range(rows):
         own = np.asarray(weights, np.float32)[_inputs(weights, rows, row)]
         outputs, inputs = np.nonzero(own.T)
-        # Indices and values share one stream of 16-bit numbers, as sparse wavelets have 16 bits of each.
+        # Indices and values share one stream of 16-bit numbers, since sparse wavelets have 16 bits of each.
         numbers = [inputs, outputs] if dtype == "float32" else [inputs]
         streams.append(_list_of(numbers, own[inputs, outputs], dtype))
     return _padded(streams, 1)
 
 
 def wavelets_of(weights: np.ndarray, dtype: str = "float32") -> int:
-    """Wavelets that the feeders send: two for each weight that is not zero, in 16 bits one."""
+    """Return the wavelets that the feeders send: two for each nonzero weight in float32, one in a 16-bit type."""
     return int(np.count_nonzero(weights)) * (2 if dtype == "float32" else 1)
 
 
@@ -170,13 +180,13 @@ def _inputs(weights: np.ndarray, rows: int, row: int) -> slice:
 def _row(
     mesh: Rect, row: int, weights: np.ndarray, room: Room, placed: tuple[Placed, Placed, Placed], numbers: Memory
 ) -> Phase:
-    """The weights of one row of PEs pass, and its PEs add up products."""
+    """Return the phase of one row of PEs: the weights of its inputs arrive, and its PEs accumulate products."""
     x, y, stream = placed
     own = weights[_inputs(weights, mesh.height, row)]
     build = room.builder()
     build.move(y.vector(), 0.0, y.elements)
     local = Rect(mesh.x, mesh.y + row, mesh.width, 1)
-    # Rows whose weights are all zero get none: work goes with what is not zero.
+    # Rows whose weights are all zero receive none.
     if not own.any():
         return Local(local, build.body())
     _products(build, np.count_nonzero(own, axis=0), x, y, stream, numbers)
@@ -186,14 +196,14 @@ def _row(
 
 
 def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:
-    """For each weight: read its numbers, and add its multiple of a row of x to a row of y."""
+    """Append, for each weight, the copy of its indices and the addition of its multiple of a row of x to a row of y."""
     tokens = x.tile_columns
     named = Memory(x.base, stride=1, dtype=x.dtype, index=numbers.base, index_step=tokens)
     if x.dtype == "float32":
         target = Memory(y.base, stride=1, dtype=y.dtype, index=numbers.base + 1, index_step=tokens)
         value = Memory(stream.address + 1, stride=0, dtype=x.dtype, steps=(2,))
         with build.loop(int(counts.sum())):
-            # The indices go to fixed places first, since an operand's index is read at one address.
+            # The indices are copied to fixed addresses first, since an operand's index is read at one address.
             build.move(numbers, stream.vector(steps=(4,)), 2)
             build.fmac(target, value, named, target, tokens)
         return

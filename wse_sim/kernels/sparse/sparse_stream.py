@@ -1,11 +1,11 @@
-"""The price of products with sparse weights that stream in, at extents for which no program can be written weight by
-weight: `sparse.streamed_product` is what runs, for a pattern that is given.
+"""Prices of products with streamed sparse weights, from the number of weights instead of their pattern.
 
-Inputs lie along y and tokens along x. Each weight that is not zero is a wavelet of a row of PEs, and a vector operation
-over a PE's tokens; a row waits for the one with the most weights. Sums of a column then go up. Strips of the rectangle
-have tokens of their own, where sums would take longer than the work. For the gradient of a weight it is the other way
-round: what passes down the columns is the gradient of the outputs, each weight is a product of two vectors of tokens,
-and sums go along the rows; indices say which weights are wanted.
+`sparse.streamed_product` is the kernel for a given pattern; here the extents may be too large for a program with every
+weight. Inputs are distributed along y and tokens along x. Each nonzero weight is one or two wavelets of a row of PEs,
+and a vector operation over a PE's tokens. The row with the most weights determines the time. Sums of a column then go
+up. Strips of the rectangle have separate tokens if sums would take longer than the work. For the gradient of a weight,
+the gradient of the outputs passes down the columns, each weight is a product of two vectors of tokens, and sums go
+along the rows; indices select the weights.
 """
 
 import math
@@ -24,10 +24,12 @@ NUMBERS = "uint16"
 
 @dataclass(frozen=True)
 class SparseProduct:
-    """`tokens` rows of `inputs` by sparse weights [inputs, outputs], of which the `share` is not zero.
+    """A product of `tokens` rows of `inputs` elements with sparse weights [inputs, outputs].
 
-    Each of `groups` parts of the inputs has as many weights as every other; without groups any element may be one.
-    With `is_gradient` the product is that of the weights' gradient: only the weights that are not zero are wanted.
+    - `share`: fraction of weights that are not zero
+    - `groups`: parts of the inputs with equal numbers of weights; with 1, weights are at random positions
+    - `dtype`, `sum_dtype`: types of elements and of sums; `sum_dtype` defaults to `dtype`
+    - `is_gradient`: True for the gradient of the weights, of which only the nonzero ones are computed
     """
 
     inputs: int
@@ -40,10 +42,10 @@ class SparseProduct:
     is_gradient: bool = False
 
     def fullest(self, elements: int, rows: int) -> int:
-        """Weights of the fullest of `rows` parts of so many elements.
+        """Return the expected maximum number of weights in one of `rows` parts of `elements` elements each.
 
-        Where chance spreads them the fullest has more than the mean, by sqrt(2 ln rows) standard deviations: the first
-        term for the largest of independent sums.
+        With at least `rows` groups it is the mean. For random positions the maximum exceeds the mean by sqrt(2 ln rows)
+        standard deviations, the first term for the largest of independent sums.
         """
         mean = self.share * elements
         if self.groups >= rows:
@@ -52,13 +54,15 @@ class SparseProduct:
 
 
 def sparse_phase(product: SparseProduct, rect: Rect, machine: Machine) -> Phase | None:
-    """The fastest way on `rect`; None where its memory is too small for any, or it has no column beside the feeders."""
+    """Return the fastest phase on `rect`, or None if memory is too small or there is only one column, that of the
+    feeders.
+    """
     return min(_ways(product, rect, machine), key=lambda way: cost(way, machine).cycles, default=None)
 
 
 def _ways(product: SparseProduct, rect: Rect, machine: Machine) -> Iterator[Phase]:
     strips = 1
-    # The sum of a weight's gradient over strips would need a way of its own.
+    # The sum of a weight's gradient over strips would need another phase.
     while rect.width > 1 and strips <= (1 if product.is_gradient else min(rect.height, product.tokens)):
         if (way := _way(product, rect, machine, strips)) is not None:
             yield way
@@ -70,7 +74,7 @@ def _way(product: SparseProduct, rect: Rect, machine: Machine, strips: int) -> P
     own, tile = ceil_div(product.inputs, rows), ceil_div(product.tokens, columns * strips)
     sums = product.sum_dtype or product.dtype
     itemsize, usable = ITEM_BYTES[product.dtype], machine.usable_bytes_per_pe
-    # Half of the memory for inputs, and half for what is made of them; more tokens than that go in rounds.
+    # Half of the memory is for inputs, and half for results; more tokens than that are processed in rounds.
     tile_now = min(tile, usable // (2 * own * itemsize))
     chunk = min(product.outputs, usable // (2 * max(1, tile_now) * ITEM_BYTES[sums]))
     if not tile_now or not chunk:
@@ -82,7 +86,7 @@ def _way(product: SparseProduct, rect: Rect, machine: Machine, strips: int) -> P
 
 
 def _round(product: SparseProduct, mesh: Rect, machine: Machine, strips: int, extents: tuple[int, int, int]) -> Phase:
-    """The weights of `chunk` outputs pass, and their sums go up."""
+    """Return one round: the weights of `chunk` outputs pass, and their sums go up."""
     own, tile, chunk = extents
     sums = product.sum_dtype or product.dtype
     weights = product.fullest(own * chunk, mesh.height // strips)
@@ -94,7 +98,9 @@ def _round(product: SparseProduct, mesh: Rect, machine: Machine, strips: int, ex
 def _gradient_round(
     product: SparseProduct, mesh: Rect, machine: Machine, strips: int, extents: tuple[int, int, int]
 ) -> Phase:
-    """The gradients of `chunk` outputs pass down, and the weights' own go along the rows."""
+    """Return one round of a gradient: the gradients of `chunk` outputs pass down, and those of the weights along the
+    rows.
+    """
     own, tile, chunk = extents
     sums = product.sum_dtype or product.dtype
     weights = product.fullest(own * chunk, mesh.height // strips)
@@ -104,14 +110,16 @@ def _gradient_round(
 
 
 def _stream(product: SparseProduct, mesh: Rect, weights: int) -> Phase:
-    """As `sparse.wavelets_of`: two wavelets for a weight, in 16 bits one; past a column of feeders."""
+    """Return the broadcast of weights from a column of feeders: as in `sparse.wavelets_of`, one or two wavelets for
+    each.
+    """
     each = 2 if ITEM_BYTES[product.dtype] == ITEM_BYTES["float32"] else 1
     line = Rect(mesh.x, mesh.y, mesh.width + 1, mesh.height)
     return Broadcast(line, axis="x", words=weights * each)
 
 
 def _work(product: SparseProduct, mesh: Rect, machine: Machine, weights: int, tile: int) -> tuple[Phase, Phase]:
-    """For each weight: its numbers are moved to where they are read, and a vector of tokens is multiplied."""
+    """Return the work for each weight: its indices are copied, and a vector of tokens is multiplied."""
     named = 2 if ITEM_BYTES[product.dtype] == ITEM_BYTES["float32"] else 1
     widest = max(ITEM_BYTES[product.dtype], ITEM_BYTES[product.sum_dtype or product.dtype])
     return (

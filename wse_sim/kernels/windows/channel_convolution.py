@@ -1,11 +1,11 @@
-"""Convolution with stride, padding and dilation, and both its gradients, of images in channels.
+"""Convolution with stride, padding and dilation, and both its gradients, of images that are distributed by channels.
 
-Samples are cut along y, in bands of rows where there are more PEs than samples, and channels along x. Each PE has the
-weights of its own output channels, for all input channels, and PEs of a column have the same ones. What has input
-channels, images or their gradients, goes around the rows on a folded ring, a block of channels at a time, with its
-number, by which a PE finds the weights that belong to it; or, if there are fewer channels than PEs of a row, all PEs
-have all of them. Sums are in float32 and rounded once. This takes any rectangle, and uses no more columns than there
-are channels, of images or of results.
+Samples are distributed along y, in bands of rows if there are more PEs than samples, and channels along x. Each PE has
+the weights of its own output channels for all input channels; the PEs of a column have the same weights. Blocks of
+input channels, images or their gradients, shift around the rows on a folded ring. Each block carries its number, by
+which a PE selects the weights. If there are fewer channels than PEs of a row, all PEs have all channels instead. Sums
+are in float32 and rounded once. Any rectangle is allowed; at most as many columns are used as there are channels, of
+images or of results.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,12 @@ from wse_sim.phase import AllReduce, Broadcast, Local, Phase, Reduce, Repeat, Se
 
 @dataclass(frozen=True)
 class Images:
-    """Extents of a convolution: samples, input and output channels, and the pixels of an image down and across."""
+    """The extents of a convolution.
+
+    - `samples`: samples of the batch
+    - `channels`, `outputs`: input and output channels
+    - `extents`: pixels of an image (down, across)
+    """
 
     samples: int
     channels: int
@@ -30,11 +35,14 @@ class Images:
 
 
 class _Channels:
-    """Tiles of a convolution on every PE: weights, results, and the block of images that goes around."""
+    """The tiles of a convolution on every PE: weights, results, and the block of images that shifts.
+
+    `turning` is the element type of that block.
+    """
 
     def __init__(self, rect: Rect, images: Images, window: Window, dtype: str, turning: str):
         self.bands = cut(rect.height, images.samples, images.extents, window)
-        # With fewer channels than PEs of a row a ring would be short, and most PEs without work: all get all channels.
+        # With fewer channels than PEs of a row a ring would leave most PEs without work, so all get all channels.
         self.is_shared = images.channels < min(rect.width, images.outputs)
         widest = images.outputs if self.is_shared else images.channels
         self.rect = rect = rect.limit_size(widest, self.bands.height)
@@ -42,7 +50,7 @@ class _Channels:
         self.block = images.channels if self.is_shared else ceil_div(images.channels, rect.width)
         how = {"constant": 0.0} if self.is_shared else {"counts": 1}
         self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", **how)
-        # The number of a block lies before it, so that one move takes both along.
+        # The number of a block is stored before it, so that one move sends both.
         lines = Lines(0, self.bands, self.block, images.extents[1], window, turning)
         self.first = self.room.take(1 + lines.words, WIDE)
         self.lines = replace(lines, address=self.first + 1)
@@ -51,15 +59,16 @@ class _Channels:
 
     @property
     def places(self) -> Pair:
+        """Output extents (down, across)."""
         return self.window.places(self.images.extents)
 
     def inputs(self, name: str) -> Placed:
-        """Lines of input channels; those that all PEs of a row share on the first of them."""
+        """Allocate lines of input channels; if a row of PEs shares all channels, on its first PE."""
         rect = self.rect.limit_size(1, self.rect.height) if self.is_shared else self.rect
         return self._lines(name, rect, self.bands.rows_in, self.images.channels, self.images.extents[1])
 
     def outputs(self, name: str) -> Placed:
-        """Lines of output channels."""
+        """Allocate lines of output channels."""
         return self._lines(name, self.rect, self.bands.rows_out, self.images.outputs, self.places[1])
 
     def _lines(self, name: str, rect: Rect, rows: int, channels: int, across: int) -> Placed:
@@ -67,7 +76,7 @@ class _Channels:
         return self.room.place(name, rect, rows, channels, self.dtype, depth=across)
 
     def weights(self, name: str) -> Placed:
-        """Rows are output channels, along x; for every input channel all taps."""
+        """Allocate weights: rows are output channels, along x; each has all taps of every input channel."""
         return self.room.place(
             name,
             self.rect,
@@ -77,12 +86,14 @@ class _Channels:
             column_kind="replicated",
             is_turned=True,
             depth=self.window.taps,
-            # A block that goes beyond the last channel finds zeros there.
+            # A block that extends beyond the last channel reads zeros there.
             least=self.block * (1 if self.is_shared else self.rect.width),
         )
 
     def begin(self, x: Placed | None, cleared: Placed | None) -> Local:
-        """The own block of images, or zeros to add to, with its number; and zeros in what is summed up in place."""
+        """Return a phase that copies the block's number and the images `x` (or zeros) into the block, and clears
+        `cleared`.
+        """
         build = self.room.builder()
         build.move(Memory(self.here, dtype=INDEX), self.number.vector(), 1)
         build.move(operand_at(self.lines.address, self.lines.dtype), 0.0, self.lines.elements)
@@ -93,21 +104,21 @@ class _Channels:
         return Local(self.rect, build.body())
 
     def arriving(self) -> tuple[Phase, ...]:
-        """Rows of neighbours, and what all PEs of a row share."""
+        """Return the phases that fetch rows of neighbours and, if channels are shared, broadcast them along rows."""
         around, lines = self.neighbours.fetch(), self.lines
         if not self.is_shared:
             return around
         return *around, Broadcast(self.rect, axis="x", words=lines.words, take=lines.address, put=lines.address)
 
     def leaving(self) -> tuple[Phase, ...]:
-        """Sums over the PEs of a row that share channels, and rows of neighbours back to them."""
+        """Return the phases that sum shared channels over the PEs of a row, and add neighbours' rows to their bands."""
         back, lines = self.neighbours.give_back(), self.lines
         if not self.is_shared:
             return back
         return Reduce(self.rect, axis="x", words=lines.words, at=lines.address), *back
 
     def rounds(self, work: Local, comes_home: bool) -> Phase:
-        """`work` with each block in turn; with `comes_home` a block ends where it began."""
+        """Return `work` for each block in turn; with `comes_home` a block ends on its first PE."""
         if self.rect.width == 1 or self.is_shared:
             return work
         turn = Shift(
@@ -120,11 +131,13 @@ class _Channels:
             put=self.first,
         )
         period = Seq((work, turn))
-        # Equal rounds are one period, so that a long ring is written and priced as quickly as a short one.
+        # Equal rounds are one `Repeat`, so that a long ring is built and priced as quickly as a short one.
         return Repeat(self.rect.width, period) if comes_home else Seq((Repeat(self.rect.width - 1, period), work))
 
     def products(self, build: Builder, operands: "_Operands") -> None:
-        """For each output channel, channel of the block and tap: one operation over all places of all samples."""
+        """Append one operation over all positions of all samples for each output channel, channel of the block and
+        tap.
+        """
         across, (down, columns), taps = self.places[1], self.window.kernel, self.window.taps
         outputs, rows = operands.weights.tile_rows, self.bands.samples * self.bands.rows_out
         with build.loop(outputs), build.loop(self.block), build.loop(down), build.loop(columns):
@@ -149,7 +162,9 @@ class _Channels:
 
 @dataclass(frozen=True)
 class _Operands:
-    """Tiles that stay, and which of the three is the sum of products of the other two."""
+    """The stationary tiles, and the tensor ("results", "images" or "weights") that is the sum of products of the other
+    two.
+    """
 
     weights: Placed
     results: Placed
@@ -157,7 +172,10 @@ class _Operands:
 
 
 def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """y, lines of outputs, of x, lines of channels, and weights [outputs, channels x taps]; lines as `cut` has them."""
+    """Return the kernel of y, the convolution of images x with weights [outputs, channels x taps].
+
+    x and y are lines, as `Bands.lines_of` of the distribution `cut` makes them.
+    """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, weights, y = on.inputs("x"), on.weights("weights"), on.outputs("y")
     total = on.room.wide(y)
@@ -169,9 +187,10 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
 
 
 def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """x, the gradient by the images, of g, that by what came out, and the weights; lines as in the forward pass.
+    """Return the kernel of x, the gradient of the images, from g, the gradient of the outputs, and the weights.
 
-    Sums of a block of channels go around and come home.
+    x and g are lines as in the forward pass. Sums of a block of channels shift around the row and end on their first
+    PE.
     """
     on = _Channels(rect, images, window, dtype, turning=WIDE)
     g, weights, x = on.outputs("g"), on.weights("weights"), on.inputs("x")
@@ -186,9 +205,10 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
 
 
 def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """weights [outputs, channels x taps], their gradient, of the images x and g, the gradient by what came out.
+    """Return the kernel of the gradient of the weights, [outputs, channels x taps], from images x and outputs' gradient
+    g.
 
-    Each PE sums over its own samples and rows; then columns of PEs do.
+    Each PE sums over its own samples and rows; then columns of PEs are summed.
     """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, g, weights = on.inputs("x"), on.outputs("g"), on.weights("weights")
@@ -202,7 +222,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
 
 
 def _rounded(on: _Channels, result: Placed, total: Placed) -> tuple[Phase, ...]:
-    """Sums in the type of the result."""
+    """Return the phase that converts sums to the type of the result, or nothing if they are the same tile."""
     if total is result:
         return ()
     build = on.room.builder()

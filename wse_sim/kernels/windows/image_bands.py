@@ -1,7 +1,7 @@
-"""Images cut over a column of PEs: some samples on each, or a band of a sample's rows.
+"""Images distributed over a column of PEs: some samples on each PE, or a band of a sample's rows.
 
-A band needs rows of its neighbours above and below, as many as a window reaches beyond it. Rows of pixels are lines of
-all channels one after the other, so that rows that go to a neighbour lie together.
+A band needs rows of the bands above and below, as many as a window reaches beyond it. A line has the same row of all
+channels, one channel after the other, so that rows for a neighbour are contiguous.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,14 @@ from wse_sim.phase import Local, Par, Phase, Shift
 
 @dataclass(frozen=True)
 class Bands:
-    """`groups` of `samples`, each over `parts` PEs of a column.
+    """A distribution of images over a column of PEs.
 
-    A PE has `rows_in` rows of pixels and `rows_out` rows of places of each sample. It sees `above` rows more above its
-    own and `below` below; without other parts they are padding.
+    - `groups`: groups of samples, one after the other along the column
+    - `samples`: samples of a group
+    - `parts`: PEs of a group, each with a band of every sample of the group
+    - `rows_in`: rows of pixels in a band
+    - `rows_out`: rows of outputs in a band
+    - `above`, `below`: further rows that a PE reads above and below its band; with one part they are padding
     """
 
     groups: int
@@ -35,30 +39,36 @@ class Bands:
 
     @property
     def height(self) -> int:
-        """PEs of a column."""
+        """PEs of a column that are used."""
         return self.groups * self.parts
 
     @property
     def rows(self) -> int:
-        """Rows of pixels that a PE sees of a sample."""
+        """Rows of pixels of a sample that a PE reads."""
         return self.above + self.rows_in + self.below
 
     def lines_of(self, images: np.ndarray, rows: int) -> np.ndarray:
-        """Images [samples, channels, down, across] as lines, of which a PE has `rows`; zeros where there are none."""
+        """Return images [samples, channels, down, across] as lines, `rows` for each PE and sample, padded with
+        zeros.
+        """
         samples, _, down, _ = images.shape
         missing = self.groups * self.samples - samples, rows * self.parts - down
         padded = np.pad(images, ((0, missing[0]), (0, 0), (0, missing[1]), (0, 0)))
         return padded.transpose(0, 2, 1, 3)
 
     def images_of(self, lines: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """The images of a shape [samples, channels, down, across] from their lines."""
+        """Return the images of a `shape` [samples, channels, down, across] from their lines."""
         samples, channels, down, across = shape
         whole = lines.reshape(self.groups * self.samples, -1, channels, across)
         return whole[:samples, :down].transpose(0, 2, 1, 3)
 
 
 def cut(height: int, samples: int, extents: Pair, window: Window) -> Bands:
-    """Images over at most `height` PEs: bands where there are more PEs than samples, and rows enough for a band."""
+    """Return a distribution over at most `height` PEs.
+
+    There are several bands for a sample only if there are more PEs than samples and bands have enough rows for the
+    window.
+    """
     (down, _), (places, _) = extents, window.places(extents)
     (top, bottom), stride = window.padding[0], window.stride[0]
     each = ceil_div(samples, min(height, samples))
@@ -66,11 +76,11 @@ def cut(height: int, samples: int, extents: Pair, window: Window) -> Bands:
     reach = window.dilation[0] * (window.kernel[0] - 1)
     below = max(0, reach - stride + 1 - top)
     for parts in range(height // groups, 1, -1):
-        # Bands of pixels begin where windows do; the last rows may be beyond every window, and belong to a band too.
+        # Bands of pixels start where windows do. The last rows may be beyond every window, and belong to a band too.
         rows_out = max(ceil_div(places, parts), ceil_div(down, parts * stride))
         rows_in = rows_out * stride
         used = max(ceil_div(places, rows_out), ceil_div(down, rows_in))
-        # A neighbour's rows come from the next PE and not from further away.
+        # A band is at least as high as the rows that it gets from each side, so all come from the next PE.
         if used > 1 and max(top, below) <= rows_in:
             return Bands(groups, each, parts=used, rows_in=rows_in, rows_out=rows_out, above=top, below=below)
     return Bands(groups, each, parts=1, rows_in=down, rows_out=places, above=top, below=bottom)
@@ -78,7 +88,15 @@ def cut(height: int, samples: int, extents: Pair, window: Window) -> Bands:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of `channels` that a PE sees, at an address, with padding to the left and right of every channel."""
+    """The lines that a PE reads, in memory, with padding to the left and right of every channel.
+
+    - `address`: address in words
+    - `bands`: the distribution of images
+    - `channels`: channels of a line
+    - `across`: pixels of a row without padding
+    - `window`: the window
+    - `dtype`: element type
+    """
 
     address: int
     bands: Bands
@@ -94,46 +112,48 @@ class Lines:
 
     @property
     def line(self) -> int:
-        """Elements of a line, in whole words."""
+        """Elements of a line, rounded up to whole words."""
         in_word = WORD_BYTES // ITEM_BYTES[self.dtype]
         return ceil_div(self.channels * self.width, in_word) * in_word
 
     @property
     def elements(self) -> int:
-        """All of them."""
+        """Elements of all lines."""
         return self.bands.samples * self.bands.rows * self.line
 
     @property
     def words(self) -> int:
-        """Words of memory."""
+        """Words of all lines."""
         return word_count(self.elements, self.dtype)
 
     def own(self) -> Memory:
-        """The pixels of the PE's own rows, without padding."""
+        """Return the pixels of the PE's own rows, without padding, as an operand."""
         bands, left = self.bands, self.window.padding[1][0]
         start = bands.above * self.line + left
         outer = ((bands.samples, bands.rows * self.line), (bands.rows_in, self.line), (self.channels, self.width))
         return operand_at(self.address, self.dtype, start, outer=outer)
 
     def seen(self) -> Memory:
-        """What a tap sees at all places, in loops over outputs, channels, and taps down and across."""
+        """Return the pixels that a tap reads for all outputs, in loops over output channels, channels, and taps down
+        and across.
+        """
         bands, (down, across) = self.bands, self.window.stride
         steps = 0, self.width, self.window.dilation[0] * self.line, self.window.dilation[1]
         outer = ((bands.samples, bands.rows * self.line), (bands.rows_out, down * self.line))
         return operand_at(self.address, self.dtype, stride=across, steps=steps, outer=outer)
 
     def row(self, row: int) -> int:
-        """The address, in words, of a row of the first sample."""
+        """Return the address, in words, of a row of the first sample."""
         return self.address + word_count(row * self.line, self.dtype)
 
 
 class Neighbours:
-    """Exchanges rows that bands have in common with the PEs above and below."""
+    """The exchange of rows that overlapping bands share with the PEs above and below."""
 
     def __init__(self, rect: Rect, room: Room, lines: Lines):
         self.rect, self.room, self.lines, bands = rect, room, lines, lines.bands
         last = bands.above + bands.rows_in
-        # Rows that others own, and the own rows that others see: above, below.
+        # Rows of other bands, and own rows that other bands read: above, below.
         self.counts = bands.above, bands.below
         self.foreign, self.shared = (0, last), (bands.rows_in, bands.above)
 
@@ -142,14 +162,16 @@ class Neighbours:
         return self.lines.bands.parts == 1
 
     def fetch(self) -> tuple[Phase, ...]:
-        """Rows of the neighbours come to lie around the own ones; at the borders of an image there are zeros."""
+        """Return the phases that copy the neighbours' rows around the own ones, and zeros at the borders of an
+        image.
+        """
         if self._is_alone:
             return ()
         places = [self.lines.row(row) for row in self.foreign]
         return self._moves((1, -1), [self.lines.row(row) for row in self.shared], places), *self._borders()
 
     def give_back(self) -> tuple[Phase, ...]:
-        """What was added to rows of the neighbours is added to theirs."""
+        """Return the phases that add the values accumulated in neighbours' rows to the rows of their bands."""
         if self._is_alone:
             return ()
         lines = self.lines
@@ -161,7 +183,7 @@ class Neighbours:
                 arrived, own = (operand_at(at, lines.dtype) for at in (room, lines.row(row)))
                 clear.move(arrived, 0.0, length)
                 add.add(own, own, arrived, length)
-        # What the row above all bands got goes up, into the last own rows of the PE there.
+        # The rows above a band go up and are added to the last own rows of the PE there.
         moves = self._moves((-1, 1), [lines.row(row) for row in self.foreign], rooms)
         return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
@@ -173,7 +195,7 @@ class Neighbours:
         )
 
     def _borders(self) -> tuple[Phase, ...]:
-        """Zeros above the first band of each group and below the last: there lie other samples."""
+        """Return zeros above the first band of each group and below the last, where the next PE has other samples."""
         bands, parts = self.lines.bands, []
         for group in range(bands.groups):
             for side, (row, count) in enumerate(zip(self.foreign, self.counts, strict=True)):

@@ -1,6 +1,6 @@
-"""Windows over images whose places are sums or maxima, and the gradient of sums. No PE needs a word of another.
+"""Sums and maxima under windows over images, and the gradient of sums, without communication.
 
-Samples are cut along y and channels along x; each PE pads its own images.
+Samples are distributed along y and channels along x; each PE pads its own images.
 """
 
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from wse_sim.phase import Local
 
 
 class _Planes:
-    """Images of each PE, with the padding of a window around them in a frame, and what the window gives at its places.
+    """The images of each PE, a frame with the images and the padding of a window, and the window's outputs.
 
-    The frame is of float32 if `is_wide`.
+    The frame is float32 if `is_wide`, else of type `dtype`.
     """
 
     def __init__(
@@ -36,7 +36,10 @@ class _Planes:
         self.frame = self.room.vector(self.planes * self.plane, WIDE if is_wide else dtype)
 
     def _in_frame(self, start: int, stride: int, rows: int, step: int) -> Memory:
-        """Return `rows` of every image in the frame, `step` elements apart, from element `start` of the image on."""
+        """Return `rows` rows of every image in the frame as an operand.
+
+        They start at element `start` of the image, `step` elements apart; `stride` is within a row.
+        """
         outer = (self.planes, self.plane), (rows, step)
         return replace(self.frame, base=self.frame.base + start, stride=stride, outer=outer)
 
@@ -46,18 +49,20 @@ class _Planes:
         return self._in_frame(top * self.line + left, 1, self.extents[0], self.line)
 
     def fill(self, build: Builder, value: float) -> None:
-        """Append that all of the frame becomes `value`."""
+        """Append an instruction that sets the frame to `value`."""
         build.move(self.frame, value, self.planes * self.plane)
 
     def padded(self, value: float) -> Builder:
-        """Return a builder that begins with the images and `value` around them."""
+        """Return a builder that starts with copying the images into the frame, with `value` as padding."""
         build = self.room.builder()
         self.fill(build, value)
         build.move(self.inner(), self.x.vector(), self.x.elements)
         return build
 
     def seen(self) -> Iterator[tuple[int, Memory]]:
-        """For each tap of the window its pixel, counted from the corner, and what it sees at all places."""
+        """Yield for each tap (offset of its pixel from the window's corner, the pixels that it reads for all
+        outputs).
+        """
         (high, broad), (down, across) = self.window.dilation, self.window.stride
         for i, j in product(*map(range, self.window.kernel)):
             memory = self._in_frame(i * high * self.line + j * broad, across, self.places[0], down * self.line)
@@ -67,7 +72,10 @@ class _Planes:
 def window_sum(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """y, the sum under the window at each place, of rows x columns images x; sums are in float32."""
+    """Return the kernel of y, the sum under the window at each position, of `rows` x `columns` images x.
+
+    Sums are in float32.
+    """
     on = _Planes(rect, rows, columns, extents, window, dtype)
     total = on.room.wide(on.y)
     build = on.padded(0.0)
@@ -81,7 +89,10 @@ def window_sum(
 def window_spread(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """x, the gradient of rows x columns images by that of their sums, y: each place adds its own to all it saw."""
+    """Return the kernel of x, the gradient of `window_sum` by its images, from y, the gradient of the sums.
+
+    Each position adds its value to all pixels under the window.
+    """
     on = _Planes(rect, rows, columns, extents, window, dtype, is_wide=True)
     build = on.room.builder()
     on.fill(build, 0.0)
@@ -94,10 +105,11 @@ def window_spread(
 def window_argmax(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """places, the number of the first largest pixel under the window at each place, and y, that pixel; of images x.
+    """Return the kernel of `places`, the index of the first largest pixel under the window, and of y, that pixel.
 
-    Pixels are numbered row by row, without padding. `origins` are the numbers of the windows' corners, which may lie in
-    the padding, and `firsts` those of their first pixels, as `window_numbers` gives them. A NaN is never the largest.
+    x is `rows` x `columns` images. Pixels are numbered row by row, without padding. The operand `origins` has the
+    numbers of the windows' corners, which may be in the padding, and `firsts` those of their first pixels;
+    `window_numbers` returns both. If a window has a NaN, y is NaN and `places` is the largest pixel before it.
     """
     on = _Planes(rect, rows, columns, extents, window, dtype)
     count = on.places[0] * on.places[1]
@@ -109,7 +121,7 @@ def window_argmax(
     for ahead, seen in on.seen():
         build.greater(better.vector(), seen, on.y.vector(), count)
         build.max(on.y.vector(), on.y.vector(), seen, count)
-        # Where it is better the number becomes that of this tap: all are integers, so that sums of them are exact.
+        # If the pixel is larger, the index becomes that of this tap: all are integers, so sums of them are exact.
         build.add(number.vector(), _for_all(on, origins), float(ahead), count)
         build.sub(number.vector(), number.vector(), places.vector(), count)
         build.fmac(places.vector(), number.vector(), better.vector(), places.vector(), count)
@@ -118,15 +130,15 @@ def window_argmax(
 
 
 def _for_all(on: _Planes, one: Placed) -> Memory:
-    """One image of numbers for all images."""
+    """Return the numbers of one image as an operand that repeats for all images."""
     return Memory(one.base, dtype=one.dtype, outer=((on.planes, 0),))
 
 
 def window_numbers(extents: Pair, window: Window) -> dict[str, np.ndarray]:
-    """For each place the number of the window's corner, and of the first pixel that is no padding."""
+    """Return the operands `origins` and `firsts` of `window_argmax` for images of `extents`."""
     places = window.places(extents)
     corners = [np.arange(n) * s - p[0] for n, s, p in zip(places, window.stride, window.padding, strict=True)]
-    # Taps before the image are so many steps of the dilation from its first pixel.
+    # Taps before the image are a multiple of the dilation away from the window's first pixel.
     inside = [c + -(np.minimum(c, 0) // d) * d for c, d in zip(corners, window.dilation, strict=True)]
     width = extents[1]
     origins, firsts = (np.add.outer(down * width, across) for down, across in (corners, inside))

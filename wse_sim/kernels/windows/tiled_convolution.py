@@ -1,7 +1,7 @@
-"""Convolution over images cut into tiles of pixels: each PE needs a border of its neighbours' pixels, corners too.
+"""Convolution over images that are cut into tiles of pixels, with an exchange of borders between neighbouring PEs.
 
-Borders go along the rows first. Then the rows above and below go along the columns in their new width, so that corners
-come by way of the neighbour between. Outside of the image there is zero.
+Borders are exchanged along the rows first. Then the rows above and below are exchanged along the columns, borders
+included, so that corners arrive by way of the neighbour between. Pixels outside the image are zero.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from wse_sim.phase import Local, Par, Phase, Seq, Shift
 
 @dataclass(frozen=True)
 class _Frame:
-    """Rows of pixels in memory, `width` x `channels` elements each, as blocks of a row range and a pixel range."""
+    """Rows of pixels in memory, each `width` pixels of `channels` elements."""
 
     address: int
     width: int
@@ -25,13 +25,15 @@ class _Frame:
     dtype: str
 
     def block(self, row: int, column: int, rows: int, columns: int) -> Memory:
-        """All channels of some pixels, row after row."""
+        """Return all channels of a block of pixels as an operand, row after row."""
         line = self.width * self.channels
         outer = ((rows, line),) if columns != self.width else ()
         return operand_at(self.address, self.dtype, row * line + column * self.channels, outer=outer)
 
     def plane(self, row: int, rows: int, steps: tuple[int, ...]) -> Memory:
-        """One channel of the pixels of some rows, from the first pixel that `steps` lead to."""
+        """Return one channel of the pixels of some rows as an operand, from the pixel that `steps` of enclosing loops
+        select.
+        """
         line = self.width * self.channels
         return operand_at(self.address, self.dtype, row * line, self.channels, steps, ((rows, line),))
 
@@ -39,10 +41,11 @@ class _Frame:
 def convolution(
     rect: Rect, height: int, width: int, channels: int, outputs: int, radius: int = 1, dtype: str = "float32"
 ) -> MeshKernel:
-    """y [height, width x outputs]: x [height, width x channels] with a window of 2 radius + 1 pixels each way.
+    """Return the kernel of a convolution of stride 1 with a window of 2 radius + 1 pixels in each dimension.
 
-    weights are [window x window x channels, outputs]. Raises LazyError unless rows and pixels divide evenly over the
-    rectangle into tiles of at least `radius`.
+    x is [height, width x channels], y is [height, width x outputs], and weights are [window x window x channels,
+    outputs]. Raises LazyError unless rows and pixels divide evenly over the rectangle, into tiles of at least `radius`
+    in each dimension.
     """
     rows, columns = height // rect.height, width // rect.width
     if rows * rect.height != height or columns * rect.width != width or min(rows, columns) < radius:
@@ -52,8 +55,8 @@ def convolution(
     x = room.place("x", rect, height, width * channels, dtype)
     weights = room.whole("weights", rect, window * window * channels, outputs, dtype)
     y = room.place("y", rect, height, width * outputs, dtype)
-    # The tile with a border around it, in a buffer of its own: rows of the window are then plain strides, without a
-    # case for the edges.
+    # The tile with a border around it, in a separate buffer: windows are then plain strides, without special cases at
+    # edges.
     wide = columns + 2 * radius
     frame = _Frame(room.take((rows + 2 * radius) * wide * channels, dtype), wide, channels, dtype)
     build = room.builder()
@@ -63,7 +66,7 @@ def convolution(
     exchange: tuple[Phase, ...] = ()
     if radius:
         exchange += borders.exchange("x", (radius, rows), (radius, columns))
-        # In the full width, with the borders that have just come: the corners travel with them.
+        # In the full width, with the borders that have just arrived: the corners are included.
         exchange += borders.exchange("y", (radius, rows), (0, wide))
     work = Local(rect, _windows(room, frame, weights, y, radius))
     return MeshKernel(Seq((Local(rect, build.body()), *exchange, work)), (x, weights), (y,), room.words)
@@ -71,7 +74,9 @@ def convolution(
 
 @dataclass(frozen=True)
 class _Borders:
-    """Sends strips of a frame to both neighbours along an axis and puts theirs outside of its own."""
+    """The exchange of strips of a frame with both neighbours along an axis; received strips are stored around the
+    tile.
+    """
 
     rect: Rect
     room: Room
@@ -79,7 +84,10 @@ class _Borders:
     radius: int
 
     def exchange(self, axis: str, rows: tuple[int, int], columns: tuple[int, int]) -> tuple[Phase, Phase, Phase]:
-        """`rows` and `columns` are the first ones and how many there are, without the borders along the axis."""
+        """Return the phases of an exchange: pack, shift, unpack.
+
+        `rows` and `columns` are (first, count) of the tile in the frame, without the borders along `axis`.
+        """
         (row, height), (column, width), radius = rows, columns, self.radius
         if axis == "x":
             size = height, radius
@@ -90,7 +98,7 @@ class _Borders:
             first, last = (row, column), (row + height - radius, column)
             before, after = (row - radius, column), (row + height, column)
         count, dtype = size[0] * size[1] * self.frame.channels, self.frame.dtype
-        # Phases move words that lie together, and strips do not: packed before and unpacked after.
+        # Moves need contiguous words, and strips are not: they are packed before and unpacked after.
         buffers = [self.room.take(count, dtype) for _ in range(4)]
         out, back = self.room.builder(), self.room.builder()
         flat = [operand_at(address, dtype) for address in buffers]
@@ -107,13 +115,15 @@ class _Borders:
 
 
 def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
-    """For each place in the window, each channel and each output: all pixels of the tile times one weight."""
+    """Return the instructions of the convolution: for each tap, channel and output, all pixels of the tile times one
+    weight.
+    """
     window, channels, outputs = 2 * radius + 1, frame.channels, weights.columns
     rows, pixels = y.tile_rows, y.tile_columns // outputs
     build: Builder = room.builder()
     build.move(y.vector(), 0.0, y.elements)
     line = frame.width * channels
-    # Four loops, the most that a core nests; pixels are the vector, as there are more of them than of anything else.
+    # Four loops, the maximum of a core; pixels are the vector, since there are more of them than of anything else.
     with build.loop(window), build.loop(window), build.loop(channels), build.loop(outputs):
         target = Memory(y.base, stride=outputs, dtype=y.dtype, steps=(0, 0, 0, 1), outer=((rows, y.tile_columns),))
         seen = frame.plane(0, rows, (line, channels, 1, 0))

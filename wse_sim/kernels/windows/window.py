@@ -1,4 +1,4 @@
-"""Windows that go over images."""
+"""Windows that slide over images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ DIMENSIONS = 2
 
 @dataclass(frozen=True)
 class Window:
-    """Taps down and across, how far from place to place and from tap to tap, and the padding before and behind."""
+    """A window over two dimensions: (down, across) extents of `kernel`, `stride`, `padding` and `dilation`.
+
+    `padding` has a pair (before, after) for each dimension. The other fields are as in PyTorch's convolutions.
+    """
 
     kernel: Pair
     stride: Pair = (1, 1)
@@ -22,7 +25,10 @@ class Window:
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any], kernel: Sequence[int]) -> "Window":
-        """By the attributes of an operation over one or two dimensions. Raises LazyError for more."""
+        """Return the window of an operation over one or two dimensions, by its attributes. Raises LazyError for more.
+
+        In one dimension the window is one row.
+        """
         if len(kernel) > DIMENSIONS:
             raise LazyError(f"a window of {len(kernel)} dimensions", hint="Use windows over one or two dimensions.")
         ones = (1,) * len(kernel)
@@ -35,22 +41,22 @@ class Window:
 
     @property
     def taps(self) -> int:
-        """Elements under the window."""
+        """Elements of the kernel."""
         return self.kernel[0] * self.kernel[1]
 
     def places(self, extents: Pair) -> Pair:
-        """How often it fits down and across an image."""
+        """Return the output extents (down, across) for an image of `extents`."""
         axes = zip(extents, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         down, across = ((e + sum(p) - d * (k - 1) - 1) // s + 1 for e, k, s, p, d in axes)
         return down, across
 
 
 def image(extents: Sequence[int]) -> Pair:
-    """The extents of an image of one or two dimensions, down and across."""
+    """Return the extents (down, across) of an image of one or two dimensions."""
     return _two(extents, 1)
 
 
 def _two(values: Sequence[T], fill: T) -> tuple[T, T]:
-    """One for each dimension; what has one dimension is an image of one row, for which `fill` stands."""
+    """Return (down, across); values of one dimension are for across, and `fill` is for down."""
     down, across = values if len(values) == DIMENSIONS else (fill, *values)
     return down, across

@@ -1,4 +1,4 @@
-"""Calls of operations over windows: convolution with its gradients, and pooling."""
+"""Kernel calls of operations over windows: convolution with its gradients, and pooling."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,13 +25,13 @@ _CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
     "conv_input": (convolution_input_gradient, "g", "weights", "x"),
     "conv_weight": (convolution_weight_gradient, "x", "g", "weights"),
 }
-"""Operation -> its kernel, the kernel's names of both operands, and of the result."""
-# Which axis of each of the three has the groups of channels: a weight's outputs are its first.
+"""Operation -> (its kernel, the kernel's names of both operands, the name of its result)."""
+# Dimension with the groups of channels: the first one of a weight, which is its outputs.
 _GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
 
 
 def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """A convolution or one of its gradients; a round for each group of channels."""
+    """Return the call of a convolution or of one of its gradients, with a round for each group of channels."""
     attrs, groups = attributes(instr), attributes(instr)["groups"]
     kernel_of, *names = _CONVOLUTIONS[operation(instr)]
     shapes = {name: read.shape for name, read in zip(names[:2], reads, strict=True)}
@@ -62,19 +62,19 @@ def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _planes(images: np.ndarray) -> np.ndarray:
-    """Images of one or two dimensions with both."""
+    """Return images of one or two dimensions as images of two dimensions."""
     return images.reshape(*images.shape[:2], *image(images.shape[2:]))
 
 
 def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray:
-    """A view of the channels of one group."""
+    """Return a view of the channels of one group."""
     axis = _GROUPED_AXIS[name]
     size = array.shape[axis] // groups
     return array[(*(slice(None),) * axis, slice(number * size, (number + 1) * size))]
 
 
 def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Sums under windows, or the gradient of them."""
+    """Return the call of sums under windows, or of their gradient."""
     attrs, (x,) = attributes(instr), reads
     rank = len(attrs["kernel"])
     extents = attrs.get("extents", x.shape[-rank:])
@@ -85,21 +85,24 @@ def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """The places of the largest elements under windows."""
+    """Return the call that finds the indices of the largest elements under windows."""
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
     return _largest(cores, x, x.shape[:-rank], image(x.shape[-rank:]), window)
 
 
 def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """The first place of the largest element along a dimension. Raises LazyError for the smallest."""
+    """Return the call that finds the index of the first largest element along a dimension.
+
+    Raises LazyError for the smallest element, and for more than `LONGEST` elements.
+    """
     attrs, (x,) = attributes(instr), reads
     if attrs["kind"] != "max":
         raise LazyError("no kernel that finds the smallest", hint="Look for the largest of what is negated.")
     dim, extent = attrs["dim"], x.shape[attrs["dim"]]
     if extent > LONGEST:
         raise LazyError(f"the largest of {extent:,}", hint=f"Look among at most {LONGEST:,}.")
-    # One window over all.
+    # One window over all elements.
     return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim)
 
 
@@ -110,4 +113,4 @@ def _largest(cores: Cores, x: Type, lead: tuple[int, ...], extents: Pair, window
 
 
 LONGEST = 1024
-"""Elements among which the largest is looked for: each is an instruction or five."""
+"""Maximum number of elements of a search for the largest, each of which takes several instructions."""
