@@ -46,6 +46,7 @@ def _require(value: str, known: tuple[str, ...], what: str) -> None:
 
 
 def _require_line(rect: Rect, axis: str, groups: int) -> None:
+    """Raise LazyError if `axis` is unknown or its lines cannot be cut into `groups`."""
     _require(axis, AXES, "axis")
     # The axis "xy" has no groups: use several smaller rectangles instead.
     length = {"x": rect.width, "y": rect.height, "xy": 1}[axis]
@@ -60,6 +61,7 @@ def _require_not_negative(**counts: int) -> None:
 
 
 def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
+    """Raise LazyError if `algorithm` is neither empty nor in `known`, or if `size` is given without "two_phase"."""
     if algorithm:
         _require(algorithm, known, "reduction")
     # Any other algorithm would silently ignore the size.
@@ -277,7 +279,8 @@ class Rounds:
 
     All rounds run, but the cost model prices only `looks` of them, evenly spaced, and multiplies each price by the
     number of rounds that it represents. One is enough if rounds differ only in addresses. Several are needed if the
-    cost changes from round to round, such as that of a broadcast from each PE of a line in turn.
+    cost changes from round to round, such as that of a broadcast from each PE of a line in turn. Raises LazyError if
+    `times` is negative or `looks` is less than 1.
     """
 
     times: int

@@ -46,6 +46,7 @@ def count_colours(phase: Phase, machine: Machine) -> int:
 
 
 def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machine) -> int:
+    """Return the colours of a shift, broadcast or reduction on its fullest router."""
     rect = phase.rect
     if isinstance(phase, Shift):
         return _shift_colours(rect.width if phase.axis == "x" else rect.height, phase.hops, phase.wrap)
@@ -65,6 +66,7 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
 
 
 def _plane_colours(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> int:
+    """Return the colours of a move over a whole rectangle (`axis` "xy") on its fullest router."""
     rect, words = phase.rect, phase.words
     if rect.area == 1:
         return 0

@@ -57,6 +57,7 @@ def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, in
 
 
 def _compute_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
+    """Return (cycles, issue cycles) of `body` without the cache; see `body_times`."""
     setup, jump = round_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
     total = issuing = 0
     # A table for this call only: one for all machines would hash all fields of the machine for each operation.

@@ -55,6 +55,7 @@ class Cost:
 
     def _with(self, other: "Cost", cycles: int, latency_cycles: int, compute_cycles: int) -> "Cost":
         # Bytes and words are added in every composition, since they are sent whether parts overlap or not.
+        """Return a cost with the given cycles, and with the bytes and words of both costs added."""
         return Cost(
             cycles=cycles,
             latency_cycles=latency_cycles,
@@ -133,6 +134,7 @@ def _flatten_par(phase: Phase) -> Iterator[Phase]:
 
 
 def _price_par(priced: Sequence[PricedPhase], machine: Machine) -> PricedPhase:
+    """Return the cost and load of concurrent parts, from those of each part."""
     load = combine_loads([load for _, load in priced], machine)
     # The duration if moves were free: only local parts, which still run one after another on a core.
     work = combine_loads([load for _, load in priced if load.is_local], machine)
@@ -150,6 +152,7 @@ def wavelet_count(elements: int, itemsize: int, machine: Machine) -> int:
 
 
 def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
+    """Return the cost and load of a `Compute`."""
     one_vector = issue_cycles = phase.scalar_cycles
     if phase.length:
         # A partly filled vector lane takes a whole cycle, so the length is rounded up before the slowdown is applied.
@@ -179,6 +182,7 @@ def _price_stream(phase: Stream, machine: Machine) -> PricedPhase:
 
 
 def _price_move(phase: MovePhase, machine: Machine) -> PricedPhase:
+    """Return the cost and load of a move: the sum of the costs of its steps."""
     steps = move_steps(phase, machine)
     total = ZERO_COST
     for step in steps:

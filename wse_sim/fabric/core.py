@@ -84,9 +84,9 @@ from wse_sim.isa.record import (
 
 @compile_inlined
 def _stall_reason(m: Pointers, t: Int, row: Int, now: Int) -> Int:
-    """Return why the next step of an instruction cannot run now, or BUSY if it can.
+    """Return why the next step of the instruction at `row` cannot run on core `t` in cycle `now`, or BUSY if it can.
 
-    The result is negative if the instruction only waits for the clock.
+    The reasons are ON_INPUT and ON_OUTPUT. -ON_INPUT means that its wavelet is on the wire, so only time is missing.
     """
     # The assembler lists the queues that an operation reads after its columns, so that no operand is decoded here. This
     # runs for every waiting thread in every cycle.
@@ -106,13 +106,16 @@ def _stall_reason(m: Pointers, t: Int, row: Int, now: Int) -> Int:
 
 @compile_inlined
 def _next_row(m: Pointers, row: Int) -> Int:
-    """Return the row of the main thread after an instruction, -1 at the end of a task."""
+    """Return the offset of the instruction after `row`, or -1 at the end of a task."""
     return -1 if m.code[row + INSTRUCTION + OP] == STOP else row + INSTRUCTION
 
 
 @compile_inlined
 def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
-    """Finish a vector operation: change its task's state, and continue the main thread or free the microthread."""
+    """Finish the vector operation at `row` of the thread at `h`.
+
+    Its task is activated or unblocked. The main thread continues with the next instruction; a microthread becomes free.
+    """
     if m.code[row + THEN] == ACTIVATE:
         m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
     elif m.code[row + THEN] == UNBLOCK:
@@ -123,7 +126,10 @@ def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) ->
 
 @compile_expanded
 def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int:
-    """Advance a started vector operation by one cycle. Return why it could not advance, or BUSY if it did."""
+    """Advance the started vector operation of the thread at `h` by one cycle.
+
+    Returns BUSY, ON_MEMORY if no whole step was possible at its rate, or the reason of `_stall_reason`.
+    """
     row, done = np.int64(m.ints[h + PC]), np.int64(m.ints[h + DONE])
     why = _stall_reason(m, t, row, now)
     if why != BUSY:
@@ -150,7 +156,9 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
 
 @compile_inlined
 def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
-    """Return (base of a memory operand in this round of the loops, whether all elements are inside the memory)."""
+    """Return (base of memory operand `i` in this round of the loops, whether all its elements are inside the
+    memory).
+    """
     o = operand_offset(row, i)
     base, extra = m.code[o + BASE], m.code[o + EXTRA]
     if extra == 0:
@@ -167,7 +175,9 @@ def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
 
 @compile_inlined
 def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
-    """Give an operation to a thread. Return EVENT, or FAULTED if an index points outside the memory."""
+    """Start the vector operation at `row` on the thread at `h`. Return EVENT, or FAULTED if an index is outside the
+    memory.
+    """
     m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
     # An operation does not use the rest of the previous operation's last cycle.
     m.ints[h + DONE], m.ints[h + CREDIT] = 0, 0
@@ -184,6 +194,7 @@ def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
 
 @compile_inlined
 def _compare_values(a: Real, comparison: Int, b: Real) -> Truth:
+    """Return whether `a` compares with `b`; `comparison` is an index into `COMPARISONS`."""
     if comparison == 0:
         return a < b
     if comparison == 1:
@@ -197,8 +208,9 @@ def _compare_values(a: Real, comparison: Int, b: Real) -> Truth:
 
 @compile_inlined
 def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
-    """Run one control instruction of the main thread. Return the row that it continues at, -1 at the end of the
-    task.
+    """Run the control instruction `op` at `row` on the main thread of core `t`.
+
+    Returns the row at which the thread continues, -1 at the end of the task.
     """
     a, b = np.int64(m.code[row + OPERANDS]), np.int64(m.code[row + OPERANDS + 1])
     c = t * m.stride
@@ -228,7 +240,10 @@ def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -
 
 @compile_inlined
 def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
-    """Set the main thread to the first task that is active and not blocked. Return False if there is none."""
+    """Set the main thread (record at `h`) of the core at `c` to the first task that is active and not blocked.
+
+    Returns False if no task can start.
+    """
     # The first declared task has priority: the order of the hardware is not published, and a fixed one keeps runs
     # repeatable.
     able = m.ints[c + ACTIVE] & ~m.ints[c + BLOCKED]
@@ -246,9 +261,9 @@ def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
 
 @compile_inlined
 def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
-    """Run or start the main thread's instruction, or start a task if it has none.
+    """Run or start the instruction of core `t`'s main thread (record at `main`), or start a task if it has none.
 
-    Returns EVENT if something happened, FAULTED, a negative reason if it waits, or 0 if there is nothing to do.
+    Returns EVENT if something happened, FAULTED, -ON_OUTPUT if it waits for a queue, or 0 if there is nothing to do.
     """
     row = np.int64(m.ints[main + PC])
     if row < 0:
@@ -278,9 +293,9 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
 
 @compile_inlined
 def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
-    """Activate the tasks of control wavelets that have arrived.
+    """Activate the tasks of control wavelets that have arrived at core `t`.
 
-    Returns EVENT if there was one, and WAITING if one is on the wire.
+    Returns result bits: EVENT if there was one, and WAITING if one is on the wire.
     """
     c, result = t * m.stride, 0
     for k in range(m.colours):
@@ -303,7 +318,10 @@ def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
 
 @compile_inlined
 def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
-    """Advance thread `u` by one cycle. Return (what it did or why it waits, result bits)."""
+    """Advance thread number `u` (record at `h`) of core `t` by one cycle.
+
+    Returns (state: BUSY, IDLE or why it waits; result bits).
+    """
     # READY encodes three states: issued and in its setup (in the future), issued and running, or not issued
     # (NEVER_CYCLE).
     ready, is_at_work = np.int64(m.ints[h + READY]), m.ints[h + PC] >= 0
@@ -327,9 +345,10 @@ def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int,
 
 @compile_expanded
 def decide_core(m: Pointers, t: Int, now: Int, first: Int) -> Int:
-    """Run one cycle of a core: the first thread, from `first` on, that can do something. Return result bits.
+    """Run one cycle of core `t`: the first thread, from number `first` on, that can do something. Return result bits.
 
-    If no thread can, the counter of the lowest waiting thread's reason is increased, independently of `first`.
+    The state of the core is counted. If no thread can do anything, it is the reason of the lowest thread that waits,
+    independently of `first`, or BUSY if a thread is in a setup.
     """
     c = t * m.stride
     if m.ints[c + PROGRAM] < 0:

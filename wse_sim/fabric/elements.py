@@ -62,6 +62,7 @@ def _float32_to_float16(value: Real) -> Int:
 
 @compile_inlined
 def _float16_to_float32(half: Int) -> Real:
+    """Return the float32 with the same value as the 16 bits `half` of a float16."""
     sign, exponent, fraction = (half & 0x8000) << 16, (half >> 10) & 31, half & 0x3FF
     if exponent == 31:
         return bits_to_float(np.int32(sign | 0x7F800000 | fraction << 13))
@@ -74,6 +75,7 @@ def _float16_to_float32(half: Int) -> Real:
 
 @compile_inlined
 def _float32_to_bfloat16(value: Real) -> Int:
+    """Return the 16 bits of the bfloat16 nearest to `value`, ties to even; NaN stays NaN."""
     bits = np.int64(float_to_bits(value)) & 0xFFFFFFFF
     # A NaN is made quiet: rounding could carry its payload into an infinity.
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -124,6 +126,7 @@ def apply_unary(op: Int, a: Real) -> Real:
 
 @compile_inlined
 def _apply_bitwise(op: Int, a: Int, b: Int) -> Real:
+    """Return the result of a bitwise operation on 16-bit integers, as float32."""
     if op == BIT_AND:
         return np.float32(a & b)
     if op == BIT_XOR:

@@ -59,13 +59,13 @@ def _block_count(m: Pointers) -> Int:
 
 @compile_inlined
 def _list_word_index(m: Pointers, band: Int, now: Int, block: Int) -> Int:
-    """Return the index, in `lists`, of the bits that `band` has set for a block and a cycle."""
+    """Return the index in `lists` of the bits that `band` has set for the cores of `block` in cycle `now`."""
     return (LIST_PLANES * band + (now & (LIST_PLANES - 1))) * _block_count(m) + block
 
 
 @compile_inlined
 def _listed_cores(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) -> Int:
-    """Return the cores of a block to visit in this cycle, as bits; without `by_list`, all of them."""
+    """Return the cores of `block` to visit in cycle `now`, as bits; all of them if `by_list` is false."""
     # All cores of the block except those past the end of the mesh.
     if not by_list:
         return np.int64(-1) if (block + 1) << 6 <= m.cores else (np.int64(1) << (m.cores & 63)) - 1
@@ -78,14 +78,14 @@ def _listed_cores(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) 
 
 @compile_inlined
 def _wake_core(m: Pointers, t: Int, now: Int, band: Int) -> None:
-    """Mark a core to be visited in the next cycle."""
+    """Mark core `t` to be visited in the cycle after `now`."""
     # There is a set of bits for each cycle that may be in progress, since a sweep writes ahead of what it reads.
     m.lists[_list_word_index(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
 
 
 @compile_inlined
 def _count_sleep_cycles(m: Pointers, t: Int, until: Int) -> None:
-    """Add the cycles in which a core was not visited to the counter of its state."""
+    """Add the cycles from the start of core `t`'s sleep to `until` to the counter of its state, and end the sleep."""
     c = t * m.stride
     if m.ints[c + SLEEP_START] > 0 and m.ints[c + PROGRAM] >= 0:
         # The state of a sleeping core does not change, so its cycles are counted when it wakes or when the run ends.
@@ -95,7 +95,7 @@ def _count_sleep_cycles(m: Pointers, t: Int, until: Int) -> None:
 
 @compile_inlined
 def _prefetch_core(m: Pointers, t: Int) -> None:
-    """Prefetch the record and the memory of a core that will be visited soon."""
+    """Prefetch the record and the memory of core `t`, which will be visited soon."""
     for line in range(0, min(m.stride + 16, 2 * PREFETCHED_WORDS), 16):
         prefetch(m.ints, t * m.stride + line)
     for line in range(0, min(m.words_per_core, PREFETCHED_WORDS), 16):
@@ -104,9 +104,9 @@ def _prefetch_core(m: Pointers, t: Int) -> None:
 
 @compile_expanded
 def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool, note: Int) -> None:
-    """Run phase 1 on a block.
+    """Run phase 1 of cycle `now` on the cores of `block`.
 
-    The result bits of its cores, and the number of active ones, are added to the two words of `sync` at `note`.
+    The result bits of its cores, and the number of active ones, are added to the two words of `sync` at index `note`.
     """
     bits, results, active = _listed_cores(m, block, now, bands, by_list), np.int64(0), np.int64(0)
     if bits == 0:
@@ -136,7 +136,7 @@ def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_l
 
 @compile_expanded
 def _commit_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool) -> None:
-    """Run phase 2 on a block; in list mode, wake the cores that receive wavelets."""
+    """Run phase 2 of cycle `now` on the cores of `block`; in list mode, wake the cores that receive wavelets."""
     bits = _listed_cores(m, block, now, bands, by_list)
     if bits == 0:
         return
@@ -160,19 +160,20 @@ def _commit_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_l
 
 @compile_inlined
 def _note_slot(band: Int, now: Int) -> Int:
-    """Return the index in `sync` of a band's results of a sweep, two words for each cycle; sweeps alternate between two
-    places.
+    """Return the index in `sync` of the results of `band` in sweep number `now`: two words for each cycle.
+
+    Consecutive sweeps use different places.
     """
     return (2 + 2 * band + now % 2) * NOTE_SLOT_WORDS
 
 
 @compile_expanded
 def _run_sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: Int, by_list: bool) -> None:
-    """Run several cycles of a band, interleaved.
+    """Run `cycles` cycles of a band from cycle `now` on, interleaved over its blocks.
 
     Stage 2 c of a block is phase 1 of cycle c, and stage 2 c + 1 is its phase 2. A stage of a block runs after the
     previous stage of all blocks up to `lag` away. First the band runs all stages that depend only on its own blocks.
-    After all bands have done so, it runs those that depend on blocks on both sides of its end.
+    After all bands have finished these, it runs those that depend on blocks on both sides of its end.
     """
     # A skewed loop over blocks and stages, like time tiling of a stencil: a block is at stage s when all blocks up to
     # `lag` away have completed stage s - 1.

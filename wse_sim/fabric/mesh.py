@@ -282,6 +282,9 @@ def _switch_positions(mesh: Mesh, colour: int) -> list[int]:
 
 
 def _check_cores_read(mesh: Mesh, colour: int) -> None:
+    """Check that every core that receives a colour has a program that reads it, and the tasks that control wavelets
+    activate.
+    """
     to_core = _receiver_mask(mesh, colour)
     called = {
         i.task
@@ -308,6 +311,7 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
 
 
 def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
+    """Check that a program fits the memory of its cores, given by the mask `here`, and that its colours have routes."""
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
     _require_nowhere(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
     for place, instruction in program.numbered_instructions():

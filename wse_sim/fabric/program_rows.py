@@ -127,6 +127,7 @@ def _write_task(
     assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
 ) -> None:
     # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
+    """Append the rows of a task's instructions, and a STOP row."""
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -188,6 +189,7 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
     # The engine's constant for an operation is its name in capitals.
+    """Return the row of a vector operation."""
     row = _blank_row(getattr(record, vector.op.upper()))
     needs = issue_demand(vector, assembler.machine)
     row[record.LENGTH], row[record.STEP] = vector.length, needs.elements
@@ -223,6 +225,10 @@ def _is_plain(vector: Vector) -> bool:
 
 
 def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
+    """Return the columns of one operand: kind, base, stride, type, number of its extras.
+
+    `dtype` is the type of the destination, to which constants are rounded.
+    """
     match operand:
         case Memory(base, stride):
             extra = _append_extra(assembler, operand, length, words)

@@ -42,13 +42,13 @@ from wse_sim.isa.record import (
 
 @compile_inlined
 def queue_heads_offset(m: Pointers, t: Int) -> Int:
-    """Return the byte offset of the heads of a core's queues."""
+    """Return the byte offset of the heads of core `t`'s queues in the records."""
     return t * m.stride * 4 + m.depth
 
 
 @compile_inlined
 def is_queue_empty(m: Pointers, b: Int, j: Int) -> Truth:
-    """Return whether queue `j` is empty, for the core whose heads begin at byte `b`."""
+    """Return whether queue `j` is empty; `b` is the byte offset of the heads of its core."""
     # Heads and tails count modulo 256 and are masked only to address a slot. So equal means empty, never full.
     return m.bytes[b + j] == m.bytes[b + m.queued + j]
 
@@ -62,20 +62,22 @@ def has_free_slot(m: Pointers, t: Int, j: Int) -> Truth:
 
 @compile_inlined
 def head_slot(m: Pointers, t: Int, j: Int) -> Int:
-    """Return the offset of the stamp of a queue's first wavelet; its value is the next word."""
+    """Return the offset of the stamp of the first wavelet in queue `j` of core `t`; the wavelet's value is the next
+    word.
+    """
     place = m.bytes[queue_heads_offset(m, t) + j] & m.mask
     return t * m.stride + m.queues + j * m.queue + RING_AT + 2 * place
 
 
 @compile_inlined
 def pop_wavelet(m: Pointers, t: Int, j: Int) -> None:
-    """Remove the first wavelet; only the queue's reader may call this."""
+    """Remove the first wavelet of queue `j` of core `t`; only the queue's reader may call this."""
     m.bytes[queue_heads_offset(m, t) + j] += 1
 
 
 @compile_inlined
 def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
-    """Append a wavelet with its stamp; only the queue's writer may call this."""
+    """Append a wavelet with `value` and `stamp` to queue `j` of core `t`; only the queue's writer may call this."""
     b = queue_heads_offset(m, t) + m.queued + j
     q = t * m.stride + m.queues + j * m.queue
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
@@ -86,7 +88,7 @@ def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
 
 @compile_inlined
 def count_push(m: Pointers, t: Int, j: Int) -> None:
-    """Count a wavelet for the traffic statistics of its colour."""
+    """Increase the counter of wavelets pushed to queue `j` of core `t`, for traffic statistics."""
     m.ints[t * m.stride + m.queues + j * m.queue + PUSHED] += 1
 
 
@@ -98,13 +100,13 @@ def neighbour_core(m: Pointers, t: Int, d: Int) -> Int:
 
 @compile_inlined
 def outputs_offset(m: Pointers, t: Int) -> Int:
-    """Return the byte offset of the outputs of a core's lanes."""
+    """Return the byte offset of the current outputs of core `t`'s lanes."""
     return queue_heads_offset(m, t) + 3 * m.queued
 
 
 @compile_inlined
 def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
-    """Return whether all outputs `outs` of lane `j` have room."""
+    """Return whether all outputs `outs` (bits) of lane `j` at core `t` have room for a wavelet."""
     # All or nothing: a multicast that reached only some outputs would need a wavelet in two states.
     if outs & 16 and not has_free_slot(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR]):
         return False
@@ -119,7 +121,7 @@ def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
 
 @compile_inlined
 def _occupied_lanes(m: Pointers, t: Int) -> Int:
-    """Return the nonempty lanes of a router as bits; eight heads and eight tails are compared at once."""
+    """Return the nonempty lanes of core `t`'s router as bits; eight heads and eight tails are compared at once."""
     lanes, heads = np.int64(0), queue_heads_offset(m, t) >> 3
     for eight in range((m.nlanes + 7) >> 3):
         differ = m.longs[heads + eight] ^ m.longs[heads + eight + (m.queued >> 3)]
@@ -134,7 +136,7 @@ def _occupied_lanes(m: Pointers, t: Int) -> Int:
 
 @compile_inlined
 def _skips_ramp(m: Pointers, t: Int, j: Int) -> Truth:
-    """Return whether the first wavelet of a lane is a control wavelet without a task."""
+    """Return whether the first wavelet of lane `j` is a control wavelet without a task, which no core receives."""
     slot = head_slot(m, t, j)
     return m.ints[slot] & CONTROL_FLAG != 0 and m.ints[slot + 1] >> TASK_SHIFT == 0
 
@@ -183,7 +185,7 @@ def decide_router(m: Pointers, t: Int, now: Int, first: Int) -> Int:
 
 @compile_inlined
 def set_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
-    """Set the switch of a colour to the byte `switch`, and update the current outputs of its lanes."""
+    """Set the switch of `colour` at core `t` to the byte `switch`, and update the current outputs of its lanes."""
     o = outputs_offset(m, t)
     m.bytes[o + m.nlanes + colour] = switch
     for j in range(m.nlanes):
@@ -196,15 +198,15 @@ def set_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
 
 @compile_inlined
 def switch_byte(m: Pointers, t: Int, colour: Int) -> Int:
-    """Return the byte of a switch: position, last position, torn down."""
+    """Return the byte of a colour's switch at core `t`: position, last position, torn down."""
     return m.bytes[outputs_offset(m, t) + m.nlanes + colour] & 255
 
 
 @compile_inlined
 def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None:
-    """Set a switch to the position that a core configures, and end a teardown.
+    """Set the switch of `colour` at core `t` to `position`, and end a teardown.
 
-    A wavelet that its router was to forward in this cycle waits, since the old route decided it.
+    A wavelet that the router was to forward in this cycle waits, since the old route decided it.
     """
     grant = m.longs[(t * m.stride + GRANTS) >> 1]
     for j in range(m.nlanes):
@@ -217,7 +219,9 @@ def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None
 
 @compile_inlined
 def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> None:
-    """Execute a command of a control wavelet; an advance at the last position has no effect."""
+    """Execute the `command` of a control wavelet on a colour's switch; an advance at the last position has no
+    effect.
+    """
     switch = switch_byte(m, t, colour)
     position, last = switch & POSITION, switch >> LAST_SHIFT & POSITION
     # The public documentation describes no wrap-around, so a switch stays at its last position.
@@ -237,7 +241,10 @@ def _copy_count(outs: Int) -> Int:
 
 @compile_inlined
 def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
-    """Move the first wavelet of a lane to all its outputs. Return the link directions that it took, as bits."""
+    """Move the first wavelet of lane `j` at core `t` to all its outputs, and execute its switch command or advance.
+
+    Returns the link directions that it took, as bits.
+    """
     slot, route = head_slot(m, t, j), m.bytes[outputs_offset(m, t) + j] & 255
     stamp, value = np.int64(m.ints[slot]), np.int64(m.ints[slot + 1])
     outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, np.int64(m.lanes[j * LANE + LANE_COLOUR])
@@ -281,7 +288,9 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
 
 @compile_expanded
 def commit_router(m: Pointers, t: Int, now: Int) -> Int:
-    """Move the wavelets that `decide_router` granted. Return the link directions that were used, as bits."""
+    """Move the wavelets that `decide_router` granted at core `t`. Return the link directions that were used, as
+    bits.
+    """
     grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], np.int64(0), np.int64(0)
     while grant:
         if grant & 1:

@@ -64,6 +64,7 @@ def trace(
 
 
 def _record_moment(mesh: Mesh, state: EngineState, rows: ProgramRows, now: int, x: int, y: int) -> Moment:
+    """Return the moment of core (`x`, `y`) from the engine's state after cycle `now`."""
     t = y * mesh.width + x
     standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
     places = tuple(rows.source(thread[record.PC]) for thread in standing)

@@ -44,13 +44,16 @@ TARGET_OPERAND, FIRST_SOURCE, SECOND_SOURCE, THIRD_SOURCE = (np.int64(i) for i i
 
 @compile_inlined
 def operand_offset(row: Int, i: Int) -> Int:
-    """Return the offset of the columns of operand `i`."""
+    """Return the offset of the columns of operand `i` of the instruction at offset `row`."""
     return row + OPERANDS + i * OPERAND
 
 
 @compile_inlined
 def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """Return one float32 element of source `i`, and remove it from its queue if it comes from a colour."""
+    """Return float32 element `element` of source `i` of the instruction at `row`, for core `t` and the thread at `h`.
+
+    An element from a colour is removed from its queue.
+    """
     o = operand_offset(row, i)
     kind = m.code[o + OPERAND_AT]
     if kind == MEMORY:
@@ -65,9 +68,10 @@ def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: I
 
 @compile_inlined
 def _wavelet_stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
-    """Return the stamp of a sent wavelet: the cycle in which it can leave its router, and an advance flag.
+    """Return the stamp of a wavelet that is sent in cycle `now`: the cycle in which it can leave its router, and a
+    flag.
 
-    The flag is set on the wavelet of the last element if the operation advances the switch.
+    The advance flag is set if `element` is the last one and the instruction at `row` advances the switch.
     """
     ready = now + 1 + m.ramp
     # The advance travels with the last wavelet: changing the switch immediately would overtake those still in the
@@ -77,14 +81,17 @@ def _wavelet_stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
 
 @compile_inlined
 def send_wavelet(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
-    """Push a wavelet to the router's queue of `lane` and count it."""
+    """Push a wavelet with the bits `value` to the queue of lane `lane` at the router of core `t`, and count it."""
     push_wavelet(m, t, lane, value, stamp)
     count_push(m, t, lane)
 
 
 @compile_inlined
 def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int) -> None:
-    """Run one element of a float32 operation whose operands have one dimension."""
+    """Run element `element` of a float32 operation whose operands have one dimension, and store or send the result.
+
+    `t` is the core, `h` the offset of the thread's record and `row` that of the instruction.
+    """
     a = _read_plain_source(m, t, h, row, FIRST_SOURCE, element)
     op = m.code[row + OP]
     if op != MOVE:
@@ -112,7 +119,9 @@ def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: 
 
 @compile_inlined
 def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """Return the address of an element of a memory operand, in elements of its type from the core's first word."""
+    """Return the address of element `element` of memory operand `i`, in elements of its type from the core's first
+    word.
+    """
     o = operand_offset(row, i)
     base, stride, extra = m.ints[h + BASES + i], m.code[o + STRIDE], m.code[o + EXTRA]
     if extra == 0:
@@ -130,7 +139,10 @@ def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int
 
 @compile_inlined
 def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """Return the bits of one element of a source in memory or on a colour."""
+    """Return the bits of element `element` of source `i`, in memory or on a colour.
+
+    A wavelet is removed from its queue with its last element.
+    """
     o = operand_offset(row, i)
     wide = m.code[o + TYPE] == FLOAT32
     if m.code[o + OPERAND_AT] == MEMORY:
@@ -148,7 +160,7 @@ def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: In
 
 @compile_inlined
 def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """Return one element of source `i`, rounded to the type of the destination."""
+    """Return element `element` of source `i`, rounded to the type of the destination."""
     o = operand_offset(row, i)
     if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
         return m.constants[m.code[o + BASE]]
@@ -160,7 +172,7 @@ def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) ->
 
 @compile_inlined
 def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
-    """Return the bits of one element of the result."""
+    """Return the bits of element `element` of the result of the instruction at `row`."""
     op, dtype = m.code[row + OP], m.code[operand_offset(row, TARGET_OPERAND) + TYPE]
     # A move copies bits: a signalling NaN or an index must not pass through float32.
     if op == MOVE and m.code[operand_offset(row, FIRST_SOURCE) + OPERAND_AT] != 0:
@@ -179,8 +191,11 @@ def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
 
 @compile_inlined
 def run_general_step(m: Pointers, t: Int, h: Int, row: Int, done: Int, now: Int) -> Int:
-    """Run one step: one element, or the two elements of a wavelet of a 16-bit type. Return the number of completed
-    elements.
+    """Run one step of any operation after `done` elements: one element, or the two elements of a wavelet of a 16-bit
+    type.
+
+    Returns the number of completed elements. `t` is the core, `h` the offset of the thread's record and `row` that of
+    the instruction.
     """
     o = operand_offset(row, TARGET_OPERAND)
     wide = m.code[o + TYPE] == FLOAT32

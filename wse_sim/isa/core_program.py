@@ -310,6 +310,7 @@ def _require(holds: bool, what: str, hint: str) -> None:
 
 
 def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str], rounds: Sequence[int]) -> None:
+    """Raise LazyError if one instruction is invalid; `rounds` are those of the enclosing loops."""
     match instruction:
         case Vector():
             _check_vector(instruction, words, rounds)
@@ -351,6 +352,7 @@ def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
 
 
 def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
+    """Raise LazyError if a vector operation has invalid operands, length or types."""
     _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
@@ -382,6 +384,7 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
 
 def _check_dtypes(vector: Vector) -> None:
     # Constants have the type of the destination.
+    """Raise LazyError for unsupported element types or combinations of them."""
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
@@ -401,6 +404,7 @@ def _check_dtypes(vector: Vector) -> None:
 
 
 def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]) -> None:
+    """Raise LazyError if a memory operand of `length` elements has invalid dimensions or leaves `words` of memory."""
     size = words * WORD_BYTES // ITEM_BYTES[vector.dtype]
     extents = [extent for extent, _ in vector.outer]
     _require(

@@ -44,6 +44,7 @@ def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _nest(nest: Nest, cores: Cores) -> MeshCall:
+    """Return the call of a loop nest."""
     return MeshCall(
         nest_kernel(cores.rect, nest),
         lambda arrays, number: nest_operands(nest, cores.rect, arrays),
@@ -153,12 +154,15 @@ def _softmax_groups(cores: Cores, rows: int, columns: int) -> int:
 
 
 def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Return the call of a softmax cross-entropy with integer labels. Its results are the loss and the gradient of the
+    logits.
+    """
     *rows, columns = reads[0].shape
     groups = _softmax_groups(cores, prod(rows), columns)
     kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
 
     def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
-        """Labels as rows of zeros and a one; of zeros alone where the label is one to be ignored."""
+        """Return the logits, and labels as one-hot rows; rows of ignored (negative) labels are zero."""
         logits, labels = arrays
         if labels.max(initial=0) >= columns:
             raise LazyError(f"a label of {labels.max()} for {columns} classes", hint=f"Use 0 to {columns - 1}.")
@@ -178,6 +182,7 @@ def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Return the call of `random_uniform`."""
     attrs = attributes(instr)
     *rows, columns = attrs["type"].shape or (1,)
     kernel = random_uniform(cores.rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)

@@ -342,6 +342,7 @@ def _ring_index(length: int, position: int) -> int:
 
 
 def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
+    """Copy a global matrix to the tiles of `placed` in `memory`, with the fill value as padding."""
     if values.size != placed.rows * placed.columns * placed.depth:
         extents = f"{placed.rows} x {placed.columns * placed.depth}"
         raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {extents} elements.")
@@ -355,6 +356,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
 
 
 def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
+    """Return the global matrix of `placed` from the tiles in `memory`."""
     result = np.zeros((placed.rows, placed.columns, placed.depth), np.float32)
     for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
         rows, columns = placed.tile_of(x, y)

@@ -104,6 +104,7 @@ class _NestBuilder:
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
 
     def kernel(self) -> MeshKernel:
+        """Return the kernel: broadcasts of operands, the body, and the reductions of sums."""
         parts: list[Phase] = [Par(tuple(self._arriving())), Par(tuple(self._work()))]
         for store in self.nest.stores:
             if store.reduce:
@@ -126,6 +127,7 @@ class _NestBuilder:
         return self.room.place(name, first, rows, columns, stored, row_kind="replicated", groups=groups)
 
     def _arriving(self) -> Iterator[Phase]:
+        """Yield the broadcasts of operands that are constant along an axis."""
         for placed in (*self.inputs, *self.indices):
             # A single element has to reach all groups, even if each group has only one column.
             along = placed.columns < self.columns or placed.rect.width < self.rect.width
@@ -149,6 +151,10 @@ class _NestBuilder:
         return placed
 
     def _place(self, n: int, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
+        """Return the tile of scalar number `n`, or its value if it is a constant.
+
+        `free` has the tiles that can be reused, by type.
+        """
         if scalar.op == "const":
             if scalar.dtype.kind == "i":
                 _require_exact(np.asarray(scalar.attr))
@@ -171,6 +177,7 @@ class _NestBuilder:
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: NestStore) -> Placed:
+        """Allocate the result of a store."""
         dtype = core_type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
             if self.domain.sums_rows:
@@ -230,6 +237,7 @@ class _NestBuilder:
         return build.body()
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
+        """Append every scalar and every store for `length` elements: one row, or with `is_whole` the whole tile."""
         spare = [_vector(tile, is_whole) for tile in self.work]
         for scalar, place in zip(self.nest.body, self.scalars, strict=True):
             if scalar.op not in GIVEN:

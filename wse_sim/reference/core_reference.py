@@ -53,6 +53,7 @@ def _run_body(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[in
 
 
 def _find_loop_end(body: tuple[Instruction, ...], start: int) -> int:
+    """Return the index of the end of the loop that starts at index `start`. Raises LazyError if it has none."""
     depth = 0
     for i in range(start, len(body)):
         depth += isinstance(body[i], LoopStart) - isinstance(body[i], LoopEnd)
@@ -122,6 +123,7 @@ class _ElementOffsets:
 @cache
 def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _ElementOffsets:
     # The sum of ranges, outermost first, in the order of the engine's mixed radix.
+    """Return the offsets of `length` elements with the given dimensions. Results are cached."""
     grid = np.zeros((), np.int64)
     inner = length
     for extent, step in outer:
@@ -160,6 +162,10 @@ def _run_vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> N
 def _operand_addresses(
     operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[int, ...]
 ) -> _ElementAddresses | None:
+    """Return the addresses of an operand's elements, or None for a constant; `rounds` are those of the enclosing loops.
+
+    Raises LazyError for a colour and for an address outside the memory.
+    """
     if isinstance(operand, float | int):
         return None
     if not isinstance(operand, Memory):
@@ -178,6 +184,7 @@ def _operand_addresses(
 
 
 def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) -> None:
+    """Raise LazyError, which names the PE, if an address is outside the memory."""
     limit = view_elements(words, places.dtype).shape[-1]
     size = ITEM_BYTES[places.dtype]
     first, last = places.bounds

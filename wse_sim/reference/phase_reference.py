@@ -40,6 +40,7 @@ def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> n
 
 
 def _apply_in_place(phase: Phase, words: np.ndarray, machine: Machine | None) -> None:
+    """Apply a phase program to `words` [height, width, words] in place."""
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             for part in parts:
@@ -86,6 +87,7 @@ def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
 
 
 def _apply_shift(phase: Shift, words: np.ndarray) -> None:
+    """Apply a shift in place."""
     take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
     for lines in _line_views(words, phase.rect, phase.axis):
         # All PEs send before anything arrives; the lowering ensures the same by copying words that would be
@@ -100,6 +102,7 @@ def _apply_shift(phase: Shift, words: np.ndarray) -> None:
 
 
 def _apply_broadcast(phase: Broadcast, words: np.ndarray) -> None:
+    """Apply a broadcast in place."""
     take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
     if phase.axis == "xy":
         tile = words[_rect_slices(phase.rect)]

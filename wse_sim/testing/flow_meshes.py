@@ -187,6 +187,7 @@ class FlowMesh:
         return mesh
 
     def _program(self, cell: CoreCoordinates, actions: list[tuple[Flow, str]]) -> CoreProgram:
+        """Return the program of a core: its sends and receives, and tasks for control wavelets and ends of flows."""
         builder = Builder(f"at {cell}", REGION_WORDS * len(self.flows))
         called = []
         for (flow, verb), is_async in zip(actions, self.is_async[cell], strict=True):

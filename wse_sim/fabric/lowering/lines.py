@@ -79,6 +79,9 @@ def route_paths(mesh: Mesh, lines: PELines, pairs: PositionPairs, colours: Seque
 
 
 def _route_colour(mesh: Mesh, lines: PELines, pairs: PositionPairs, colour: int, is_outward: bool) -> None:
+    """Add routes for paths of one colour and direction: ramp to link at senders, link to ramp at receivers, links
+    between.
+    """
     on, back = (lines.outward, lines.inward) if is_outward else (lines.inward, lines.outward)
     between = [k for i, j in pairs for k in range(min(i, j) + 1, max(i, j))]
     mesh.route(colour, *lines.cells(i for i, _ in pairs), RAMP, [on])

@@ -148,6 +148,7 @@ def _rect_cells(rect: Rect) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lower_move(sheet: MeshWriter, phase: Shift | Broadcast | Reduce | AllReduce) -> None:
+    """Append a move to the current strand."""
     match phase:
         case Shift():
             lower_shift(sheet, phase)
@@ -160,6 +161,7 @@ def _lower_move(sheet: MeshWriter, phase: Shift | Broadcast | Reduce | AllReduce
 
 
 def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
+    """Append a reduction: along lines, or over a rectangle by rows and then a column, or by one chain ("snake")."""
     rect, machine = phase.rect, sheet.mesh.machine
     if phase.axis == "xy":
         if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
@@ -177,6 +179,7 @@ def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
 
 
 def _lower_all_reduce(sheet: MeshWriter, phase: AllReduce) -> None:
+    """Append an all-reduce: a ring, or a reduction followed by a broadcast."""
     if phase.axis == "xy" and phase.algorithm == RING:
         _lower_all_reduce(sheet, replace(phase, axis="x"))
         _lower_all_reduce(sheet, replace(phase, axis="y"))

@@ -88,6 +88,7 @@ def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
 
 
 def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours: Sequence[int]) -> None:
+    """Append the steps of a stream into a rectangle: the feeder sends, and PEs forward and receive."""
     cells = feed.lines.cells
     # The farthest block first: a PE forwards the words of PEs behind it before it stores its own, so it never delays
     # them.
@@ -102,6 +103,7 @@ def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours
 
 
 def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: Sequence[int]) -> None:
+    """Append the routes, switch positions and steps of a stream out of a rectangle."""
     mesh, cells, colour = sheet.mesh, feed.lines.cells, sheet.colours(1)
     back, on = feed.lines.inward, feed.lines.outward
     if feed.feeder:

@@ -54,6 +54,8 @@ TRANSFORMERS = {
 
 @dataclass(frozen=True)
 class _SquareMesh:
+    """A builder of the phases of a transformer layer on a square rectangle."""
+
     rect: Rect
     machine: Machine
 
@@ -65,6 +67,7 @@ class _SquareMesh:
         return ceil_div(extent, self.pes)
 
     def elementwise(self, elements: int, adds: int = 0, specials: int = 0) -> Phase:
+        """Return `adds` additions and `specials` library routines on each of `elements` elements of a PE."""
         return Seq(
             (
                 Compute(self.rect, op="add", vectors=adds, length=elements, itemsize=ITEMSIZE),
@@ -129,6 +132,7 @@ def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int
 
 
 def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ...]:
+    """Return the MLP of a layer for one token: normalization, two projections, SiLU, and the projection back."""
     return (
         mesh.norm(model.width),
         mesh.gemv(model.width, model.hidden),

@@ -183,6 +183,7 @@ def _each(on: _Blocks, build: Builder, op: str, statistic: Memory) -> None:
 
 
 def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
+    """Return a phase that initializes the maxima, the sums and the weighted total."""
     build = on.room.builder()
     # A finite number: minus infinity minus itself would be NaN in the first factor.
     build.move(largest.vector(), LOWEST, largest.elements)

@@ -275,6 +275,7 @@ class _Tiles:
         return next(self.sums[n].dtype for n, _ in self.block.results if self.block.values[n].kind == kind)
 
     def _arrive(self) -> Iterator[Phase]:
+        """Yield the broadcasts of rows and keys to all PEs of each team."""
         for kind, axis, groups, line in self.teams.lines:
             address, words = self.arriving[kind]
             # To the same address everywhere: a PE that has it already copies nothing.
@@ -346,6 +347,7 @@ class _Chunk:
     # keys.
 
     def _source(self, value: int) -> Memory:
+        """Return a value as an operand for all scores of the chunk."""
         on = self.on
         if value in on.tiles:
             memory = on.tiles[value]
@@ -353,6 +355,7 @@ class _Chunk:
         return self._given(on.placed[value], on.block.values[value].kind)
 
     def _given(self, placed: Placed, kind: Kind) -> Memory:
+        """Return an operand of the kernel as an operand for all scores of the chunk."""
         if kind == "keys":
             return Memory(placed.base, dtype=placed.dtype, outer=((self.count, 0),))
         if kind == "rows":
@@ -373,6 +376,7 @@ class _Chunk:
     # Steps.
 
     def _pairs(self, step: Step, places: Places) -> None:
+        """Append the products of rows and keys, which are the scores of the chunk."""
         target, (rows, keys) = self.on.tiles[step.writes[0]], (self.on.placed[n] for n in step.reads)
         # Sums may be wider than the values that the program keeps.
         total = target if target.dtype == (self.on.sum_dtype or target.dtype) else self.on.spares[0]
@@ -410,6 +414,7 @@ class _Chunk:
         self.build.convert(target, work, length)
 
     def _nest(self, step: Step, places: Places) -> None:
+        """Append the elementwise operations of a nest, and its stores."""
         nest = step.nest
         assert nest
         indices = iter(step.reads[len(nest.reads) :])

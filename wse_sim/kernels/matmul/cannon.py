@@ -160,6 +160,7 @@ def _shifting(
     is_folded: bool = False,
     has_skew: bool = False,
 ) -> MeshKernel:
+    """Return the kernel of a product by shifts in which matrix `stays` ("a", "b" or "c") does not move."""
     _require_square(rect)
     if is_folded and has_skew:
         raise LazyError("a folded ring is not turned into Cannon's places", hint="Scatter the tiles there.")

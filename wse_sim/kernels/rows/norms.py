@@ -169,6 +169,7 @@ def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float
 
 
 def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, is_centred: bool) -> MeshKernel:
+    """Return the gradient kernel of layer norm (`is_centred`) or RMS norm."""
     on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred)
     dy, dx, h, gain = on.tile("dy", dtype), on.tile("dx", dtype), on.tile("h", WIDE), on.parameter("gain", dtype)

@@ -27,7 +27,7 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
 def _all_to_all(rect: Rect, axis: str, count: int) -> Phase:
     """Return a phase with the cost of an all-to-all of `count` words along each line: a shift over half the line.
 
-    The number of words is what crosses the middle of the line.
+    Each PE sends as many words as cross the middle of the line.
     """
     # The bisection bound: half the line sends to the other half over one link, which determines the time.
     half = (rect.width if axis == "x" else rect.height) // 2

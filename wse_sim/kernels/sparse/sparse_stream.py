@@ -61,6 +61,7 @@ def sparse_phase(product: SparseProduct, rect: Rect, machine: Machine) -> Phase 
 
 
 def _ways(product: SparseProduct, rect: Rect, machine: Machine) -> Iterator[Phase]:
+    """Yield the phases for 1, 2, 4, ... strips that fit memory."""
     strips = 1
     # The sum of a weight's gradient over strips would need another phase.
     while rect.width > 1 and strips <= (1 if product.is_gradient else min(rect.height, product.tokens)):
@@ -70,6 +71,7 @@ def _ways(product: SparseProduct, rect: Rect, machine: Machine) -> Iterator[Phas
 
 
 def _way(product: SparseProduct, rect: Rect, machine: Machine, strips: int) -> Phase | None:
+    """Return the phase for a number of strips, or None if memory is too small."""
     rows, columns = min(product.inputs, rect.height // strips), min(rect.width - 1, ceil_div(product.tokens, strips))
     own, tile = ceil_div(product.inputs, rows), ceil_div(product.tokens, columns * strips)
     sums = product.sum_dtype or product.dtype

@@ -188,6 +188,7 @@ class Neighbours:
         return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
+        """Return the shifts of rows above and below, from `sources` to `targets` (addresses), by `hops`."""
         counts = [word_count(count * self.lines.line, self.lines.dtype) for count in self.counts]
         every = zip(counts, hops, sources, targets, strict=True)
         return Par(
