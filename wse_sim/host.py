@@ -64,8 +64,9 @@ class Host:
         return batch_bytes / (systems * self.workers * self.worker_bytes_per_s)
 
     def start_seconds(self, weight_bytes: int) -> float:
-        """Return the seconds from the end of compilation to the first step: programming, then sending the weights
-        once.
+        """Return the seconds from the end of compilation to the first step.
+
+        They are the programming of the system, and sending `weight_bytes` once.
         """
         return self.programming_s + weight_bytes / self.first_weights_bytes_per_s
 

@@ -159,11 +159,11 @@ class Machine:
         return 2 * self.ramp_cycles + 1
 
     def per_cycle(self, op: str, itemsize: int) -> float:
-        """Return how many elements of `itemsize` bytes one PE handles in a cycle; `op` is "fma", "add", "move" or
-        "special".
+        """Return how many elements of `itemsize` bytes one PE handles in a cycle.
 
-        Elements of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, and 8 bytes at half of the 32-bit
-        rate. The rate of "special" has only two values: up to 2 bytes, and more.
+        `op` is "fma", "add", "move" or "special". Elements of up to 2 bytes run at the 16-bit rate, 4 bytes at the
+        32-bit rate, and 8 bytes at half of the 32-bit rate. The rate of "special" has only two values: up to 2 bytes,
+        and more.
         """
         # Library routines are published in cycles per element, since no vector unit runs them.
         if op == "special":

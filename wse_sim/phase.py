@@ -164,10 +164,10 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reduce:
-    """A phase that combines the `words` at `at` of all PEs of a line, element by element; PE 0 of the line gets the
-    result.
+    """A phase that combines the `words` at `at` of all PEs of a line, element by element.
 
-    The result overwrites that PE's words at `at`. The words of the other PEs at `at` are undefined afterwards.
+    PE 0 of the line gets the result, which overwrites its words at `at`. The words of the other PEs at `at` are
+    undefined afterwards.
 
     - `rect`, `axis`, `groups`: the lines; see the head of this file
     - `algorithm`: one of `REDUCTION_ALGORITHMS`, or "" for the fastest by the cost model

@@ -71,7 +71,7 @@ def slowest_terms(ways: Iterable[LineTerms], machine: Machine) -> LineTerms:
 
 
 def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
-    """Return the terms of a multicast from position `source` to all PEs of a line.
+    """Return the cost terms of a multicast from position `source` to all PEs of a line.
 
     From an end it takes B + P + 2 T_R cycles on the WSE-2, and a start. Without words, or on a line of one PE, it takes
     none.
@@ -83,7 +83,7 @@ def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
 
 
 def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) -> LineTerms:
-    """Return the terms of a multicast from PE number `source` (row after row) to all PEs of a rectangle.
+    """Return the cost terms of a multicast from PE number `source` (row after row) to all PEs of a rectangle.
 
     From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start.
     """
@@ -98,10 +98,9 @@ def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) 
 
 @lru_cache(maxsize=1024)
 def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], ...]:
-    """Return the (sender, receiver) positions of a shift by `hops` along a line of `pes` PEs; `wrap` as in
-    `phase.Shift`.
+    """Return the (sender, receiver) positions of a shift by `hops` along a line of `pes` PEs.
 
-    PEs that would send to themselves, or off an open line, are left out.
+    `wrap` is as in `phase.Shift`. PEs that would send to themselves, or off an open line, are left out.
     """
     ring = list(range(pes))
     if wrap == "folded":
@@ -116,7 +115,7 @@ def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], .
 
 
 def shift_terms(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> LineTerms:
-    """Return the terms of a shift of `words` by `hops` along a line of `pes` PEs; `wrap` as in `phase.Shift`.
+    """Return the cost terms of a shift of `words` by `hops` along a line of `pes` PEs; `wrap` as in `phase.Shift`.
 
     They are the slowest of three. First, a core that sends and receives B words each issues 2 B operations. Second, a
     sender works at full rate until its own words begin to arrive, and then alternates. Third, a link in the middle
@@ -174,7 +173,7 @@ def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int
 
 
 def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of a reduction in which all PEs send directly to PE 0.
+    """Return the cost terms of a reduction in which all PEs send directly to PE 0.
 
     It takes B (P - 1) + 2 T_R + 1 cycles on the WSE-2, a start, and one hop. Only the hop of the nearest PE counts:
     wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp.
@@ -185,7 +184,7 @@ def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of a reduction in which each PE adds its words to the stream that passes it.
+    """Return the cost terms of a reduction in which each PE adds its words to the stream that passes it.
 
     It takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start.
     """
@@ -195,7 +194,7 @@ def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of a binary-tree reduction in log2 P rounds.
+    """Return the cost terms of a binary-tree reduction in log2 P rounds.
 
     It takes B log2 P + (P - 1) + (2 T_R + 1) log2 P cycles on the WSE-2, and a start for each round. The paper prints a
     maximum of parts of this sum, which is smaller by at most the last two terms.
@@ -210,7 +209,7 @@ def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of the last word's path to the root of a binary tree: the slower of two paths.
+    """Return the cost terms of the last word's path to the root of a binary tree: the slower of two paths.
 
     One path goes through the sender of the last round, the other through the root itself.
     """
@@ -249,8 +248,9 @@ def queue_words(machine: Machine) -> float:
 
 
 def path_words(hops: int, machine: Machine) -> float:
-    """Return how many wavelets a sender can send while a core `hops` further takes none: the capacity of all queues
-    between.
+    """Return how many wavelets a sender can send while a core `hops` further takes none.
+
+    It is the capacity of all queues and wires between them.
     """
     # The capacity of the ramps at both ends, plus that of the hops.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
@@ -258,15 +258,15 @@ def path_words(hops: int, machine: Machine) -> float:
 
 
 def _hop_words(machine: Machine) -> float:
-    """Return how many wavelets a hop holds: a queue, and a wire with one wavelet for each cycle of latency (at least
-    one).
+    """Return how many wavelets a hop holds: those in a queue and those on the wire.
+
+    The wire has one wavelet for each cycle of latency, and at least one.
     """
     return machine.queue_depth + max(1, machine.hop_cycles) - 1
 
 
 def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> float:
-    """Return the cycles that sums on a link lose to another stream on the same link that arrives `early` cycles too
-    soon.
+    """Return the cycles that sums on a link lose to another stream on it that arrives `early` cycles too soon.
 
     The early stream takes every other turn of the link until all queues before its core are full. These are the queues
     up to the link `hops` away from that core, where the sums begin. The loss is at most `words`, and at most `early` -
@@ -285,7 +285,7 @@ def _next_power_of_two(count: int) -> int:
 
 
 def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> LineTerms:
-    """Return the terms of chains within groups of S PEs, followed by a chain over the G group leaders.
+    """Return the cost terms of chains within groups of S PEs, followed by a chain over the G group leaders.
 
     They take 2 B + (P - 1) + (S + G - 2) (2 T_R + 1) cycles on the WSE-2, and two starts. `group` is S; 0 means the
     square root of P, which has the least depth. If the last group is shorter, it sends earlier, and the last full group
@@ -322,7 +322,7 @@ def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> L
 
 
 def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
+    """Return the cost terms of reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
 
     The paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and receive at once. Here every
     round is a send and a receive, each with a start; every second core of the ring sends first.

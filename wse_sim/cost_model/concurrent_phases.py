@@ -105,8 +105,9 @@ class PhaseLoad:
 
 
 def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
-    """Return the load of `loads` that run at the same time. Its cycles include the estimated delays by sharing
-    cores.
+    """Return the load of `loads` that run at the same time.
+
+    Its cycles include the estimated delays by sharing cores.
     """
     loads = [load for load in loads if load.cycles]
     if len(loads) < 2:

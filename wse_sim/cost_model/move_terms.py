@@ -47,7 +47,7 @@ def count_lines(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
 
 
 def copy_terms(words: int, machine: Machine) -> LineTerms:
-    """Return the terms of a copy of `words` within the memory of a core."""
+    """Return the cost terms of a copy of `words` within the memory of a core."""
     # Words are copied as float32 whatever they contain: two 16-bit elements are one word.
     return LineTerms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
 
@@ -107,8 +107,9 @@ def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
 
 
 def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
-    """Return the steps of a reduction: one along an axis; over "xy", all rows and then one column, or one chain of all
-    PEs.
+    """Return the steps of a reduction.
+
+    Along one axis there is one step. Over "xy" there are all rows and then one column, or one chain of all PEs.
     """
     rect = phase.rect
     if phase.axis != "xy":
@@ -122,8 +123,9 @@ def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
 
 
 def _all_reduce_steps(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
-    """Return the steps of an all-reduce: a reduction and a broadcast, or rings (over "xy" along the rows, then the
-    columns).
+    """Return the steps of an all-reduce: a reduction and a broadcast, or rings.
+
+    Over "xy" there is a ring along the rows and then one along the columns.
     """
     rect, axis, words, groups = phase.rect, phase.axis, phase.words, phase.groups
     if phase.algorithm == "ring":
@@ -140,7 +142,7 @@ def _all_reduce_steps(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...
 
 
 def stream_terms(phase: Stream, machine: Machine) -> LineTerms:
-    """Return the terms of moving blocks between the PEs of a rectangle and a line of cores next to it.
+    """Return the cost terms of moving blocks between the PEs of a rectangle and a line of cores next to it.
 
     `energy` counts the hops of all words. In the direction "out" the blocks follow one another without a gap. In the
     direction "in" every core first forwards the blocks of the cores behind it, the farthest first, and then receives
@@ -166,7 +168,7 @@ def stream_terms(phase: Stream, machine: Machine) -> LineTerms:
 
 
 def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: Machine) -> LineTerms:
-    """Return the terms of a stream along one line, of `total` words in blocks of `share`, without the edge I/O."""
+    """Return the cost terms of a stream along one line, of `total` words in blocks of `share`, without the edge I/O."""
     flow, pes = LineTerms(1, distance=1, energy=hops, contention=total, starts=1), ceil_div(total, share)
     if pes == 1:
         return flow

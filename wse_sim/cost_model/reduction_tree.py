@@ -81,7 +81,7 @@ def _stretch_table(pes: int, words: int, machine: Machine) -> StretchTable:
 
 @lru_cache(maxsize=4096)
 def auto_gen_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of the fastest pre-order tree, which are those of its slowest path."""
+    """Return the cost terms of the fastest pre-order tree, which are those of its slowest path."""
     if pes < 2 or not words:
         return ZERO_TERMS
     parents = generate_tree(pes, words, machine)
@@ -90,7 +90,7 @@ def auto_gen_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def _slowest_path_terms(table: StretchTable, pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the terms of the slowest path of a tree over `pes` PEs, traced from the root to its origin."""
+    """Return the cost terms of the slowest path of a tree over `pes` PEs, traced from the root to its origin."""
     depth, distance, sums, starts, stolen = 0, 0, 1, 0, 0.0
     while pes > 1:
         head = int(table.heads[pes])
@@ -143,7 +143,7 @@ REDUCTION_TERMS: dict[str, Callable[[int, int, Machine], LineTerms]] = {**REDUCE
 
 
 def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> LineTerms:
-    """Return the terms of a reduction along a line by `algorithm`; an empty name selects the fastest.
+    """Return the cost terms of a reduction along a line by `algorithm`; an empty name selects the fastest.
 
     `size` is the group size of "two_phase" and is ignored for other algorithms.
     """
@@ -169,8 +169,7 @@ def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
 
 
 def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> str:
-    """Return "snake" if a rectangle is best reduced by one chain through all PEs, or "" for its rows and then one
-    column.
+    """Return "snake" if one chain through all PEs of a rectangle is fastest, or "" for its rows and then one column.
 
     The snake is chosen only if it is faster and no `algorithm` is named. It has no turn cycles: at its corners cores
     forward the words.

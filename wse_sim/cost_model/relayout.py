@@ -8,13 +8,13 @@ from wse_sim.machine import Machine
 
 
 def relayout_cycles(words: int, width: int, height: int, machine: Machine) -> int:
-    """Return the cycles to move `words`, evenly distributed over a `width` x `height` rectangle, to any other
-    distribution.
+    """Return the cycles that moving `words` words to any other distribution over a rectangle takes.
 
-    Half of the words travel along rows first and then columns, the other half along columns first, so that links of
-    both axes are busy. Half of the words of a line cross its middle, half of those in each direction, and a link passes
-    one word in a cycle. With P PEs and B words from each to each other, that is B P^2 / 4, the bisection bound of an
-    all-to-all along a line. Without words, or with one PE, the result is 0.
+    The words are evenly distributed over `width` x `height` PEs. Half of them travel along rows first and then columns,
+    the other half along columns first, so that links of both axes are busy. Half of the words of a line cross its
+    middle, half of those in each direction, and a link passes one word in a cycle. With P PEs and B words from each to
+    each other, that is B P^2 / 4, the bisection bound of an all-to-all along a line. Without words, or with one PE, the
+    result is 0.
     """
     if not words or width * height == 1:
         return 0
@@ -22,11 +22,10 @@ def relayout_cycles(words: int, width: int, height: int, machine: Machine) -> in
 
 
 def adapter_cycles(port_words: int, machine: Machine) -> int:
-    """Return the cycles in which a port receives `port_words` in the layout of one layer and sends them in that of
-    another.
+    """Return the cycles in which a port converts `port_words` words from one layer's layout to the next one's.
 
-    Receiving and sending do not overlap, since one core does both. Source: the ports of `wse_sim.pipeline`, which run
-    in this way on simulated cores; `tests/wse_sim/planner/test_routing.py` compares this formula with their busy
-    cycles.
+    The port receives them all and then sends them; the two do not overlap, since one core does both. Source: the ports
+    of `wse_sim.pipeline`, which run in this way on simulated cores; `tests/wse_sim/planner/test_routing.py` compares
+    this formula with their busy cycles.
     """
     return 2 * (round_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0

@@ -97,8 +97,9 @@ def _make_pointer_cast(element: Any) -> Any:
 
 
 def _make_bitcast(source: Any, target: Any, llvm: Any) -> Any:
-    """Return a compiled function that reinterprets the bits of a `source` value as `target`; `llvm` is its LLVM
-    type.
+    """Return a compiled function that reinterprets the bits of a `source` value as `target`.
+
+    `llvm` is its LLVM type.
     """
 
     def typed(typingctx: Any, value: Any) -> Any:

@@ -175,8 +175,9 @@ def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
 
 @compile_inlined
 def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
-    """Start the vector operation at `row` on the thread at `h`. Return EVENT, or FAULTED if an index is outside the
-    memory.
+    """Start the vector operation at `row` on the thread at `h`.
+
+    Return EVENT, or FAULTED if an index is outside the memory.
     """
     m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
     # An operation does not use the rest of the previous operation's last cycle.

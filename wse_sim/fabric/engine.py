@@ -1,9 +1,9 @@
-"""The compiled engine: it advances every router and core by one clock, in two phases. Imported when the first mesh
-runs.
+"""The compiled engine: it advances every router and core by one clock, in two phases.
 
-Phase 1 (`_decide_block`) reads the queues as they are at the start of the cycle. It writes only the state of its own
-core: which lanes the router will forward, and the progress of the core. Phase 2 (`_commit_block`) moves the wavelets.
-Every queue has one reader and one writer, so neither the order of the cores nor the number of threads changes a result.
+Imported when the first mesh runs. Phase 1 (`_decide_block`) reads the queues as they are at the start of the cycle. It
+writes only the state of its own core: which lanes the router will forward, and the progress of the core. Phase 2
+(`_commit_block`) moves the wavelets. Every queue has one reader and one writer, so neither the order of the cores nor
+the number of threads changes a result.
 
 Both phases visit cores in order, in blocks of 64. Phase 2 follows phase 1 at a distance of two rows, at which neither
 reads what the other writes. The next cycle follows at the same distance, and so on for a few cycles (a sweep), so that
@@ -223,8 +223,9 @@ def _sweep_results(m: Pointers, sweeps: Int, cycle: Int, bands: Int) -> tuple[In
 def _run_band(
     m: Pointers, now: Int, most: Int, quiet: Int, patience: Int, band: Int, bands: Int, by_list: bool
 ) -> tuple[Int, Int, Int]:
-    """Run a band. Return (cycle, active cores summed over the cycles, consecutive cycles without activity of any
-    core).
+    """Run a band.
+
+    Return (cycle, active cores summed over the cycles, consecutive cycles without activity of any core).
     """
     visited, sweeps = np.int64(0), np.int64(0)
     while now < most and 0 <= quiet < patience:

@@ -70,8 +70,9 @@ class Mesh:
         return sorted(self._routes)
 
     def _repr_html_(self) -> str:
-        """Return HTML with a letter for each core's program, and a table of the programs with their numbers of
-        cores.
+        """Return HTML with a letter for each core's program, and a table of the programs.
+
+        The table has each program's letter, name, number of cores and words of memory.
         """
         # A wafer has more cores than a page can show.
         columns, rows = (max(1, -(-extent // MAX_SHOWN_CORES)) for extent in (self.width, self.height))
@@ -150,8 +151,9 @@ class Mesh:
         return sorted(self._routes[colour])
 
     def outputs(self, colour: int, position: int = 0) -> np.ndarray:
-        """Return [height, width] with the targets of a colour at each router as bits (1 << direction), 0 without a
-        route.
+        """Return [height, width] with the targets of a colour at each router, as bits (1 << direction).
+
+        Routers without a route have 0.
         """
         return self._table(colour, position).astype(np.int32) & (1 << _SOURCE_SHIFT) - 1
 
@@ -166,8 +168,9 @@ class Mesh:
         return self._routes.get(colour, {}).get(position, nothing)
 
     def memory(self) -> np.ndarray:
-        """Return the memory before the run, [height, width, words] as float32. Raises LazyError for data outside a
-        memory.
+        """Return the memory before the run, [height, width, words] as float32.
+
+        Raises LazyError for loaded data outside a memory.
         """
         # Filled as integers, so that bits of 16-bit types are not changed by float operations.
         memory = np.zeros((self.height, self.width, self.words), np.uint32)
@@ -247,8 +250,9 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
 
 
 def neighbour_values(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
-    """Return an array with `table`'s value at the neighbour in `direction` of each router; `outside` if there is no
-    neighbour.
+    """Return an array with the value that `table` has for the neighbour in `direction` of each router.
+
+    The value is `outside` if there is no neighbour.
     """
     # With a border of `outside` around the table the result is a shifted view, without special cases at the edges.
     dx, dy = DIRECTION_OFFSETS[direction]

@@ -242,8 +242,9 @@ def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words
 
 
 def _append_extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
-    """Append the properties of an operand that do not fit its columns. Return their number, from 1, or 0 if there are
-    none.
+    """Append the properties of an operand that do not fit its columns.
+
+    Return their number, from 1, or 0 if there are none.
     """
     if not (any(memory.steps) or memory.outer or memory.index is not None):
         return 0

@@ -62,8 +62,9 @@ def has_free_slot(m: Pointers, t: Int, j: Int) -> Truth:
 
 @compile_inlined
 def head_slot(m: Pointers, t: Int, j: Int) -> Int:
-    """Return the offset of the stamp of the first wavelet in queue `j` of core `t`; the wavelet's value is the next
-    word.
+    """Return the offset of the stamp of the first wavelet in queue `j` of core `t`.
+
+    The wavelet's value is the next word.
     """
     place = m.bytes[queue_heads_offset(m, t) + j] & m.mask
     return t * m.stride + m.queues + j * m.queue + RING_AT + 2 * place
@@ -219,8 +220,9 @@ def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None
 
 @compile_inlined
 def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> None:
-    """Execute the `command` of a control wavelet on a colour's switch; an advance at the last position has no
-    effect.
+    """Execute the `command` of a control wavelet on a colour's switch.
+
+    An advance at the last position has no effect.
     """
     switch = switch_byte(m, t, colour)
     position, last = switch & POSITION, switch >> LAST_SHIFT & POSITION
@@ -288,8 +290,9 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
 
 @compile_expanded
 def commit_router(m: Pointers, t: Int, now: Int) -> Int:
-    """Move the wavelets that `decide_router` granted at core `t`. Return the link directions that were used, as
-    bits.
+    """Move the wavelets that `decide_router` granted at core `t`.
+
+    Return the link directions that were used, as bits.
     """
     grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], np.int64(0), np.int64(0)
     while grant:

@@ -61,8 +61,9 @@ class RunResult:
         return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
     def expect_finished(self) -> "RunResult":
-        """Return the result itself. Raises LazyError, with the first entries of `waits`, if `status` is not
-        "finished".
+        """Return the result itself.
+
+        Raises LazyError, with the first entries of `waits`, if `status` is not "finished".
         """
         if self.status != "finished":
             shown = "\n  ".join(self.waits[:_MAX_SHOWN_WAITS])

@@ -54,8 +54,9 @@ class EngineRunner:
         self.now, self.active, self.is_over = 0, 0, False
 
     def advance(self, most: int, by_list: bool) -> None:
-        """Run until cycle `most` or until the run is over; `by_list` visits only the cores in the lists, else all
-        cores.
+        """Run until cycle `most` or until the run is over.
+
+        If `by_list` is true, only cores in the lists are visited, else all cores. The fields of the runner are updated.
         """
         # After a scan it is unknown which cores sleep, so all are visited once to rebuild the lists.
         if not by_list or self._lists is None:
@@ -102,8 +103,9 @@ class EngineRunner:
         return bits
 
     def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int] | None:
-        """Return (cycle, active cores, quiet cycles), which are equal in all threads; None if some thread cannot be
-        started.
+        """Run all bands, each on a separate thread. Return (cycle, active cores, quiet cycles), or None.
+
+        None means that a thread could not be started; nothing has run then.
         """
         assert self._lists is not None
         sync = np.zeros((2 + 2 * self._bands) * record.NOTE_SLOT_WORDS, np.int64)
@@ -174,8 +176,9 @@ def find_ring_lanes(state: EngineState) -> np.ndarray:
 
 
 def _upstream_lanes(state: EngineState) -> np.ndarray:
-    """Return, for each lane of each router in one flat numbering, the lane that feeds it, or the number of lanes if
-    none.
+    """Return, for each lane of each router, the lane that feeds it, in a flat numbering of all lanes.
+
+    Lanes without such a lane get the total number of lanes.
     """
     cores, lanes, width = state.size("cores"), state.size("lanes"), state.size("width")
     routes, end = state.outputs()[:, :lanes], cores * lanes

@@ -30,7 +30,7 @@ SOFTMAX_OPERATIONS = 9
 
 
 def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of an instruction on `cores`; `reads` are the types of its operands.
+    """Return the `MeshCall` of an instruction on `cores`; `reads` are the types of its operands.
 
     Raises LazyError for an operation without a mesh kernel.
     """
@@ -44,7 +44,7 @@ def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _nest(nest: Nest, cores: Cores) -> MeshCall:
-    """Return the call of a loop nest."""
+    """Return the `MeshCall` of a loop nest."""
     return MeshCall(
         nest_kernel(cores.rect, nest),
         lambda arrays, number: nest_operands(nest, cores.rect, arrays),
@@ -53,8 +53,9 @@ def _nest(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _adds_integers(nest: Nest) -> bool:
-    """Return True if a nest adds two int64 arrays element by element, as the update of a random generator's state
-    does.
+    """Return True if a nest adds two int64 arrays element by element.
+
+    The update of a random generator's state is such a nest.
     """
     whole = all(access == nest.writes[0] for access in nest.reads) and nest.writes[0].strides == (1,)
     ops = [(scalar.op, scalar.dtype.name) for scalar in nest.body]
@@ -62,7 +63,7 @@ def _adds_integers(nest: Nest) -> bool:
 
 
 def _counters(nest: Nest, cores: Cores) -> MeshCall:
-    """Return the call that adds int64 arrays as limbs, since seeds have more bits than float32 holds."""
+    """Return the `MeshCall` that adds int64 arrays as limbs, since seeds have more bits than float32 holds."""
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         operands = (arrays[nest.body[a].attr] for a in nest.body[2].args)
@@ -75,13 +76,13 @@ def _counters(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _concat(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that concatenates arrays along a dimension."""
+    """Return the `MeshCall` that concatenates arrays along a dimension."""
     dim, size = attributes(instr)["dim"], sum(read.size for read in reads)
     return _copied(size, reads[0], cores, lambda arrays: np.concatenate(arrays, dim))
 
 
 def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that replaces a slice of an array by another array."""
+    """Return the `MeshCall` that replaces a slice of an array by another array."""
     names = ("starts", "limits", "strides")
     bounds = [slice(*bound) for bound in zip(*(attributes(instr)[name] for name in names), strict=True)]
 
@@ -94,7 +95,10 @@ def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall
 
 
 def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.ndarray]) -> MeshCall:
-    """Return the call that copies `size` elements, with a loop over all; `joined` makes the flat source on the host."""
+    """Return the `MeshCall` that copies `size` elements of `type`, with a loop over all of them.
+
+    `joined` makes the source from the operands, on the host.
+    """
     flat, each = Type((size,), type.dtype), Access((1,))
     nest = Nest(
         name="copy",
@@ -111,8 +115,7 @@ def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.n
 
 
 def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of a matrix product, in the fastest arrangement on these cores, which is also the one that is
-    priced.
+    """Return the `MeshCall` of a matrix product, in the fastest arrangement on these cores, which reports price too.
 
     Sums are in float32. If the second operand has two dimensions, and the first is not transposed, all leading
     dimensions of the first operand become rows of one product. Otherwise there is a product for each element of the
@@ -154,8 +157,10 @@ def _softmax_groups(cores: Cores, rows: int, columns: int) -> int:
 
 
 def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of a softmax cross-entropy with integer labels. Its results are the loss and the gradient of the
-    logits.
+    """Return the `MeshCall` of a softmax cross-entropy with integer labels.
+
+    Its results are the loss and the gradient of the logits. Raises LazyError, when it runs, for a label that is too
+    large.
     """
     *rows, columns = reads[0].shape
     groups = _softmax_groups(cores, prod(rows), columns)
@@ -182,7 +187,7 @@ def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of `random_uniform`."""
+    """Return the `MeshCall` of `random_uniform`."""
     attrs = attributes(instr)
     *rows, columns = attrs["type"].shape or (1,)
     kernel = random_uniform(cores.rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)

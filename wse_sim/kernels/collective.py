@@ -23,7 +23,7 @@ def launch(rect: Rect, machine: Machine) -> Phase:
 
 
 def scalar(rect: Rect, times: int, cycles: float) -> Phase:
-    """Return a phase of scalar code: `times` times `cycles`."""
+    """Return a phase in which every PE of `rect` runs `times` x `cycles` cycles of scalar code."""
     return Compute(rect, "move", vectors=times, length=0, itemsize=4, scalar_cycles=cycles)
 
 

@@ -114,8 +114,9 @@ class Placed:
         return np.arange(size) // self.counts if self.counts else np.full(size, self.constant, np.float32)
 
     def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
-        """Return the elements of the tile from element `start` on as an operand; `stride` and `steps` as in
-        `Memory`.
+        """Return the elements of the tile from element `start` on as an operand.
+
+        `stride` and `steps` are as in `Memory`.
         """
         return Memory(self.base + start, stride=stride, dtype=self.dtype, steps=steps)
 
@@ -125,8 +126,9 @@ class Placed:
         return Placed(**{**vars(self), "address": address})
 
     def tile_of(self, x: int, y: int) -> tuple[range, range]:
-        """Return the ranges of matrix rows and columns on the PE at (`x`, `y`), counted from the corner of the
-        rectangle.
+        """Return the ranges of matrix rows and columns that the PE at (`x`, `y`) of the rectangle has.
+
+        (0, 0) is the upper left PE of the rectangle.
         """
         across = self._across
         # First the folded ring, then the skew along it: Cannon's positions are counted on the ring.
@@ -213,8 +215,9 @@ class Room:
         self._bank = 0
 
     def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
-        """Allocate `elements` elements of `dtype` and return their address in words. Raises LazyError for an
-        unsupported type.
+        """Allocate `elements` elements of `dtype` and return their address in words.
+
+        Raises LazyError for an unsupported type.
         """
         if dtype not in ITEM_BYTES:
             raise LazyError(f"cores have no {dtype}", hint=f"Give one of {', '.join(ITEM_BYTES)}.")
@@ -313,8 +316,9 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
 
 
 def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
-    """Return every result, by name, as a global float32 matrix [rows, columns x depth] from memories [height, width,
-    words].
+    """Return every result, by name, as a global float32 matrix [rows, columns x depth].
+
+    `memory` is the memories [height, width, words] after the kernel.
     """
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
 
@@ -327,10 +331,9 @@ def as_data(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | No
 def as_wavelets(
     kernel: MeshKernel, values: Mapping[str, Any], machine: Machine
 ) -> tuple[dict[str, np.ndarray], RunResult]:
-    """Run a kernel cycle by cycle for the global matrices `values`. Return its results, by name, and the result of the
-    run.
+    """Run a kernel cycle by cycle for the global matrices `values`.
 
-    Raises LazyError if the run does not finish.
+    Return its results, by name, and the result of the run. Raises LazyError if the run does not finish.
     """
     done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
     return gather(kernel, done.memory), done

@@ -40,8 +40,9 @@ class MeshCall:
     rounds: int = 1
 
     def run(self, reads: Arrays, writes: Arrays, reading: Reading) -> None:
-        """Run all rounds and fill the arrays `writes`, which may be among `reads`. `reading` executes the phase
-        program.
+        """Run all rounds and fill the arrays `writes`, which may be among `reads`.
+
+        `reading` executes the phase program.
         """
         for number in range(self.rounds):
             memory = reading(self.kernel.phase, scatter(self.kernel, self.give(reads, number)))
@@ -51,7 +52,7 @@ class MeshCall:
 def single(
     kernel: MeshKernel, give: Callable[[Arrays], Mapping[str, np.ndarray]], names: Sequence[str] = (), dim: int = -1
 ) -> MeshCall:
-    """Return the call of a kernel that runs once.
+    """Return the `MeshCall` of a kernel that runs once.
 
     `give` makes its operands. The written arrays are the results called `names`, by default the kernel's first results
     in order. Dimension `dim` of an array is the last dimension of the result.

@@ -75,8 +75,9 @@ def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outp
 
 
 def last_reads(nest: Nest) -> dict[int, int]:
-    """Return, for each scalar that is read, the number of its last reader; the number of scalars if a store reads
-    it.
+    """Return, for each scalar that is read, the number of its last reader.
+
+    It is the number of scalars if a store reads the scalar.
     """
     last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
     return last | {store.value: len(nest.body) for store in nest.stores}

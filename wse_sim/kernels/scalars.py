@@ -128,8 +128,9 @@ def _rounded(letter: str) -> tuple[str, ...]:
 
 
 def _wave(start: float, sign: int) -> tuple[str, ...]:
-    """Return steps that compute, in s, the sine of a minus t half turns; t is the nearest integer to a / pi -
-    `start`.
+    """Return steps that compute, in s, the sine of a minus t half turns.
+
+    Here t is the nearest integer to a / pi - `start`.
     """
     return (
         *(f"t = fmac a {1 / pi} {-start}", *_rounded("t")),
@@ -169,8 +170,9 @@ def _power(build: Builder, target: Memory, arguments: list[Operand], length: int
 
 
 def _quotient(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """Append a product with the reciprocal; the reciprocal of a nonzero constant is computed when the program is
-    built.
+    """Append a product with the reciprocal.
+
+    The reciprocal of a nonzero constant is computed when the program is built.
     """
     a, b = arguments
     if isinstance(b, float) and b:

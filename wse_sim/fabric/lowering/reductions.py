@@ -49,8 +49,9 @@ class WordBlock:
         return make_receive(colour, self.at, self.words)
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
-        """Return an operation that combines received words with the words in memory; `blocks` blocks arrive one after
-        another.
+        """Return an operation that combines received words with the words in memory.
+
+        `blocks` blocks arrive one after another.
         """
         # A stride of 0 over the blocks: each is added to the same words, in the order of arrival.
         outer = ((blocks, 0),) if blocks > 1 else ()

@@ -173,8 +173,9 @@ def _chain_tasks(strand: StepSequence, name: str) -> Iterator[tuple[str, tuple[I
 
 
 def _make_async(step: CoreStep, then: str) -> list[Instruction]:
-    """Return the operations of a step as asynchronous ones; the last one to complete starts the task `then`, if not
-    empty.
+    """Return the operations of a step as asynchronous ones.
+
+    The last one to complete starts the task `then`, if not empty.
     """
     verbs = ("activate", "unblock")
     return [

@@ -96,7 +96,10 @@ class _SquareMesh:
 
 
 def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: Machine) -> Phase:
-    """Return the price of one token after `context` others: all layers, then the logits and their maximum."""
+    """Return a phase, for pricing only, that computes one token after `context` others.
+
+    It has all layers, then the logits and their maximum. `rect` is square.
+    """
     mesh = _SquareMesh(rect, machine)
     layer = Seq((*_decode_attention(model, mesh, context), *_decode_mlp(model, mesh)))
     head = Seq((mesh.norm(model.width), mesh.gemv(model.width, model.vocabulary), mesh.sum("x", 1)))
@@ -104,8 +107,9 @@ def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: M
 
 
 def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
-    """Return the attention of a layer; keys and values have positions along y and channels, head after head, along
-    x.
+    """Return the attention of a layer.
+
+    Keys and values have positions along y and channels, head after head, along x.
     """
     positions, channels = mesh.part(context), mesh.part(model.width)
     # Scores and weighted values have the same cost: each position of the PE times each of its channels.
@@ -144,7 +148,10 @@ def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ..
 
 
 def prefill(model: TransformerExtents, rect: Rect, tokens: int, machine: Machine) -> Phase:
-    """Return the price of processing `tokens` tokens at once, through all layers."""
+    """Return a phase, for pricing only, that processes `tokens` tokens at once, through all layers.
+
+    `rect` is square.
+    """
     mesh = _SquareMesh(rect, machine)
     rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden
     # Each head has separate scores, while channels of all heads share one product.

@@ -86,8 +86,9 @@ class _Blocks:
         return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), self.line))
 
     def one(self, placed: Placed, steps: tuple[int, int]) -> Memory:
-        """Return one number of a token; `steps` for two inner loops are 1 for the numbers of a head, and `line` for
-        tokens.
+        """Return one number of a token.
+
+        `steps` for two inner loops are 1 for the numbers of a head, and `line` for tokens.
         """
         return placed.vector(stride=0, steps=(self.heads.width, *steps))
 
@@ -140,12 +141,12 @@ class _Blocks:
 
 
 def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y = softmax(q k^T scale) v for each head, and `log_sums`, the logarithms of the sums of
-    exponentials.
+    """Return a kernel that computes y = softmax(q k^T scale) v for each head, and `log_sums`.
 
-    q, k, v and y are [tokens, heads x width], and log_sums is [tokens, heads] in float32. `positions` and `limits`
-    [tokens] are a mask: a key counts if its position is at most the token's limit. Every token needs at least one such
-    key among the tokens of its own PE, which holds for a causal mask and without a mask.
+    q, k, v and y are [tokens, heads x width]. `log_sums`, [tokens, heads] in float32, are the logarithms of the sums of
+    exponentials. `positions` and `limits` [tokens] are a mask: a key counts if its position is at most the token's
+    limit. Every token needs at least one such key among the tokens of its own PE, which holds for a causal mask and
+    without a mask.
     """
     on = _Blocks(rect, heads, dtype, {"k": dtype, "v": dtype})
     q, y, total = on.matrix("q"), on.matrix("y"), on.matrix("total", WIDE)
@@ -211,7 +212,7 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
 
 
 def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel that computes dq, dk and dv of `attention` from dy and the operands and results of `attention`.
+    """Return a kernel that computes dq, dk and dv of `attention` from dy and the operands and results of `attention`.
 
     Sums are in float32 and rounded once.
     """

@@ -29,7 +29,7 @@ number.
 
 
 def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of an attention block on the fastest teams of these cores. Sums are in float32."""
+    """Return the `MeshCall` of an attention block on the fastest teams of these cores. Sums are in float32."""
     block: ScoreBlock = instr.attrs["block"].on_cores(core_type, lambda nest: nest)
     calls = instr.attrs["attrs"]["call"]
     teams = arrange_block(block, cores.rect.width, cores.rect.height, cores.machine, WIDE)

@@ -197,8 +197,9 @@ class _Tiles:
         return Placed(name="", rect=Rect(0, 0, 1, 1), rows=1, columns=elements, dtype=dtype, address=address)
 
     def _lay_out(self) -> None:
-        """Allocate tiles and statistics of values and of each step's scalars; memory is reused after the last
-        reader.
+        """Allocate tiles and statistics of values and of each step's scalars.
+
+        Memory is reused after the last reader.
         """
         steps, values = self.block.steps, self.block.values
         last = {n: k for k, step in enumerate(steps) for n in (*step.writes, *step.reads)}
@@ -324,8 +325,9 @@ class _Chunk:
         self.build = self.on.room.builder()
 
     def _combine(self, statistic: Memory, combine: str) -> None:
-        """Add the phases that combine a statistic of each row over the PEs of a team's row; all of them get the
-        result.
+        """Add the phases that combine a statistic of each row over the PEs of a team's row.
+
+        All of them get the result.
         """
         if self.on.teams.width == 1:
             return

@@ -10,7 +10,7 @@ from wse_sim.phase import Local
 
 
 def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y = max(x + bias, 0) of x [rows, columns] and bias [1, columns]."""
+    """Return a kernel that computes y = max(x + bias, 0) of x [rows, columns] and bias [1, columns]."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     build = room.builder()
     _add_bias(build, y, x, bias)
@@ -19,7 +19,7 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias.
+    """Return a kernel that computes y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias.
 
     x and y are [rows, columns], bias is [1, columns]. It is computed in float32 and rounded once.
     """
@@ -47,7 +47,7 @@ def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
 def sgd_momentum(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", rate: float = 0.1, momentum: float = 0.9
 ) -> MeshKernel:
-    """Return the kernel velocity = momentum velocity + gradient; weight = weight - rate velocity.
+    """Return a kernel that computes velocity = momentum velocity + gradient; weight = weight - rate velocity.
 
     All are [rows, columns]. The velocity is float32.
     """
@@ -69,7 +69,7 @@ def adam(
     eps: float = 1e-8,
     step: int = 1,
 ) -> MeshKernel:
-    """Return the kernel of one step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns].
+    """Return a kernel of one step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns].
 
     `rate` is the learning rate, and `step` counts from 1. Operands are weight, gradient, first and second, the moments,
     which are float32. Results are weight, first and second. There is no weight decay.

@@ -13,7 +13,7 @@ from wse_sim.phase import AllReduce, Local, Phase, Seq
 
 
 def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y = the elements of x at the indices `places`, in each of rows x columns lists.
+    """Return a kernel that computes y = the elements of x at the indices `places`, in each of rows x columns lists.
 
     x is [rows, columns x extent]; y and places are [rows, columns x count]. Indices count within each list.
     """
@@ -38,7 +38,7 @@ def put_places(
     accumulate: bool = True,
     has_base: bool = False,
 ) -> MeshKernel:
-    """Return the kernel of y [rows, columns x extent], which has the elements of g at the indices `places`.
+    """Return a kernel that computes y [rows, columns x extent], which has the elements of g at the indices `places`.
 
     g and places are [rows, columns x count]. Other elements are zero, or with `has_base` those of the operand "base".
     With `accumulate`, elements of g are added in float32 to the initial value and rounded once. Without it, they
@@ -66,8 +66,9 @@ def put_places(
 
 
 def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y [tokens, width] = the rows of `table` [vocabulary, width] with the indices `tokens`
-    (uint16).
+    """Return a kernel that computes y [tokens, width], rows of `table` [vocabulary, width].
+
+    The operand `tokens` has the indices of the rows, as uint16.
     """
     room, table, numbers, y = _table(rect, tokens, vocabulary, width, dtype, "table", "y")
     row, build = room.vector(1, INDEX), room.builder()
@@ -80,9 +81,10 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
 def embedding_gradient(
     rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32", has_base: bool = False
 ) -> MeshKernel:
-    """Return the kernel of the `gradient` [vocabulary, width] of a table: it sums rows of dy [tokens, width] by index.
+    """Return a kernel that computes the `gradient` [vocabulary, width] of a table from dy [tokens, width].
 
-    With `has_base` the sums are added to the operand "base", another gradient of the table.
+    Each row of dy is added to the row with its index in `tokens`. With `has_base` the sums are added to the operand
+    "base", another gradient of the table.
     """
     room, gradient, numbers, dy = _table(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
     row, build = room.vector(1, INDEX), room.builder()
@@ -115,7 +117,8 @@ def _table(
 
 
 def _named(placed: Placed, number: Memory, width: int = 1, steps: tuple[int, ...] = ()) -> Memory:
-    """Return the operand that starts `width` times the index `number` after the start of a tile; loops move it by
-    `steps`.
+    """Return the operand that starts `width` times the index `number` after the start of a tile.
+
+    Loops move it by `steps`.
     """
     return Memory(placed.base, dtype=placed.dtype, steps=steps, index=number.base, index_step=width)

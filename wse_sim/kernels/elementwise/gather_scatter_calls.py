@@ -16,7 +16,7 @@ NUMBERS = 2**16
 
 
 def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that gathers elements along a dimension, by default the last one.
+    """Return the `MeshCall` that gathers elements along a dimension, by default the last one.
 
     The index may be smaller than the array in the other dimensions; then only the beginning of these is read.
     """
@@ -32,7 +32,7 @@ def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that puts elements at indices of the last dimension."""
+    """Return the `MeshCall` that puts elements at indices of the last dimension."""
     attrs = attributes(instr)
     (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
     kernel = put_places(cores.rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
@@ -40,7 +40,7 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that sets or adds elements at indices of any dimension of a base array.
+    """Return the `MeshCall` that sets or adds elements at indices of any dimension of a base array.
 
     Raises LazyError for other ways to combine elements, and for an index that is smaller than the base in other
     dimensions.
@@ -62,7 +62,7 @@ def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that reads rows of a table; the leading dimensions of the array are indexed."""
+    """Return the `MeshCall` that reads rows of a table; the leading dimensions of the array are indexed."""
     rows, width = _table(reads[0], attributes(instr)["dims"])
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[1:])))
     kernel = embedding(cores.rect, tokens, rows, width, reads[0].dtype.name)
@@ -71,8 +71,9 @@ def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that adds rows to those of a table by index. Raises LazyError for rows that are set instead of
-    added.
+    """Return the `MeshCall` that adds rows to those of a table by index.
+
+    Raises LazyError for rows that are set instead of added.
     """
     attrs = attributes(instr)
     if not attrs["accumulate"]:

@@ -30,7 +30,7 @@ DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel of y [rows, columns], uniform in [0, 1), for call number `call` of a step.
+    """Return a kernel that draws y [rows, columns], uniform in [0, 1), for call number `call` of a step.
 
     The operand `state`, [4, 2], is the limbs of a seed and a counter, as from `state_limbs`, on every PE.
     """
@@ -55,7 +55,10 @@ class _Drawing:
 
 @lru_cache(64)
 def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
-    """Return (instructions for the key of the call, instructions for `elements` elements, words of memory)."""
+    """Return the instructions of a PE that draws `elements` elements, cached.
+
+    The result is (instructions for the key of the call, instructions for the elements, words of memory).
+    """
     on = _Drawing(Rect(0, 0, 1, 1), 1, elements, dtype)
     base = Numbers(on.room, 1)
     key = draw_key(on.y.rect, on.room, on.state, call, base)
@@ -70,7 +73,7 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
 
 
 def add_counters(rect: Rect, count: int) -> MeshKernel:
-    """Return the kernel c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
+    """Return a kernel that computes c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
     room = Room()
     a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
     rows = a.tile_rows * a.tile_columns

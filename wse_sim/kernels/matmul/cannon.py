@@ -90,7 +90,7 @@ def _require_square(rect: Rect) -> None:
 
 
 def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """Return SUMMA's product c [m, n] = a [m, k] b [k, n] on a square `rect`.
+    """Return a kernel that computes c [m, n] = a [m, k] b [k, n] by SUMMA on a square `rect`.
 
     In step i column i of tiles of a and row i of tiles of b are broadcast, while the tiles of step i - 1 are
     multiplied. Sums are of type `sum_dtype`, by default `dtype`, and add over k in order. Raises LazyError if `rect` is
@@ -116,19 +116,20 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
 
 
 def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> MeshKernel:
-    """Return Cannon's product c [m, n] = a [m, k] b [k, n] with shifts by one PE, on a square `rect`.
+    """Return a kernel that computes c [m, n] = a [m, k] b [k, n] with shifts by one PE, on a square `rect`.
 
-    Keyword `has_skew`: the operands come in plain tiles and are aligned first; otherwise they are scattered in aligned
-    positions. Keyword `is_folded`: as in `two_hop`. Both together raise LazyError, as does a rectangle that is not
-    square.
+    Sums are of type `sum_dtype`, by default `dtype`. Keyword `has_skew`: the operands come in plain tiles and are
+    aligned first; otherwise `scatter` puts them in aligned positions. Keyword `is_folded`: as in `two_hop`. Both
+    together raise LazyError, as does a rectangle that is not square.
     """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="c", **how)
 
 
 def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """Return the interleaved product c [m, n] = a [m, k] b [k, n] on a square `rect` (WaferLLM, OSDI 2025).
+    """Return a kernel that computes the interleaved product c [m, n] = a [m, k] b [k, n] on a square `rect`.
 
-    It is Cannon's product on rings folded onto the lines, so that no word travels further than two PEs.
+    It is Cannon's product on rings folded onto the lines, so that no word travels further than two PEs (WaferLLM, OSDI
+    2025).
     """
     return cannon(rect, m, k, n, dtype, sum_dtype, is_folded=True)
 
@@ -136,8 +137,9 @@ def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtyp
 def weight_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
 ) -> MeshKernel:
-    """Return c [k, n] = a^T b of the activations a [m, k] and the output's gradient b [m, n]; keywords as in
-    `cannon`.
+    """Return a kernel that computes c [k, n] = a^T b of activations a [m, k] and the gradient of outputs b [m, n].
+
+    Arguments are as in `cannon`. b stays, and a and c shift.
     """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="b", **how)
 
@@ -145,7 +147,10 @@ def weight_gradient(
 def input_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
 ) -> MeshKernel:
-    """Return c [m, k] = a b^T of the output's gradient a [m, n] and the weights b [k, n]; keywords as in `cannon`."""
+    """Return a kernel that computes c [m, k] = a b^T of the gradient of outputs a [m, n] and weights b [k, n].
+
+    Arguments are as in `cannon`. a stays, and b and c shift.
+    """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="a", **how)
 
 
@@ -182,10 +187,10 @@ def _shifting(
 def linear_step(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", rate: float = 0.1, is_folded: bool = True
 ) -> MeshKernel:
-    """Return a training step of a linear layer, for x [m, k], w [k, n] and target [m, n]; no matrix changes its layout.
+    """Return a kernel of a training step of a linear layer, for x [m, k], w [k, n] and target [m, n].
 
-    It computes y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw. The results are y, dx and w. Sums
-    are in float32. x, w and dy are of type `dtype`; w and dy are rounded to it once.
+    It computes y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw. The results are y, dx and w. No
+    matrix changes its layout. Sums are in float32. x, w and dy are of type `dtype`; w and dy are rounded to it once.
     """
     _require_square(rect)
     room = Room()

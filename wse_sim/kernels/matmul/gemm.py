@@ -31,8 +31,9 @@ class Tile:
 
 
 def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Compute:
-    """Return the products of one step: on every PE a vector operation along the longer side of the result, for each
-    pair of the other two indices.
+    """Return the products of one step on every PE.
+
+    They are vector operations along the longer side of the result, one for each pair of the other two indices.
     """
     short, long = sorted((tile.m, tile.n))
     return Compute(
@@ -47,19 +48,28 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
 
 
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """Return the steps of SUMMA: two broadcasts at the same time as the products."""
+    """Return the phase of SUMMA for a tile of each PE: in each step two broadcasts, at the same time as the products.
+
+    `slowdown` is the factor on the time of elements by bank conflicts.
+    """
     a, b = _tile_words(tile, machine)
     moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))
     return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
 
 
 def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """Return the steps of Cannon's algorithm: shifts by one PE, and from the border back along the whole line."""
+    """Return the phase of Cannon's algorithm: shifts by one PE, and from the border back along the whole line.
+
+    `slowdown` is the factor on the time of elements by bank conflicts.
+    """
     return _shifting(rect, tile, machine, slowdown, "line")
 
 
 def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """Return the steps of the interleaved product: all shifts by at most two PEs."""
+    """Return the phase of the interleaved product, in which all shifts are by at most two PEs.
+
+    `slowdown` is the factor on the time of elements by bank conflicts.
+    """
     return _shifting(rect, tile, machine, slowdown, "folded")
 
 

@@ -17,10 +17,10 @@ Sum = Callable[[Rect, str, int, Machine], Phase]
 def gemv(
     rect: Rect, inner: int, outer: int, itemsize: int, machine: Machine, all_reduce: Sum = centred_all_reduce
 ) -> Phase:
-    """Return the price of multiplying a vector of `inner` elements along y by a matrix [inner, outer].
+    """Return a phase, for pricing only, that multiplies a vector of `inner` elements by a matrix [inner, outer].
 
-    The result, `outer` elements along x, is on all PEs of its column. A tile takes one vector operation for each
-    element of its shorter side. `all_reduce` sums the partial results.
+    The vector is distributed along y. The result, `outer` elements along x, is on all PEs of its column. A tile takes
+    one vector operation for each element of its shorter side. `all_reduce` sums the partial results.
     """
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
@@ -29,9 +29,9 @@ def gemv(
 
 
 def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:
-    """Return the kernel y [1, outer] = x^T a of x [inner, 1] and a [inner, outer].
+    """Return a kernel that computes y [1, outer] = x^T a of x [inner, 1] and a [inner, outer].
 
-    Every PE of a column gets the column's part of y. `algorithm` is that of the all-reduce.
+    Every PE of a column gets the column's part of y. `algorithm` is that of the all-reduce, "" for the fastest.
     """
     room = Room()
     a = room.place("a", rect, inner, outer, dtype)

@@ -79,7 +79,7 @@ class Arrangement:
 
     @property
     def passing(self) -> int:
-        """Number of rows or columns that pass."""
+        """Number of rows or columns that move over the PEs: m if b stays, n if a stays, and k if c stays."""
         return {"b": self.product.m, "a": self.product.n, "c": self.product.k}[self.stays]
 
     @property
@@ -88,7 +88,7 @@ class Arrangement:
         return ceil_div(self.product.n if self.stays == "b" else self.product.m, self.cuts)
 
     def kernel(self, rect: Rect) -> MeshKernel:
-        """Return the kernel of one round, in the corner of `rect`."""
+        """Return the kernel of one round of this arrangement, on the PEs from the upper left corner of `rect` on."""
         product, used = self.product, Rect(rect.x, rect.y, self.width, self.height)
         if self.stays == "c":
             extents = self.outer, product.n, product.k
@@ -153,8 +153,9 @@ class Arrangement:
 
 
 def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel:
-    """Return the kernel of the fastest arrangement, with all its rounds; an empty one for a product without
-    elements.
+    """Return the kernel of the fastest arrangement, with all its rounds.
+
+    A product without elements has an empty kernel.
     """
     if product.is_empty:
         return price_alone(EMPTY_PHASE)
@@ -174,8 +175,9 @@ def arrange(product: Product, width: int, height: int, machine: Machine) -> Arra
 
 @lru_cache(maxsize=2 * PRICED)
 def _in_corner(way: Arrangement) -> MeshKernel:
-    """Return the kernel of an arrangement at the origin, where it is priced; cached, since the chosen one is requested
-    next.
+    """Return the kernel of an arrangement at the origin, where it is priced.
+
+    Results are cached, since the kernel of the chosen arrangement is requested next.
     """
     return way.all_rounds(Rect(0, 0, way.width, way.height))
 
@@ -189,8 +191,10 @@ def _arrangements(product: Product, width: int, height: int, machine: Machine) -
 
 
 def _strips(product: Product, stays: str, line: int) -> Iterator[tuple[int, int]]:
-    """Yield (strips, cuts): for a batch, powers of two and the maximum; for one product, one strip or as many as
-    possible.
+    """Yield candidate pairs (strips, cuts) for a line of `line` PEs.
+
+    A batch has one strip for each product, up to the line's length, or fewer strips by powers of two. A single product
+    has one strip, or as many parts as possible.
     """
     if product.batch > 1:
         most = min(line, product.batch)

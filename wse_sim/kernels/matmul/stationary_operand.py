@@ -45,13 +45,12 @@ def operand_in_place(
     is_transposed: bool = False,
     is_shared: bool = False,
 ) -> MeshKernel:
-    """Return the kernel c [passing, outer] = a b of a [passing, inner], in chunks of rows, and b [inner, outer], which
-    stays.
+    """Return a kernel that computes c [passing, outer] = a b, with b [inner, outer] in place.
 
-    a starts in the first column of PEs, with `inner` along y. c ends in the first row of PEs, with `outer` along x.
-    Raises LazyError for a shared operand with strips of more than one line.
+    Rows of a [passing, inner] move. a starts in the first column of PEs, with `inner` along y. c ends in the first row
+    of PEs, with `outer` along x. Raises LazyError for a shared operand with strips of more than one line.
 
-    - `chunk`: rows at a time, rounded by `whole_chunk`
+    - `chunk`: rows of a at a time, rounded by `whole_chunk`
     - `algorithm`: reduction of the partial sums, "" for the fastest
     - `sum_dtype`: type of c, by default `dtype`
     - `strips`: number of products; with several, the operands are a0, a1, ..., b0, ..., and the results c0, ...
@@ -107,10 +106,10 @@ def result_in_place(
     sum_dtype: str = "",
     strips: int = 1,
 ) -> MeshKernel:
-    """Return the kernel c [m, n] = a^T b of a [k, m] and b [k, n], some of the k rows of each at a time; c stays.
+    """Return a kernel that computes c [m, n] = a^T b of a [k, m] and b [k, n]; c stays and rows of a and b move.
 
-    a starts in the first column of PEs, with m along y, and b in the first row, with n along x. `chunk` and `strips`
-    are as in `operand_in_place`.
+    a starts in the first column of PEs, with m along y, and b in the first row, with n along x. `chunk` is the rows of
+    a and b at a time; it and `strips` are as in `operand_in_place`.
     """
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
@@ -201,8 +200,9 @@ class _Strips:
         return Copies(first, self.count, self._moved, alone)
 
     def _moved(self, placed: Placed, i: int) -> Placed:
-        """Return a matrix of the first strip moved to strip `i`; its name gets the number i if there are several
-        strips.
+        """Return a matrix of the first strip moved to strip `i`.
+
+        Its name gets the number i if there are several strips.
         """
         if self.count == 1:
             return placed

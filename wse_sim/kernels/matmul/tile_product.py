@@ -23,7 +23,9 @@ class MatrixView:
 
     @classmethod
     def packed(cls, base: int, rows: int, columns: int, dtype: str) -> "MatrixView":
-        """Return a matrix whose rows follow one another without gaps."""
+        """Return a matrix of `rows` x `columns` contiguous elements of `dtype`, row after row, from element `base`
+        on.
+        """
         return cls(base=base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=dtype)
 
     @classmethod
@@ -47,8 +49,9 @@ class MatrixView:
         return self.part(rows, range(self.columns))
 
     def along(self, axis: str, steps: tuple[int, ...]) -> Memory:
-        """Return the first row (`axis` "x"), column ("y") or element ("") as an operand; `steps` moves it with
-        enclosing loops.
+        """Return the first row (`axis` "x"), column ("y") or element ("") as an operand.
+
+        `steps` moves it with enclosing loops.
         """
         stride = {"x": self.column_stride, "y": self.row_stride, "": 0}[axis]
         return Memory(self.base, stride=stride, dtype=self.dtype, steps=steps)

@@ -124,7 +124,7 @@ def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
 def layer_norm(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS, groups: int = 1
 ) -> MeshKernel:
-    """Return the kernel y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
+    """Return a kernel that computes y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
 
     x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences. `groups`
     is as in `Rows`.
@@ -143,8 +143,9 @@ def layer_norm(
 
 
 def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """Return the kernel y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1,
-    columns].
+    """Return a kernel that computes y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns].
+
+    `gain` is [1, columns].
     """
     on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred=False)
@@ -155,15 +156,17 @@ def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: f
 
 
 def rms_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """Return the kernel that computes dx and dgain of `rms_norm` from dy, x and gain; dgain is float32."""
+    """Return a kernel that computes dx and dgain of `rms_norm` from dy, x [rows, columns] and gain [1, columns].
+
+    dgain is float32.
+    """
     return _row_gradient(rect, rows, columns, dtype, eps, is_centred=False)
 
 
 def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
-    """Return the kernel that computes dx, dgain and dbias of `layer_norm` from dy, x [rows, columns] and gain [1,
-    columns].
+    """Return a kernel that computes dx, dgain and dbias of `layer_norm` from dy, x and gain.
 
-    dgain and dbias are float32.
+    dy, x and dx are [rows, columns]; gain, dgain and dbias are [1, columns]. dgain and dbias are float32.
     """
     return _row_gradient(rect, rows, columns, dtype, eps, is_centred=True)
 
@@ -198,11 +201,10 @@ def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, i
 def batch_norm(
     rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
 ) -> MeshKernel:
-    """Return the kernel y = (x - mean) / sqrt(variance + eps) gain + bias, for each channel of x [samples, channels x
-    pixels].
+    """Return a kernel that computes batch norm y = (x - mean) / sqrt(variance + eps) gain + bias for each channel.
 
-    gain and bias are [1, channels]. So are the results `mean` and `variance`, in float32; the variance is biased
-    (divided by the number of elements).
+    x and y are [samples, channels x pixels]. gain and bias are [1, channels]. So are the results `mean` and `variance`,
+    in float32; the variance is biased (divided by the number of elements).
     """
     on = Channels(rect, samples, channels, pixels)
     norm = _Norm(on, dtype, eps)
@@ -220,8 +222,9 @@ def batch_norm(
 def batch_norm_gradient(
     rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
 ) -> MeshKernel:
-    """Return the kernel that computes dx, dgain and dbias of `batch_norm` from dy, x and gain; the last two are
-    float32.
+    """Return a kernel that computes dx, dgain and dbias of `batch_norm` from dy, x and gain.
+
+    dgain and dbias are [1, channels] in float32.
     """
     on = Channels(rect, samples, channels, pixels)
     norm = _Norm(on, dtype, eps)

@@ -59,7 +59,9 @@ class Slices(ABC):
         return [Memory(first.base + n * self.slices) for n in range(count)]
 
     def each(self, build: Builder, op: str, *operands: Placed | Memory) -> None:
-        """Append an operation `op` for every slice. A statistic (Memory) is one number; as the destination it
+        """Append an operation `op` for every slice; `operands` are the destination and the sources.
+
+        A matrix is used slice by slice. A statistic (Memory) is one number of each slice; as the destination it
         accumulates.
         """
         with build.loop(self.slices):
@@ -128,7 +130,7 @@ class Rows(Slices):
 
 
 def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
-    """Return the kernel y = softmax of each row of x [rows, columns]; `groups` as in `Rows`.
+    """Return a kernel that computes y = softmax of each row of x [rows, columns]; `groups` as in `Rows`.
 
     The maximum of each row is subtracted first.
     """
@@ -146,7 +148,7 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups:
 
 
 def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
-    """Return the kernel of cross-entropy of logits x, with its gradient; `groups` as in `Rows`.
+    """Return a kernel that computes the cross-entropy of logits x, and its gradient; `groups` as in `Rows`.
 
     loss [rows] = log(sum of exp(x)) - sum of target x, in float32, on all PEs of a row. y = softmax(x) - target. x, y
     and target are [rows, columns]; each row of `target` adds up to 1.

@@ -28,7 +28,7 @@ def scalar_all_reduce(rect: Rect, machine: Machine) -> Phase:
 
 
 def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
-    """Return the price of one iteration on columns of `cells` cells.
+    """Return a phase, for pricing only, of one iteration on columns of `cells` cells.
 
     It has two products with the matrix, four dot products, six vector updates, and three rounds of all-reduce. The
     columns of the four neighbours are multiplied as they arrive, two elements a cycle. Of three consecutive PEs of a
@@ -91,10 +91,10 @@ class _Columns:
 
 
 def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel of `iterations` iterations for A x = b, from x = 0. Results are x and the residual r.
+    """Return a kernel that runs `iterations` iterations of BiCGSTAB for A x = b, from x = 0.
 
-    b, x, r and the coefficients of the six neighbours (see `NEIGHBOURS`) are [height, width, cells], with a column of
-    cells on each PE. Cells outside are zero.
+    Results are x and the residual r. b, x, r and the coefficients of the six neighbours (see `NEIGHBOURS`) are [height,
+    width, cells], with a column of cells on each PE. Cells outside are zero.
     """
     on = _Columns(rect, Room(), cells, dtype)
     matrix = [on.vector(name, 0) for name in NEIGHBOURS]

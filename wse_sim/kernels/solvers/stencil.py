@@ -17,7 +17,7 @@ PLACE_CYCLES = 8
 
 
 def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0) -> Phase:
-    """Return the price of one step of the 25-point star in float32, on columns of `cells` cells.
+    """Return a phase, for pricing only, of one step of the 25-point star in float32, on columns of `cells` cells.
 
     Source: Jacquelin et al., arXiv:2204.03775. Of five consecutive PEs of a line, one after the other sends its column
     to the four others, in each of four directions. Then each cell has 17 multiplications, 17 additions, 8 multiply-adds
@@ -37,12 +37,12 @@ def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
 
 
 def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) -> Phase:
-    """Return the price of one step on tiles of `side` x `side` float32 cells, as in public code for the WSE-3.
+    """Return a phase, for pricing only, of one step of a stencil on tiles of `side` x `side` float32 cells.
 
-    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse. Borders of `radius` rows are sent to all four
-    sides at the same time. If there are more `taps` than in a star, the corners follow. Every received word starts a
-    task, which finds its address and stores it. Then each tap is one vector operation over the whole tile: the first
-    multiplies, the others multiply and add.
+    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse, public code for the WSE-3. Borders of `radius`
+    rows are sent to all four sides at the same time. If there are more `taps` than in a star, the corners follow. Every
+    received word starts a task, which finds its address and stores it. Then each tap is one vector operation over the
+    whole tile: the first multiplies, the others multiply and add.
     """
     # A star has 4 r + 1 taps and needs no corners.
     corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
@@ -63,7 +63,7 @@ def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase
 
 
 def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> MeshKernel:
-    """Return the kernel v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d).
+    """Return a kernel that computes v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d).
 
     u and v are [height, width, cells], with a column of cells on every PE; cells outside are zero. Two weights are the
     7-point star, five the 25-point star. Columns are forwarded by one PE in four directions at the same time, once for
@@ -94,7 +94,10 @@ DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
 
 
 def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
-    """Return a phase that shifts columns by one PE in four directions: from the buffers `near` to the buffers `far`."""
+    """Return a phase that shifts columns by one PE in each of the four `DIRECTIONS`.
+
+    The tile `near[i]` of a PE is stored as `far[i]` of its neighbour in direction i.
+    """
     sides = zip(DIRECTIONS, near, far, strict=True)
     return Par(
         tuple(

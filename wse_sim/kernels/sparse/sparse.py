@@ -34,7 +34,7 @@ LAUNCH_CYCLES = 1640  # from the first time stamp to the first element, and from
 
 
 def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
-    """Return the price of the published loop, with `elements` stored elements on a PE.
+    """Return a phase, for pricing only, of the published loop with `elements` stored elements on a PE.
 
     They are in `lines` compressed rows or columns and are multiplied by `columns` columns of B.
     """
@@ -51,8 +51,9 @@ def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
 
 
 def dense_loop(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
-    """Return the price of the same loop over a tile without zeros and indices; its rows are not padded, so banks
-    conflict.
+    """Return a phase, for pricing only, of the published loop over a tile without zeros and indices.
+
+    Its `elements` are multiplied by `columns` columns of B. The rows of B are not padded, so memory banks conflict.
     """
     return Compute(
         rect,
@@ -66,11 +67,11 @@ def dense_loop(rect: Rect, elements: int, columns: int, machine: Machine) -> Pha
 
 
 def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel c [n, columns] = a b of a sparse matrix a [n, k] and b [k, columns].
+    """Return a kernel that computes c [n, columns] = a b of a sparse matrix a [n, k] and b [k, columns].
 
-    a determines the program; its elements are the operand "elements", as `elements_of` lists them. Rows of a are
-    distributed along y, and its columns and the rows of b along x. Every PE processes as many elements as the fullest
-    one; missing ones are zero. c ends in the first column of PEs.
+    The nonzero elements of a are the operand "elements", as `elements_of` lists them; the program depends only on the
+    length of the longest list. Rows of a are distributed along y, and its columns and the rows of b along x. Every PE
+    processes as many elements as the fullest one; missing ones are zero. c ends in the first column of PEs.
     """
     (n, k), room = a.shape, Room()
     most = elements_of(a, rect, dtype).shape[1] // rect.width
@@ -131,11 +132,11 @@ def _padded(lists: Sequence[np.ndarray], least: int) -> np.ndarray:
 
 
 def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel y [outputs, tokens] = weights^T x of x [inputs, tokens], for `weights` [inputs, outputs].
+    """Return a kernel that computes y [outputs, tokens] = weights^T x of x [inputs, tokens].
 
-    The program depends on which weights are zero. The first column of `rect` sends the weights: the operand "stream",
-    as `stream_of` makes it. The docstring of this module describes the algorithm. Raises LazyError for a rectangle with
-    only one column.
+    `weights` is [inputs, outputs]; the program depends on which of them are zero. The first column of `rect` sends the
+    weights: the operand "stream", as `stream_of` makes it. The docstring of this module describes the algorithm. Raises
+    LazyError for a rectangle with only one column.
     """
     inputs, outputs = weights.shape
     feeders = Rect(rect.x, rect.y, 1, rect.height)
@@ -154,8 +155,9 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
 
 
 def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndarray:
-    """Return the 16-bit numbers that the feeder of each of `rows` rows of PEs sends, [rows, longest], padded with
-    zeros.
+    """Return the 16-bit numbers that the feeder of each row of PEs sends, [rows, longest], padded with zeros.
+
+    They encode the nonzero `weights`; see the head of this file.
     """
     streams = []
     for row in range(rows):
@@ -196,7 +198,11 @@ def _row(
 
 
 def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:
-    """Append, for each weight, the copy of its indices and the addition of its multiple of a row of x to a row of y."""
+    """Append, for each weight, the addition of its multiple of a row of x to a row of y.
+
+    The indices of the weight are copied from the stream to `numbers` first. `counts` is the number of weights of each
+    output.
+    """
     tokens = x.tile_columns
     named = Memory(x.base, stride=1, dtype=x.dtype, index=numbers.base, index_step=tokens)
     if x.dtype == "float32":

@@ -91,8 +91,10 @@ class _Channels:
         )
 
     def begin(self, x: Placed | None, cleared: Placed | None) -> Local:
-        """Return a phase that copies the block's number and the images `x` (or zeros) into the block, and clears
-        `cleared`.
+        """Return a phase that initializes the shifting block with its number and the images `x`, or zeros if `x` is
+        None.
+
+        It also clears `cleared`, unless that is None.
         """
         build = self.room.builder()
         build.move(Memory(self.here, dtype=INDEX), self.number.vector(), 1)
@@ -172,7 +174,7 @@ class _Operands:
 
 
 def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel of y, the convolution of images x with weights [outputs, channels x taps].
+    """Return a kernel that computes y, the convolution of images x with weights [outputs, channels x taps].
 
     x and y are lines, as `Bands.lines_of` of the distribution `cut` makes them.
     """
@@ -187,10 +189,10 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
 
 
 def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel of x, the gradient of the images, from g, the gradient of the outputs, and the weights.
+    """Return a kernel that computes x, the gradient of the images.
 
-    x and g are lines as in the forward pass. Sums of a block of channels shift around the row and end on their first
-    PE.
+    Operands are g, the gradient of the outputs, and the weights. x and g are lines as in the forward pass. Sums of a
+    block of channels shift around the row and end on their first PE.
     """
     on = _Channels(rect, images, window, dtype, turning=WIDE)
     g, weights, x = on.outputs("g"), on.weights("weights"), on.inputs("x")
@@ -205,10 +207,10 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
 
 
 def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """Return the kernel of the gradient of the weights, [outputs, channels x taps], from images x and outputs' gradient
-    g.
+    """Return a kernel that computes the gradient of the weights, from images x and g, the gradient of the outputs.
 
-    Each PE sums over its own samples and rows; then columns of PEs are summed.
+    The result is [outputs, channels x taps]. Each PE sums over its own samples and rows; then columns of PEs are
+    summed.
     """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, g, weights = on.inputs("x"), on.outputs("g"), on.weights("weights")

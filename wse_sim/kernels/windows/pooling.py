@@ -72,7 +72,7 @@ class _Planes:
 def window_sum(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return the kernel of y, the sum under the window at each position, of `rows` x `columns` images x.
+    """Return a kernel that computes y, the sum under the window at each position, of `rows` x `columns` images x.
 
     Sums are in float32.
     """
@@ -89,7 +89,7 @@ def window_sum(
 def window_spread(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return the kernel of x, the gradient of `window_sum` by its images, from y, the gradient of the sums.
+    """Return a kernel that computes x, the gradient of `window_sum` by its images, from y, the gradient of the sums.
 
     Each position adds its value to all pixels under the window.
     """
@@ -105,7 +105,7 @@ def window_spread(
 def window_argmax(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return the kernel of `places`, the index of the first largest pixel under the window, and of y, that pixel.
+    """Return a kernel that computes the first largest pixel under each window (y) and its index (`places`).
 
     x is `rows` x `columns` images. Pixels are numbered row by row, without padding. The operand `origins` has the
     numbers of the windows' corners, which may be in the padding, and `firsts` those of their first pixels;

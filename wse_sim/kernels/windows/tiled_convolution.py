@@ -41,11 +41,11 @@ class _Frame:
 def convolution(
     rect: Rect, height: int, width: int, channels: int, outputs: int, radius: int = 1, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return the kernel of a convolution of stride 1 with a window of 2 radius + 1 pixels in each dimension.
+    """Return a kernel that computes a convolution of stride 1 with a window of 2 radius + 1 pixels in each dimension.
 
     x is [height, width x channels], y is [height, width x outputs], and weights are [window x window x channels,
-    outputs]. Raises LazyError unless rows and pixels divide evenly over the rectangle, into tiles of at least `radius`
-    in each dimension.
+    outputs]. Pixels outside the image are zero. Raises LazyError unless rows and pixels divide evenly over the
+    rectangle, into tiles of at least `radius` in each dimension.
     """
     rows, columns = height // rect.height, width // rect.width
     if rows * rect.height != height or columns * rect.width != width or min(rows, columns) < radius:
@@ -74,8 +74,9 @@ def convolution(
 
 @dataclass(frozen=True)
 class _Borders:
-    """The exchange of strips of a frame with both neighbours along an axis; received strips are stored around the
-    tile.
+    """The exchange of strips of a frame with both neighbours along an axis.
+
+    Received strips are stored around the tile.
     """
 
     rect: Rect

@@ -31,7 +31,7 @@ _GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
 
 
 def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of a convolution or of one of its gradients, with a round for each group of channels."""
+    """Return the `MeshCall` of a convolution or of one of its gradients, with a round for each group of channels."""
     attrs, groups = attributes(instr), attributes(instr)["groups"]
     kernel_of, *names = _CONVOLUTIONS[operation(instr)]
     shapes = {name: read.shape for name, read in zip(names[:2], reads, strict=True)}
@@ -74,7 +74,7 @@ def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray
 
 
 def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call of sums under windows, or of their gradient."""
+    """Return the `MeshCall` of sums under windows, or of their gradient."""
     attrs, (x,) = attributes(instr), reads
     rank = len(attrs["kernel"])
     extents = attrs.get("extents", x.shape[-rank:])
@@ -85,14 +85,14 @@ def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that finds the indices of the largest elements under windows."""
+    """Return the `MeshCall` that finds the indices of the largest elements under windows."""
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
     return _largest(cores, x, x.shape[:-rank], image(x.shape[-rank:]), window)
 
 
 def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the call that finds the index of the first largest element along a dimension.
+    """Return the `MeshCall` that finds the index of the first largest element along a dimension.
 
     Raises LazyError for the smallest element, and for more than `LONGEST` elements.
     """
