@@ -9,7 +9,7 @@ All records are 32-bit words. Each core has one record with these parts, in orde
 - the queues: `PUSHED`, `COPIED`, then a stamp and a value for each slot
 """
 
-# Columns of a core's record. GRANTS takes two words, LOOPS as many as loops nest.
+# Columns of a core's record. GRANTS takes two words, and LOOPS_AT is the first of as many as loops nest.
 PROGRAM, ACTIVE, BLOCKED, STATE, SLEEP_START, FINISHED, GRANTS, CONTROLS, FAULT = 0, 1, 2, 3, 4, 5, 6, 8, 9
 LOOPS_AT = 12
 COUNTERS_AT = 16
@@ -35,8 +35,7 @@ NOP, ADVANCE, RESET, TEARDOWN = range(4)
 
 # Columns of `lanes`: the lane at the next router for four directions, then the colour.
 LANE_COLOUR, LANE = 4, 5
-# Columns of an instruction, then four operands.
-# TAKES has the queues that an operation reads, three at most and then -1; TO the lane that it sends on, -1 if none.
+# INPUT_QUEUES has the queues that an operation reads, three at most, then -1; TO_LANE the lane that it sends on, or -1.
 OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, TO_LANE, INPUT_QUEUES, OPERANDS = *range(12), 15
 OPERAND_AT, BASE, STRIDE, TYPE, EXTRA, OPERAND = 0, 1, 2, 3, 4, 5
 INSTRUCTION = OPERANDS + 4 * OPERAND
@@ -61,7 +60,7 @@ FULL_RATE = 1_000_000
 # one is on a wire to it.
 EVENT, WAITING, FAULTED, ROUTER_HOLDS, ROUTER_MOVES, IN_TRANSIT = 1, 2, 4, 8, 16, 32
 
-# Entries of `shape`: sizes, places in a record, latencies.
+# Entries of `EngineState.shape`: sizes, offsets in a record, latencies.
 SHAPE_FIELDS = (
     "cores width lanes colours threads ring stride words bytes_at queued positions_at queues_at queue names "
     "ramp hop turn task_start sweep"

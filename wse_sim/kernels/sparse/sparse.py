@@ -30,7 +30,7 @@ from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Seq
 ELEMENT_SCALAR_CYCLES = 33  # for each element: read an index and a value, find two rows, close the loop
 PADDED_SLOWDOWN = 1.19  # rows of B are padded against bank conflicts, which does not avoid all of them
 LINE_SCALAR_CYCLES = 45  # for each step to the next compressed row or column
-LAUNCH_CYCLES = 1640  # from the first time stamp to the first element, and from the last to the second stamp
+LAUNCH_CYCLES = 1640  # before the first element and after the last one, between the two time stamps
 
 
 def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
