@@ -73,8 +73,8 @@ def slowest_terms(ways: Iterable[LineTerms], machine: Machine) -> LineTerms:
 def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
     """Return the cost terms of a multicast from position `source` to all PEs of a line.
 
-    From an end it takes B + P + 2 T_R cycles on the WSE-2, and a start. Without words, or on a line of one PE, it takes
-    none.
+    From an end it takes B + P + 2 T_R cycles on the WSE-2, and a start; B is `words` and P is `pes`. Without words, or
+    on a line of one PE, it takes none.
     """
     # No receiver: also no setup, since the lowering emits no operation then.
     if pes < 2 or not words:
@@ -85,7 +85,7 @@ def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
 def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) -> LineTerms:
     """Return the cost terms of a multicast from PE number `source` (row after row) to all PEs of a rectangle.
 
-    From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start.
+    From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start; M and N are the sides.
     """
     if width * height < 2 or not words:
         return ZERO_TERMS
@@ -175,8 +175,8 @@ def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int
 def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Return the cost terms of a reduction in which all PEs send directly to PE 0.
 
-    It takes B (P - 1) + 2 T_R + 1 cycles on the WSE-2, a start, and one hop. Only the hop of the nearest PE counts:
-    wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp.
+    With B words and P PEs it takes B (P - 1) + 2 T_R + 1 cycles on the WSE-2, a start, and one hop. Only the hop of the
+    nearest PE counts: wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -186,7 +186,7 @@ def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Return the cost terms of a reduction in which each PE adds its words to the stream that passes it.
 
-    It takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start.
+    With B words and P PEs it takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -196,8 +196,8 @@ def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Return the cost terms of a binary-tree reduction in log2 P rounds.
 
-    It takes B log2 P + (P - 1) + (2 T_R + 1) log2 P cycles on the WSE-2, and a start for each round. The paper prints a
-    maximum of parts of this sum, which is smaller by at most the last two terms.
+    With B words and P PEs it takes B log2 P + (P - 1) + (2 T_R + 1) log2 P cycles on the WSE-2, and a start for each
+    round. The paper prints a maximum of parts of this sum, which is smaller by at most the last two terms.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -322,10 +322,11 @@ def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> L
 
 
 def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
+    """Return the cost terms of an all-reduce by reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
 
-    The paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and receive at once. Here every
-    round is a send and a receive, each with a start; every second core of the ring sends first.
+    With B words and P PEs the paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and
+    receive at once. Here every round is a send and a receive, each with a start; every second core of the ring sends
+    first.
     """
     if pes < 2 or not words:
         return ZERO_TERMS

@@ -56,7 +56,7 @@ class EngineState:
         return int(self.shape[record.SHAPE_FIELDS.index(name)])
 
     def threads(self) -> np.ndarray:
-        """Return a copy of the records of threads, [cores, threads, columns]."""
+        """Return a copy of the records of all threads, [cores, threads, columns]; see `record` for the columns."""
         count = self.size("threads")
         part = self.cores[:, record.THREADS_AT : record.THREADS_AT + count * record.THREAD]
         return part.reshape(len(part), count, record.THREAD)

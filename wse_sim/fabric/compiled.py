@@ -75,9 +75,9 @@ def compile_expanded(function: Any) -> Any:
 
 
 def compile_entry_point(signature: str) -> Callable[[Any], Any]:
-    """Return a decorator that compiles an entry point for `signature`, or loads it from the cache.
+    """Return a decorator that compiles the engine's entry point for `signature`, or loads it from the disk cache.
 
-    The function releases the interpreter's lock, so other threads can run.
+    The compiled function releases the interpreter's lock, so other Python threads run while it does.
     """
     # A division by zero gives an infinity, as in NumPy, since the engine cannot report an exception.
     return kept(signature, identity=ENGINE_DIGEST, nogil=True)

@@ -289,8 +289,9 @@ def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _vector(place: Placed, is_whole: bool = False) -> Memory:
-    """Return a tile as an operand: one row in a loop over rows, one number of a column, or all elements with
-    `is_whole`.
+    """Return a tile as an operand.
+
+    Inside a loop over rows it is one row, or one number of a column. With `is_whole` it is all elements of the tile.
     """
     if is_whole:
         return place.vector(int(place.elements > 1))

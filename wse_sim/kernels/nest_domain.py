@@ -113,7 +113,7 @@ class Domain:
         return total.reshape(self.extents)
 
     def read(self, access: Access) -> np.ndarray:
-        """Return `places`, with an extent of 1 for an axis along which the operand is constant."""
+        """Return `places(access)`, with an extent of 1 for an axis along which the operand is constant."""
         # `shape` depends on strides only, so pricing needs no list of elements.
         rows, columns = self.shape(access)
         return self.places(access)[:rows, :columns]

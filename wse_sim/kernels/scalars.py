@@ -49,7 +49,10 @@ def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
 
 
 def _cast(source: str, target: str) -> Pointwise:
-    """Return the conversion between two kinds of types ("f", "i", "b")."""
+    """Return the implementation of a cast between kinds of types: "f" floating point, "i" integer, "b" truth value.
+
+    A float becomes an integer by dropping its fraction, and a truth value by comparing with zero.
+    """
     if target == "b" and source != "b":
         return _NOT_ZERO
     return _TO_WHOLE if (source, target) == ("f", "i") else POINTWISE["cast"]

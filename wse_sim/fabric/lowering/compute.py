@@ -67,7 +67,11 @@ def _scalar_instructions(cycles: float, scratch: int, machine: Machine) -> tuple
 
 
 def _repeat_body(body: tuple[Instruction, ...], times: int, unrolled: int) -> tuple[Instruction, ...]:
-    """Return a body `times` times, as a loop with `unrolled` copies in each round and the rest after it."""
+    """Return the instructions `body` repeated `times` times: a loop with `unrolled` copies in each round, then the
+    rest.
+
+    Without two full rounds there is no loop.
+    """
     if not body or not times:
         return ()
     rounds, rest = divmod(times, unrolled)

@@ -134,7 +134,7 @@ def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size
 
 
 def _lower_auto_gen(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Lower the generated tree; see `lower_tree`."""
+    """Lower the fastest reduction tree of the cost model (`generate_tree`); see `lower_tree`."""
     parents = generate_tree(lines.length, block.words, sheet.mesh.machine)
     lower_tree(sheet, lines, block, parents)
 

@@ -194,7 +194,7 @@ def _initially_blocked_tasks(
 
 
 def make_copy(source: int, target: int, words: int) -> Vector:
-    """Return an operation that copies words within a core's memory; source and target may overlap."""
+    """Return an operation that copies `words` words from address `source` to `target` of a core; they may overlap."""
     if target > source:
         return Vector("move", operands=(Memory(target + words - 1, -1), Memory(source + words - 1, -1)), length=words)
     return Vector("move", operands=(Memory(target), Memory(source)), length=words)

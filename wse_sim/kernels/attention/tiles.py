@@ -395,7 +395,7 @@ class _Chunk:
         multiply(self.build, tile.turned(), rows, MatrixView.of(self.on.sums[step.writes[0]]))
 
     def _softmax(self, step: Step, places: Places) -> None:
-        """Append a softmax as in `softmax.softmax`: in float32, rounded once."""
+        """Append a softmax of each row of the step's tile: in float32, with a sum over the team's row, rounded once."""
         length, scores, target = self.length, self._source(step.reads[0]), self.on.tiles[step.writes[0]]
         work, (largest, total) = self.on.spares[0], self.on.statistics
         if self.on.is_padded:

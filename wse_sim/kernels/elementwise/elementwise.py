@@ -10,7 +10,10 @@ from wse_sim.phase import Local
 
 
 def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel that computes y = max(x + bias, 0) of x [rows, columns] and bias [1, columns]."""
+    """Return a kernel that computes y = max(x + bias, 0) of x [rows, columns] and bias [1, columns].
+
+    Every PE has the part of bias for its columns.
+    """
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     build = room.builder()
     _add_bias(build, y, x, bias)

@@ -84,7 +84,10 @@ class Arrangement:
 
     @property
     def outer(self) -> int:
-        """Extent of the stationary matrix that the result has too, in one part."""
+        """Outer extent of one part of the stationary matrix: the extent that it shares with the result.
+
+        It is n if b stays, else m, divided by `cuts` and rounded up.
+        """
         return ceil_div(self.product.n if self.stays == "b" else self.product.m, self.cuts)
 
     def kernel(self, rect: Rect) -> MeshKernel:

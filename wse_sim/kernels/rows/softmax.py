@@ -78,7 +78,10 @@ class Slices(ABC):
         return self.room.builder()
 
     def combine(self, address: int, words: int, axis: str = "", combine: str = "add") -> None:
-        """Add an all-reduce of float32 words, along the axis of the slices unless `axis` is given."""
+        """Add an all-reduce of `words` float32 words at `address`; `combine` is "add" or "max".
+
+        It is along the axis of the slices, within their groups, unless `axis` is given.
+        """
         axis = axis or self.axis
         groups = self.groups if axis == self.axis else 1
         self._phases.append(

@@ -54,8 +54,9 @@ class SparseProduct:
 
 
 def sparse_phase(product: SparseProduct, rect: Rect, machine: Machine) -> Phase | None:
-    """Return the fastest phase on `rect`, or None if memory is too small or there is only one column, that of the
-    feeders.
+    """Return the phase, for pricing only, of the fastest number of strips on `rect`, or None if there is none.
+
+    There is none if memory is too small, or if `rect` has only one column, that of the feeders.
     """
     return min(_ways(product, rect, machine), key=lambda way: cost(way, machine).cycles, default=None)
 
