@@ -280,6 +280,7 @@ POWER_W: Mapping[str, tuple[float, float]] = {"wse2": (16_100.0, 22_800.0)}
 Source: Jacquelin et al., SC'22 (arXiv:2204.03775). No figure of another machine was found.
 """
 MACHINES = {m.name: m for m in (TINY, WSE1, WSE2, WSE3)}
+"""Name of a preset -> its machine."""
 _WAFER_OF_SYSTEM: Mapping[str, str] = {"cs1": "wse1", "cs2": "wse2", "cs3": "wse3"}
 
 
