@@ -1,1 +1,1 @@
-"""Execution: the backend protocol, the host backend, the reference interpreter, the kernel cache."""
+"""Run programs: the backend protocol, the host backend, the NumPy reference interpreter and the kernel cache."""

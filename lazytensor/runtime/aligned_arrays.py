@@ -1,6 +1,7 @@
-"""Arrays that begin at a cache line: NumPy promises 16 bytes, and a vector register is as wide as a line.
+"""Arrays that begin at a cache line.
 
-A register that is read or written across two lines takes both of them.
+NumPy guarantees 16 bytes of alignment. A vector register is as wide as a cache line, and an access across two lines
+costs two accesses.
 """
 
 import threading
@@ -13,32 +14,34 @@ ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 
 
 def block_of(size_bytes: int) -> np.ndarray:
-    """Return uninitialized memory with room for `size_bytes` behind its first aligned byte."""
+    """Return an uninitialized array of bytes that has `size_bytes` bytes from its first aligned byte on."""
     return np.empty(size_bytes + ALIGNMENT, np.uint8)
 
 
 def aligned_zeros(size_bytes: int) -> np.ndarray:
-    """Return `size_bytes` zeros that begin at an aligned byte."""
+    """Return `size_bytes` zero bytes that begin at a cache line."""
     block = np.zeros(size_bytes + ALIGNMENT, np.uint8)
     return within(block, (size_bytes,), np.uint8)
 
 
 def within(block: np.ndarray, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0) -> np.ndarray:
-    """Return a view of `block` as an array that begins `offset` bytes behind its first aligned byte."""
+    """Return a view of `block` with the given shape and dtype, `offset` bytes after the first aligned byte of
+    `block`.
+    """
     start = -block.ctypes.data % ALIGNMENT + offset
     return block[start : start + prod(shape) * np.dtype(dtype).itemsize].view(dtype).reshape(shape)
 
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Return an uninitialized array that begins at an aligned byte."""
+    """Return an uninitialized array that begins at a cache line."""
     return within(block_of(prod(shape) * np.dtype(dtype).itemsize), shape, dtype)
 
 
 class BlockAllocator:
-    """Memory for many arrays of one life: small ones share blocks, a block is freed with its last array.
+    """An allocator of arrays that live equally long: arrays up to 1 MiB share blocks of 8 MiB.
 
-    NumPy asks the system for large pages for a block, and for none for a small array: a checkpoint of 0.5 GB in 1,000
-    tensors is loaded in 0.8 of the processor time. Threads may share an allocator.
+    A block is freed when its last array is freed. NumPy requests huge pages for a block but not for a small array: a
+    checkpoint of 0.5 GB in 1,000 tensors loads in 0.8 of the processor time. It is safe to use from several threads.
     """
 
     BLOCK_BYTES = 1 << 23
@@ -49,7 +52,7 @@ class BlockAllocator:
         self._block, self._used = np.empty(0, np.uint8), 0
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-        """Return an uninitialized array that begins at an aligned byte."""
+        """Return an uninitialized array that begins at a cache line. One of more than 1 MiB has a separate block."""
         size = prod(shape) * np.dtype(dtype).itemsize
         if size > self.MAX_SHARED_BYTES:
             return aligned(shape, dtype)

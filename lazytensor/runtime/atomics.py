@@ -1,7 +1,7 @@
-"""Shared words, threads and calls in the kernel language; each function has its meaning in Python here.
+"""Atomic operations, thread waits and indirect calls of the kernel language, with their meaning in Python.
 
-The compiler replaces a call by the instructions that `lazytensor.llvm.thread_instructions` writes for its name. All
-atomic operations are sequentially consistent.
+The compiler replaces a call by the instructions of `lazytensor.llvm.thread_instructions`. All atomic operations are
+sequentially consistent.
 """
 
 import ctypes
@@ -10,11 +10,11 @@ import time
 from typing import Any
 
 _changed = threading.Condition()
-"""In Python one lock makes every operation atomic, and its condition lets threads sleep."""
+"""A lock that makes every operation atomic in Python, and the condition that waiting threads sleep on."""
 
 
 def words_at(address: int) -> Any:
-    """Return the words of 8 bytes from an address on as an array of int64."""
+    """Return the memory at `address` as an array of int64 words."""
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
 
 
@@ -48,25 +48,25 @@ def compare_exchange(words: Any, place: int, expected: int, new: int) -> bool:
 
 
 def pause() -> None:
-    """Let the other thread of the processor's core run: the caller is in a loop that waits."""
+    """Yield the core to its other hardware thread. Call it in a loop that waits."""
     time.sleep(0)
 
 
 def clock() -> int:
-    """Return nanoseconds of a clock that never goes back."""
+    """Return a monotonic time in nanoseconds."""
     return time.monotonic_ns()
 
 
 def current_core() -> int:
-    """Return the number of the core that this thread runs on; -1 if the system does not say. In Python it is -1."""
+    """Return the number of the core that runs this thread, or -1 if the system cannot report it. In Python it is -1."""
     return -1
 
 
 def wait(words: Any, place: int, value: int) -> None:
-    """Sleep until `wake` is called for words[place].
+    """Sleep until `wake` is called for words[place]. Return at once if words[place] is not `value`.
 
-    Return at once if words[place] is not `value`. May return early: the caller tests its condition again. Linux and
-    macOS compare and wait as one operation of the kernel; Linux compares the low 32 bits of the word.
+    It may return early, so the caller has to test its condition again. On Linux and macOS the kernel compares and waits
+    atomically. Linux compares only the low 32 bits of the word.
     """
     with _changed:
         if int(words[place]) == value:
@@ -74,19 +74,22 @@ def wait(words: Any, place: int, value: int) -> None:
 
 
 def wake(words: Any, place: int, count: int) -> None:
-    """Wake at least `count` of the threads that wait for words[place], or all if there are fewer."""
+    """Wake at least `count` of the threads that wait for words[place], or all of them if there are fewer."""
     with _changed:
         _changed.notify_all()
 
 
 def prefetch(address: int) -> None:
-    """Ask memory to bring the cache line at an address into the second-level cache. The address may be invalid."""
+    """Prefetch the cache line at an address into the second-level cache.
+
+    The address may be invalid. Does nothing in Python.
+    """
 
 
 def called(address: int, *arguments: Any) -> bool:
-    """Call the C function at an address and return its result as truth; not defined if it has no result.
+    """Call the C function at an address and return its result as a bool; the value is undefined if it returns nothing.
 
-    `np.int32` and `np.float32` arguments are passed as such, all other whole numbers as 64 bits.
+    `np.int32`, `np.float32` and `np.float64` arguments are passed in their type, all other numbers as 64-bit integers.
     """
     kinds = [_C_KINDS.get(type(a).__name__, ctypes.c_int64) for a in arguments]
     values = [kind(a.item() if hasattr(a, "item") else a) for kind, a in zip(kinds, arguments, strict=True)]

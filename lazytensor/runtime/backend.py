@@ -1,4 +1,8 @@
-"""What a backend is: it turns a `Program` into something that runs steps. Part of the waist: imports the IR alone."""
+"""Protocols of a backend, which turns a `Program` into an object that runs steps.
+
+`Backend.compile(program, store)` returns an `Executable`; `Store` holds the loop-carried state. This module imports
+only the IR, so that the compiler and the front end can use the protocols without a particular backend.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,48 +14,50 @@ from lazytensor.ir.types import StateId
 
 
 class Store(Protocol):
-    """Loop-carried state by identity. `array` gives the live buffer, which a step overwrites."""
+    """A mapping from the id of loop-carried state to the array that holds its current value."""
 
     def array(self, state: StateId) -> np.ndarray:
-        """The live buffer of a state."""
+        """Return the array of a state itself, not a copy. Each step overwrites its elements."""
         ...
 
 
 class Executable(Protocol):
-    """A compiled program bound to a store."""
+    """A compiled program bound to the state arrays of a store."""
 
     @property
     def program(self) -> Program:
-        """What was compiled."""
+        """The program that was compiled."""
         ...
 
     @property
     def report(self) -> Any:
-        """What the backend knows about the program before it runs; None if nothing."""
+        """What the backend predicts about the program before it runs (a report object), or None."""
         ...
 
     @property
     def owned(self) -> frozenset[int]:
-        """The numbers of the fetches whose arrays belong to the caller: no later step overwrites them."""
+        """Indices of the results of `step` whose arrays belong to the caller. No later step overwrites these arrays."""
         ...
 
     def placement(self) -> str:
-        """Where everything lies, a line for each thing, as LT_DEBUG=4 prints it."""
+        """Return a text with the memory location of each buffer, one per line. LT_DEBUG=4 prints it."""
         ...
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
+        """Run one step and return its results (the fetches), in the order of `program.fetches`.
 
-        The next step may overwrite the arrays returned, other than those that are `owned`: copy what has to last.
+        `batch` holds the input arrays in the order of `program.batch`. The step overwrites the state arrays of the
+        store. The next step may overwrite the returned arrays, except those whose index is in `owned`: copy an array to
+        keep it.
         """
         ...
 
 
 class Backend(Protocol):
-    """Compiles programs. `name` is "host" or "wafer"."""
+    """A compiler of programs for one target. `name` is "host" or "wafer"."""
 
     name: str
 
     def compile(self, program: Program, store: Store) -> Executable:
-        """Bind a program to the state that its steps read and change."""
+        """Compile `program` and bind it to the state arrays of `store`, which its steps read and overwrite."""
         ...

@@ -1,6 +1,7 @@
-"""Binders: an instruction as a function from the arrays of its operands to the steps that run it.
+"""Binders: functions from the arrays of an instruction's operands to the steps that run it.
 
-Who runs it is a nest compiled for it, a routine of ours, BLAS in parts, or NumPy.
+An instruction is run by a loop nest compiled for it, by a compiled routine of this package, by BLAS in parts, or by
+NumPy.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,11 +30,11 @@ from lazytensor.runtime import blas, instruction_timing, jit, schedule, thread_p
 Step = Callable[[], object]
 Bind = Callable[[list[np.ndarray]], list[Step]]
 Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
-"""By the nest's identity and the slots of its operands."""
+"""Compiled nests, by the identity of the nest and the slots of its operands."""
 
 
 def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
-    """The same, with its time taken where somebody follows."""
+    """Return `bind`, or inside `instruction_timing.follow()` a binder whose steps also record their time."""
     timings = instruction_timing.current()
     if timings is None:
         return bind
@@ -42,7 +43,7 @@ def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
 
 
 def _way(instr: Instr, program: Program) -> str:
-    """Who runs an instruction: machine code of ours, BLAS or NumPy."""
+    """Return what runs an instruction: "machine code", "BLAS" or "NumPy"."""
     kernel = BY_NAME.get(instr.kernel)
     if config.current().jit:
         types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
@@ -53,7 +54,10 @@ def _way(instr: Instr, program: Program) -> str:
 
 
 def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
-    """A function from the operands' arrays to the steps that run the instruction."""
+    """Return a function from the arrays of an instruction's operands (inputs, then results) to the steps that run it.
+
+    `compiled` is a cache of compiled nests, to which the function adds.
+    """
     if instr.nest is not None:
         return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
     ins = tuple(program.buffers[b].type for b in instr.reads)
@@ -64,14 +68,16 @@ def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
 def kernel_binder(
     instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...], compiled: Compiled, is_general: bool = False
 ) -> Bind:
-    """Return a function from the arrays of the operands to the steps that run a library kernel.
+    """Return a function from the arrays of the operands (inputs, then results) to the steps that run a library kernel.
 
-    With `is_general`, no machine code is compiled for the shapes of the operands; the bits of the results are the same.
+    `outs` and `ins` are the types of the results and inputs. If `is_general`, no machine code is compiled for the
+    shapes of the operands; the bits of the results are the same. Results of half types are rounded in place by a
+    further step. Raise CompileError if the host has no such kernel.
     """
     if instr.kernel not in BY_NAME:
         raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
     kernel = BY_NAME[instr.kernel]
-    # BLAS and NumPy compute half types in float32 and leave the rounding to us.
+    # BLAS and NumPy compute half types in float32, so their results have to be rounded.
     rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
     routine = _routine(instr, outs, ins)
     has_text = kernel.source is not None and config.current().jit and not is_general
@@ -91,17 +97,20 @@ def kernel_binder(
 
 
 def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    # Other processors' tiles are narrower, and their BLAS comes as close to what they can do.
+    # The routine for matmul pays only with AVX-512: on other processors BLAS is as fast.
+    """Return the compiled routine for an instruction, or None if there is none for it or if LT_JIT=0."""
     is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
     return routine_of(instr, outs, ins) if is_ours else None
 
 
 def _routine_steps(code: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
+    """Return the steps of a routine over `arrays`, flattened."""
     flat = tuple(a.reshape(-1) for a in arrays)
     return schedule.routine(code, work, flat)
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    """Return a product cut into parts of BLAS as one step. With LT_JIT=0 Python threads run the parts."""
     parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
     run = _run_of(parts)
     if not config.current().jit:
@@ -110,25 +119,27 @@ def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> li
 
 
 def _run_of(parts: list[Any]) -> Step:
-    """Parts as one step, shared by threads of Python if there are several."""
+    """Return a function that runs all `parts`, shared by Python threads if there are several."""
     if len(parts) == 1:
         return parts[0]  # type: ignore[no-any-return]
     return partial(thread_pool.team().share, lambda part, thread: parts[part](), len(parts))
 
 
 def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    """Return the NumPy function of a kernel, bound to its attributes and arrays, as one step."""
     return [bind(attrs, tuple(arrays[count:]), tuple(arrays[:count]))]
 
 
 def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> Bind:
+    """Return the binder of a loop nest. With LT_JIT=0 the nest is interpreted."""
     if not config.current().jit:
         count = len(nest.inputs)
         return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
     slots = distinct_slots(operands)
-    # Equal layers have one nest; it is kept beside, so that its number is not given to another.
+    # Equal layers share one nest object. The cache keeps the nest alive, so that its id is not reused.
     if (id(nest), slots) not in compiled:
         moved, starts = rebase_to_first_elements(nest, slots)
-        # For each argument of the compiled function the first operand that is this buffer.
+        # For each argument of the compiled function: the first operand that is this buffer, and the first element.
         first = [(slots.index(k), start) for k, start in enumerate(starts)]
         bind = partial(_shared_steps, jit.load(generate(moved, slots)), thread_parts(moved), first)
         compiled[id(nest), slots] = nest, bind
@@ -138,7 +149,10 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> B
 def _shared_steps(
     function: Any, bounds: Bounds, order: Sequence[tuple[int, int]], arrays: list[np.ndarray]
 ) -> list[Step]:
-    """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
+    """Return the step that runs a compiled loop, cut at `bounds` into parts for the thread pool.
+
+    `order` gives for each argument of `function` the index of its array and the first element to pass.
+    """
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = function.bound_parts(bounds or ((),), flat)
     return [schedule.shared(runs, [k for k, _ in order], _run_of(runs))]
@@ -149,7 +163,10 @@ def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
 
 
 def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
-    """Rounds the result of a library kernel in place, as every kernel does with half types."""
+    """Return a binder that rounds the result of a library kernel in place to its half type.
+
+    `position` is the index of the result among the operands.
+    """
     nest = _rounding_nest(type.size, type.dtype)
     bind = _nest_binder(nest, (0, 0), compiled)
 

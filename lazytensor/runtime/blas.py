@@ -1,6 +1,6 @@
-"""NumPy's BLAS with one thread while a step runs: its parts are shared by the team, and threads that spin help nobody.
+"""Limit NumPy's BLAS to one thread while a step runs, because the thread pool runs the parts of the step.
 
-On a busy machine two threads of OpenBLAS that wait for each other by spinning take many times as long as one.
+On a busy machine two OpenBLAS threads that wait for each other by spinning take many times as long as one.
 """
 
 import ctypes
@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable
 
 NAMES = tuple(f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", ""))
-"""How builds of NumPy call the two functions that tell and set the threads of OpenBLAS."""
+"""The names, in various builds of NumPy, of the two functions that get and set OpenBLAS's number of threads."""
 
 Control = tuple[Callable[[], int], Callable[[int], object]]
 
 
 def _control() -> Control | None:
-    """The functions that tell and set the number of threads; None for a BLAS that has none of these names."""
-    # A symbol is looked up in a module and in all that it was linked with.
+    """Return the functions that get and set BLAS's number of threads, or None if the library has none of `NAMES`."""
+    # A symbol lookup searches this module and the libraries that it is linked with.
     library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
     for name in NAMES:
         if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
@@ -26,11 +26,14 @@ def _control() -> Control | None:
 
 
 def sgemm() -> int | None:
-    """The address of the product of matrices of float32 with numbers of 64 bits; None if it is not there."""
+    """Return the address of `cblas_sgemm` with 64-bit integers.
+
+    Return None if NumPy's library has no such function, or if its number of threads cannot be set.
+    """
     if not _sgemm:
         library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
         names = [name for name in ("scipy_cblas_sgemm64_", "cblas_sgemm64_") if hasattr(library, name)]
-        # With no way to hold it to one thread, threads that call it would each bring their own.
+        # If BLAS cannot be limited to one thread, each thread that calls it would start further threads.
         usable = names and _control() is not None
         _sgemm.append(ctypes.cast(getattr(library, names[0]), ctypes.c_void_p).value if usable else None)
     return _sgemm[0]
@@ -38,7 +41,7 @@ def sgemm() -> int | None:
 
 @functools.cache
 def has_small_kernels() -> bool:
-    """Whether this is OpenBLAS with kernels for small matrices, which it has for processors with AVX-512."""
+    """Return whether BLAS is OpenBLAS with kernels for small matrices, which it has for processors with AVX-512."""
     library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
     for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_"):
         if hasattr(library, name):
@@ -57,7 +60,7 @@ _steps: list[int] = []  # for each step that is running, the number of threads w
 
 
 def hold() -> None:
-    """Have BLAS run in the thread that calls it, until there is a `release` for each `hold`."""
+    """Make BLAS run in the calling thread only, until `release` was called once for each `hold`."""
     if not _known:
         _known.append(_control())
     if (control := _known[0]) is not None:
@@ -67,10 +70,10 @@ def hold() -> None:
 
 
 def release() -> None:
-    """Undo a `hold`: when none is left, BLAS has its threads again."""
+    """Undo one `hold`. The last release gives BLAS its threads back."""
     if (control := _known[0]) is not None:
         with _lock:
-            # The largest number is the one from before all steps that overlap: it goes last.
+            # Of overlapping steps, only the first recorded the full number of threads; it is restored last.
             before = min(_steps)
             _steps.remove(before)
             if not _steps:
@@ -78,7 +81,7 @@ def release() -> None:
 
 
 class one_thread:
-    """A block in which BLAS is held to one thread."""
+    """A context manager that limits BLAS to one thread: `hold` on entry, `release` on exit."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""Functions of elements by the machine code of compiled loops, over arrays of any size.
+"""Elementwise functions by the machine code of compiled loops, over arrays of any size.
 
-NumPy and compiled loops differ in the last bit of an exponential, a logarithm and their like. A graph that runs one
-operation after the other calls these functions, so that its values are those of its compiled program. A kernel is
-compiled at its first call and kept on disk; it holds for all sizes.
+NumPy and compiled loops differ in the last bit of an exponential, a logarithm and similar functions. Graphs that run
+one operation after the other call these functions, so that their values equal those of the compiled program. A kernel
+is compiled at its first call and kept on disk; it works for all sizes.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,22 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime import jit
 
 MAX_KERNELS = 1024
+"""Maximum number of compiled kernels that are kept in memory."""
 MAX_ELEMENTS = 1 << 31
-"""Elements of one call: a kernel counts in 32 bits."""
+"""Maximum number of elements in one kernel call, because a kernel counts elements in 32 bits."""
 
 Element = tuple[DType, float | None]
-"""The type of an operand, and its value if that stands in the text of the kernel."""
+"""The dtype of an operand, and its value if the value is part of the kernel's text (None for an array operand)."""
 Function = Callable[..., np.ndarray]
 
 
 def element_function(n: Node) -> Function:
-    """Return a function from the arrays of the operands of a pointwise node to its array, as compiled loops round it.
+    """Return a function that computes a pointwise node from the arrays of its operands, with the bits of compiled
+    loops.
 
-    Arrays of half types hold float32, rounded to the half type.
+    Arrays of half types hold float32 values that are rounded to the half type; the returned function does not round its
+    result. Without a floating-point operand or result, or for an operation that compiles to no function call, return
+    NumPy's function.
     """
     op, floats = OPS[n.op], n.type.dtype.kind == "f" or any(i.type.dtype.kind == "f" for i in n.inputs)
     if not floats or not has_function(n.op):
@@ -41,7 +45,8 @@ def element_function(n: Node) -> Function:
 
 
 def _element(n: Node) -> Element:
-    # The optimizer of LLVM turns a call of the C library with a constant into simpler ones: of `pow`, for example.
+    # A float64 constant is part of the kernel's text, as in compiled loops: LLVM's optimizer simplifies calls of the C
+    # library with constants, for example of `pow`.
     if n.type.dtype is float64 and is_literal(n):
         return n.type.dtype, float(n.attrs["value"] if n.value is None else n.value.flat[0])
     return n.type.dtype, None
@@ -49,7 +54,9 @@ def _element(n: Node) -> Element:
 
 @lru_cache(MAX_KERNELS)
 def _kernel(name: str, attrs: tuple[tuple[str, Any], ...], operands: tuple[Element, ...], result: DType) -> Any:
-    """The kernel of one operation: (first, last, *operands that are arrays, result)."""
+    """Return the compiled kernel (first, last, *array operands, result) of one operation, and which operands are
+    arrays.
+    """
     body: list[Scalar] = []
     inputs: list[Type] = []
     for dtype, value in operands:
@@ -72,6 +79,7 @@ def _kernel(name: str, attrs: tuple[tuple[str, Any], ...], operands: tuple[Eleme
 
 
 def _mapped(kernel: tuple[Any, Sequence[int]], type: Type, *arrays: np.ndarray) -> np.ndarray:
+    """Apply a kernel to arrays and return a new array of `type`'s shape."""
     run, chosen = kernel
     out = np.empty(type.shape, type.dtype.host)
     if out.size:
@@ -82,5 +90,5 @@ def _mapped(kernel: tuple[Any, Sequence[int]], type: Type, *arrays: np.ndarray) 
 
 
 def in_order(array: np.ndarray) -> np.ndarray:
-    """The elements of an array in one dimension, in order; a copy if they have another order in memory."""
+    """Return the elements of an array as one dimension in C order; a copy only if the memory order differs."""
     return np.asarray(array, order="C").reshape(-1)

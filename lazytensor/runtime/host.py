@@ -1,7 +1,8 @@
-"""The host backend: a program becomes a flat list of functions, each bound to its arrays before the first step.
+"""Host backend: compile a program into a flat list of functions, each bound to its arrays before the first step.
 
-Temporary buffers lie in one aligned arena, state in the store, batch arrays where the caller has them: only the
-instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
+Temporary buffers share one aligned arena. State arrays belong to the store. Batch arrays are read where the caller has
+them, or are copied if they are small. If a batch brings other arrays, only the instructions that read them are bound
+again. A step allocates no large arrays.
 """
 
 import threading
@@ -24,26 +25,36 @@ from lazytensor.runtime.result_blocks import ResultBlocks, owned_fetches
 from lazytensor.system.threads import try_start
 
 PAGE_BYTES = 4096
+"""Size of a memory page, in bytes."""
 TOUCHED_BYTES, TOUCHING = 1 << 23, 4
-"""How much memory a thread touches at least, and how many there are at most."""
+"""The first is the least number of bytes that a thread touches; the second is the maximum number of such threads."""
 COPIED_BYTES = 1 << 19
-"""A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
+"""Batch arrays up to this size, in bytes, are copied if Python code reads them.
+
+The copy takes at most 30 us, which is less than to bind the instructions that read the array again.
+"""
 SMALL_BYTES = 1 << 14
-"""One of so many bytes is copied sooner than the addresses of machine code that reads it are changed."""
+"""Batch arrays up to this size, in bytes, are copied if only machine code reads them.
+
+The copy takes less time than to change the addresses in the machine code's argument tables.
+"""
 
 
 class HostBackend:
-    """Runs programs with NumPy, BLAS and compiled loop nests."""
+    """A backend that runs programs on the host with NumPy, BLAS and compiled loop nests."""
 
     name = "host"
 
     def compile(self, program: Program, store: StateStore) -> "HostExecutable":
-        """Bind a program to the state of `store`. Raises CompileError for a kernel that the host does not know."""
+        """Bind a program to the state arrays of `store`.
+
+        Raise CompileError if the host has no kernel of an instruction's name.
+        """
         return HostExecutable(program, store)
 
 
 class HostExecutable:
-    """One program bound to its memory."""
+    """A program bound to its memory on the host. Steps run in the calling thread and a thread pool."""
 
     report: Any | None = None
 
@@ -63,10 +74,10 @@ class HostExecutable:
         self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
-        self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
+        self._runs: list[Step] = []  # the steps grouped into chains; filled by the first call of `step`
         self._places: list[schedule.Place] = []
-        # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
-        # and of all else where it stands and how it is bound.
+        # Users of buffers whose arrays may change from step to step. For machine code, by buffer, the words of its
+        # argument tables that are addresses in the buffer; for other steps (position in `_steps`, instruction, binder).
         self._words: dict[int, list[schedule.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
         self._moving: list[tuple[int, Instr, Bind]] = []
         self._compiled: Compiled = {}
@@ -85,7 +96,7 @@ class HostExecutable:
         self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._fetches = [self._arrays[b] for b in program.fetches]
         self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
-        # Where they lie for machine code; NumPy takes a microsecond to tell.
+        # The address of each buffer in `_words`. To get it from NumPy takes a microsecond.
         self._addresses = {b: _address(self._arrays[b]) for b in self._words}
         self._copies = _final_copies(program)
         for thread in touching:
@@ -117,14 +128,20 @@ class HostExecutable:
         return [self._arrays[b] for b in (*instr.reads, *instr.writes)]
 
     def placement(self) -> str:
-        """The bytes of the arena that each temporary buffer has; see `Executable`."""
+        """Return the byte offset of each temporary buffer in the arena, and the views, as text; see
+        `Executable.placement`.
+        """
         places = sorted(self._arena.offsets.items(), key=lambda item: item[1])
         lines = [f"buffer {b} from byte {at}: {self.program.buffers[b].type}" for b, at in places]
         lines += [f"buffer {b} is a view of {owner}" for b, owner in self._arena.views.items()]
         return "\n".join([f"arena of {self._arena.size_bytes} bytes", *lines])
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step and return the fetches; see `Executable`. Raises ShapeError for a batch of other types."""
+        """Run one step and return the fetches; see `Executable.step`.
+
+        Raise ShapeError if `batch` has another number of arrays than the program, or if an array has another shape. An
+        array of another dtype is converted.
+        """
         if len(batch) != len(self._bound):
             raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
         self._bring(batch)
@@ -151,31 +168,36 @@ class HostExecutable:
         return [blocks[owned[k]].hand_out(v) if k in owned else v for k, v in enumerate(self._fetches)]
 
     def _bring(self, batch: Sequence[np.ndarray]) -> None:
-        """Put the arrays of a batch in place."""
+        """Copy the small arrays of a batch to their buffers, and bind the others if they are not those of the step
+        before.
+        """
         for k, b, place, is_half in self._copied:
             array = batch[k]
-            # Mostly there are many, of which each fits.
+            # Most arrays fit as they are.
             if is_half or array.shape != place.shape or array.dtype is not place.dtype:
                 array = _fitting(array, self.program.buffers[b].type, self.program.buffers[b].name)
             place[...] = array
-        # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
+        # If the data loader reuses its arrays, nothing has to be bound again.
         for k in self._read_in_place:
             if batch[k] is not self._bound[k]:
                 self._take(batch)
                 break
 
     def _take(self, batch: Sequence[np.ndarray]) -> None:
-        """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
+        """Bind the steps that read the batch to new arrays.
+
+        An array is converted if its dtype or memory order does not fit.
+        """
         program, arrays = self.program, self._arrays
         for k in self._read_in_place:
             b, array = program.batch[k], batch[k]
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
-            # A converted copy is of this moment only, so it is made again next time.
+            # The caller may change the array that a converted copy was made of, so the next step converts again.
             self._bound[k] = array if arrays[b] is array else None
         self._bind_again({program.batch[k] for k in self._read_in_place})
 
     def _move(self) -> None:
-        """Write the large results to other blocks: the caller has those of the step before."""
+        """Point each large result to another memory block, because the caller holds the block of the previous step."""
         for b, blocks in self._blocks.items():
             blocks.move()
             self._arrays[b] = blocks.array
@@ -183,8 +205,8 @@ class HostExecutable:
         self._is_handed_out = False
 
     def _bind_again(self, changed: set[int]) -> None:
-        """Have the steps that use these buffers or views of them use the arrays that they have now."""
-        # Machine code has addresses in tables, which take less to change than a step to bind.
+        """Make all steps that use the buffers `changed`, or views of them, use the arrays now in `_arrays`."""
+        # 1. Machine code has its addresses in tables: changing them is cheaper than binding the step again.
         for b in changed:
             address = _address(self._arrays[b])
             distance, self._addresses[b] = address - self._addresses[b], address
@@ -195,7 +217,8 @@ class HostExecutable:
             if owner in changed:
                 self._arrays[view] = self._arrays[owner].reshape(self.program.buffers[view].type.shape)
                 moved.add(view)
-        # An instruction binds to the same number of steps each time, so that places in the list stay.
+        # 2. Bind all other steps again. An instruction always binds to the same number of steps, so that the positions
+        # in the list stay valid.
         for at, instr, bind in self._moving:
             if moved.isdisjoint(instr.reads) and moved.isdisjoint(instr.writes):
                 continue
@@ -207,19 +230,20 @@ class HostExecutable:
             self._fetches[k] = self._arrays[b]
 
     def _copy_state(self) -> None:
-        """Move new values into state that could not be overwritten; sources that are state are read first."""
+        """Copy the new values of state that the step could not update in place into the state arrays."""
         arrays = self._arrays
-        # Two states may swap values: each source that is state itself is read before any is written.
+        # Two states may swap values, so sources that are state are copied before any state is written.
         values = [arrays[new].copy() if is_state else arrays[new] for _, new, is_state in self._copies]
         for (old, _, _), value in zip(self._copies, values, strict=True):
             arrays[old].reshape(-1)[...] = value.reshape(-1)
 
 
 def _copied_batch(program: Program, rebound: Collection[int]) -> list[tuple[int, int]]:
-    """(number, buffer) of each array of a batch that is copied sooner than what reads it is told where it lies.
+    """Return (index in the batch, buffer) of each batch array that is copied in each step rather than read in place.
 
-    `rebound` are the buffers that others than machine code read. What is fetched again is the caller's own array, which
-    the next step must not change.
+    `rebound` are the buffers that Python code reads; for these the size limit is COPIED_BYTES, otherwise SMALL_BYTES.
+    An array that the batch has twice is not copied. Neither is one that is fetched: the step would return its internal
+    copy, which the next step overwrites.
     """
     fetched = set(program.fetches)
     return [
@@ -233,7 +257,7 @@ def _copied_batch(program: Program, rebound: Collection[int]) -> list[tuple[int,
 
 
 def _with_views(owners: set[int], program: Program) -> set[int]:
-    """`owners` and every buffer that is a view of one."""
+    """Return `owners` and all buffers that are views ("reshape" results) of them."""
     buffers = set(owners)
     for instr in program.instrs:
         if instr.kernel == "reshape" and instr.reads[0] in buffers:
@@ -242,7 +266,9 @@ def _with_views(owners: set[int], program: Program) -> set[int]:
 
 
 def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
-    """(old buffer, new buffer, whether the new one is state) of each state that is not updated in place."""
+    """Return (old buffer, new buffer, whether the new one is a state buffer) of each state that is not updated in
+    place.
+    """
     state = {old for old, _ in program.state.values()}
     return [(old, new, new in state) for old, new in program.state.values() if old != new]
 
@@ -250,7 +276,11 @@ def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
 def _memory(
     program: Program, arena: Arena, block: np.ndarray, store: StateStore, outside: Mapping[int, np.ndarray]
 ) -> list[np.ndarray]:
-    """The array of each buffer; those of the batch are placeholders until the first step."""
+    """Return the array of each buffer, by buffer index.
+
+    State comes from `store`, temporary buffers from `block` (the arena) or from `outside` (large results). Arrays of
+    the batch are zeros until the first step.
+    """
     arrays: list[np.ndarray] = []
     for b in program.buffers:
         if b.kind == "state":
@@ -269,16 +299,20 @@ def _memory(
 
 
 def _touching(block: np.ndarray) -> list[threading.Thread]:
-    """Threads that touch every page of a block, which is zero, while it is bound."""
-    # The system gives memory with its first use, and of a large arena takes as long for it as we do to bind. In a
-    # virtual machine its host gives it, and threads that wait for that need no core: four take half the time of one.
+    """Start threads that write zeros to every page of `block`, which is zero already, and return them.
+
+    The caller joins them after it has bound the program. The operating system allocates a page at its first use.
+    """
+    # The operating system allocates pages at their first use. For a large arena that takes as long as to bind the
+    # program. In a virtual machine the hypervisor allocates, and threads that wait for it need no core: four threads
+    # take half the time of one.
     count = min(TOUCHING, -(-block.size // TOUCHED_BYTES))
     pages = block[::PAGE_BYTES]
     threads = [
         threading.Thread(target=pages[len(pages) * k // count : len(pages) * (k + 1) // count].fill, args=(0,))
         for k in range(count)
     ]
-    # Pages that no thread touches are touched by the first step.
+    # If no thread can be started, the first step touches the pages.
     return [thread for thread in threads if try_start(thread)]
 
 
@@ -288,19 +322,23 @@ def _address(array: np.ndarray) -> int:
 
 
 def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
+    """Return `array`. Raise CompileError if its shape, its dtype or its memory order is not that of `type`."""
     if array.shape != type.shape or array.dtype != type.dtype.host or not array.flags.c_contiguous:
         raise CompileError(f"{name} is held as {array.dtype}{list(array.shape)}, the program needs {type}")
     return array
 
 
 def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
-    """The array itself if it has the right type and lies in order, else a copy that does."""
+    """Return `array` if it is C-contiguous and has the host dtype of `type`, and otherwise a converted copy.
+
+    A half type is always copied and rounded. Raise ShapeError if the shape is not that of `type`.
+    """
     if array.shape != type.shape:
         raise ShapeError(
             f"batch element {name or ''} is {list(array.shape)}, the step was compiled for {list(type.shape)}",
             hint="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
         )
-    # The caller may hand in float32 that was never rounded to the half type of the step.
+    # The caller may pass float32 values that were never rounded to the half type of the step.
     if type.dtype.is_half or array.dtype != type.dtype.host:
         with np.errstate(all="ignore"):
             return round_to(np.array(array, type.dtype.host, order="C"), type.dtype)

@@ -1,4 +1,4 @@
-"""Timing: what each instruction of the host's programs takes, and which of them no kernel of ours runs."""
+"""Measure the time of each instruction of host programs, and list the instructions that run in NumPy."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +10,19 @@ from lazytensor.ir.program import Instr
 
 Step = Callable[[], object]
 NUMPY = "NumPy"
-_SHOWN = 20  # rows of what has a kernel; of NumPy's all
+_SHOWN = 20  # number of the slowest rows in the report; rows that NumPy ran are always shown
 
 
 @dataclass
 class Timing:
-    """Instructions of one kind at one line: how often they ran, and how long in all."""
+    """The instructions of one operation at one line of the script.
+
+    - `operation`: the name of the operation or kernel.
+    - `way`: what runs it: "machine code", "BLAS" or "NumPy".
+    - `line`: the line of the script.
+    - `runs`: the number of runs.
+    - `seconds`: the total time.
+    """
 
     operation: str
     way: str
@@ -26,12 +33,12 @@ class Timing:
 
 @dataclass
 class Timings:
-    """All that ran while it was open."""
+    """The times of all instructions that ran in a `follow()` block."""
 
     rows: dict[tuple[str, str, str], Timing] = field(default_factory=dict)
 
     def timed(self, step: Step, instr: Instr, way: str) -> Step:
-        """A step that adds up how long it takes."""
+        """Return a function that calls `step` and adds its time to the row of `instr`."""
         where = instr.where
         name = instr.attrs.get("op", instr.kernel) if instr.nest is None else (where and where.operation) or "loop"
         key = (str(name), way, str(where or ""))
@@ -46,7 +53,7 @@ class Timings:
         return run
 
     def text(self) -> str:
-        """A line of sums by way, then the rows that took longest, and every one that NumPy ran."""
+        """Return a report: the total time by way, then a table of the slowest rows and of all rows that NumPy ran."""
         rows = sorted((r for r in self.rows.values() if r.runs), key=lambda r: -r.seconds)
         if not rows:
             return "profile: no compiled step ran on the host"
@@ -77,13 +84,16 @@ _open: list[Timings] = []
 
 
 def current() -> Timings | None:
-    """Where programs that are bound now report what they take."""
+    """Return the timings of the innermost open `follow()` block, or None."""
     return _open[-1] if _open else None
 
 
 @contextmanager
 def follow() -> Iterator[Timings]:
-    """Time the programs that are bound in this block; they run instruction by instruction, without chains."""
+    """Measure the programs that are bound in this block.
+
+    Their instructions run one by one from Python, not in chains.
+    """
     _open.append(Timings())
     try:
         yield _open[-1]

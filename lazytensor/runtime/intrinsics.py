@@ -1,4 +1,4 @@
-"""Instructions of the processor as functions of the kernel language; each has its meaning in Python here.
+"""Instructions of the processor as functions of the kernel language, with their meaning in Python.
 
 The compiler replaces a call by the instruction that `lazytensor.llvm.float_instructions` lists for its name. Names end
 in the element type: f4 for float32, f8 for float64.
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Number = Any
-"""A NumPy number of the type that the name of the function says."""
+"""A NumPy number. The suffix of the function's name gives its type."""
 
 
 def bits_f4(x: Number) -> Number:
@@ -33,20 +33,20 @@ def float_f8(x: Number) -> Number:
 
 
 def fma(x: Number, y: Number, z: Number) -> Number:
-    """Return x * y + z, rounded once where the processor can.
+    """Return x * y + z, rounded once if the processor has a fused multiply-add.
 
-    In Python a float32 is computed in float64 and then rounded, and a float64 is rounded twice.
+    In Python a float32 result is computed in float64 and then rounded, and a float64 result is rounded twice.
     """
     return type(x)(np.float64(x) * np.float64(y) + np.float64(z))
 
 
 def sum_f4(x: Number, y: Number) -> Number:
-    """Return x + y. The compiler may change the order of such sums: use it for a sum that only finds NaN."""
+    """Return x + y. The compiler may reorder such sums, so use it only for sums that detect NaN."""
     return x + y
 
 
 def largest_f4(x: Number, y: Number) -> Number:
-    """Return the larger number; the result is not defined if one is NaN."""
+    """Return the larger number. The result is undefined if one of them is NaN."""
     return np.fmax(x, y)
 
 
@@ -55,7 +55,7 @@ def copysign_f4(x: Number, y: Number) -> Number:
     return np.copysign(x, y)
 
 
-# The larger and the smaller number; NaN if one is NaN.
+# Return the larger or the smaller number; NaN if one of them is NaN.
 max_f4 = max_f8 = maximum_f4 = maximum_f8 = np.maximum
 min_f4 = min_f8 = minimum_f4 = minimum_f8 = np.minimum
 sqrt_f4 = sqrt_f8 = np.sqrt

@@ -1,8 +1,8 @@
-"""JIT: modules in the kernel language, compiled from memory; machine code is kept by a digest of what it depends on.
+"""Compile modules in the kernel language, and cache their machine code in memory and on disk.
 
-A module is a text that defines `kernel`, with the marks of `lazytensor.runtime.language`. Its name is a digest of the
-text, which has every constant, and of the helpers that it calls: one kernel can never be served for another. No source
-and no bytecode is written. With LT_JIT=0 a kernel is the plain Python function.
+A module is a text that defines `kernel`, decorated as in `lazytensor.runtime.language`. The cache key is a digest of
+the text, which contains every constant, and of the helper modules. No source and no bytecode is written. With LT_JIT=0
+a kernel is the plain Python function.
 """
 
 import functools
@@ -25,7 +25,7 @@ HELPERS = (
     *("compiled_kernels/image_layout.py", "compiled_kernels/recurrent_parts.py"),
     *("../kernels/convolution_geometry.py", "../kernels/recurrent_geometry.py", "../kernels/panel_products.py"),
 )
-"""What generated modules import."""
+"""The modules that kernel texts may import. A change of one of them makes all cached machine code invalid."""
 KERNELS_FOLDER = pathlib.Path(__file__).with_name("compiled_kernels")
 Kernel = Callable[..., Any]
 
@@ -34,12 +34,12 @@ _salt: list[bytes] = []
 
 
 def load(source: str, name: str = "kernel") -> Kernel:
-    """Return a compiled kernel of a module text, from memory, from disk, or new; the plain one with LT_JIT=0."""
+    """Return the kernel `name` of a module text, compiled or from a cache; with LT_JIT=0 the plain Python function."""
     return machine_code(source, name) if config.current().jit else plain(source, name)
 
 
 def machine_code(source: str, name: str = "kernel") -> MachineCode:
-    """Return a compiled kernel of a module text, also with LT_JIT=0."""
+    """Return the kernel `name` of a module text as machine code, also with LT_JIT=0."""
     key = (config.current().cache, source, name)
     if key not in _loaded:
         _loaded[key] = _compiled(source, name)
@@ -47,7 +47,7 @@ def machine_code(source: str, name: str = "kernel") -> MachineCode:
 
 
 def plain(source: str, name: str = "kernel") -> Kernel:
-    """Return a kernel of a module text as a function of Python, whose lines a debugger shows."""
+    """Return the kernel `name` of a module text as a Python function. Debuggers and tracebacks show its lines."""
     file = f"<lazywafer_{digest(source)}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     names: dict[str, Any] = {}
@@ -57,10 +57,14 @@ def plain(source: str, name: str = "kernel") -> Kernel:
 
 
 def load_routine(routine: Routine) -> Kernel:
-    """Return the compiled `kernel` of a routine, a module of `lazytensor.runtime.compiled_kernels`."""
+    """Return the kernel of a routine, compiled from its module in `lazytensor.runtime.compiled_kernels`.
+
+    If the routine `is_special`, the numbers of its geometry become constants of the text, except the first two, which
+    depend on the batch.
+    """
     text = read_kernel(routine.module)
     if routine.is_special:
-        # But for the first two, how many there are in all and in a part: another batch needs no other text.
+        # Numbers 0 and 1 (the totals and the count per part) stay variables, so that every batch size shares a text.
         text = re.sub(r"\bg\[([2-9]|1\d)\]", lambda place: str(routine.geometry[int(place[1])]), text)
     return load(text)
 
@@ -72,7 +76,7 @@ def read_kernel(name: str) -> str:
 
 
 def digest(source: str) -> str:
-    """The name of a module text in the cache."""
+    """Return the digest of a module text and of the helper modules, which names the module in the cache."""
     if not _salt:
         here = pathlib.Path(__file__)
         _salt.append(hashlib.blake2b(b"".join((here.parent / name).read_bytes() for name in HELPERS)).digest())
@@ -80,7 +84,7 @@ def digest(source: str) -> str:
 
 
 def _compiled(source: str, function: str) -> MachineCode:
-    # Imported here: LLVM takes a tenth of a second.
+    # Imported here because importing LLVM takes a tenth of a second.
     load_native = importlib.import_module("lazytensor.llvm.machine_code").load
     name = f"lazywafer_{digest(source)}"
     try:

@@ -1,6 +1,7 @@
-"""The lanes of a reduction as one number: the first half takes the second one, until one lane is left.
+"""Reduce the lanes of a vector to one number: the second half is combined with the first until one lane is left.
 
-The compiler writes these functions with vector registers; see `lazytensor.llvm.lane_totals`.
+These Python functions define the meaning. The compiler replaces a call by vector instructions; see
+`lazytensor.llvm.lane_totals`.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from lazytensor.runtime.intrinsics import max_f4, min_f4
 
 
 def _total(lanes: Any, count: int, step: Callable[[Any, Any], Any]) -> Any:
+    """Reduce the first `count` elements of `lanes` by `step`, in place, and return the result."""
     while count > 1:
         half = (count + 1) // 2 if count <= 32 else 32
         for lane in range(count - half):

@@ -1,7 +1,7 @@
-"""Marks of the kernel language: which function of a module is a kernel, and which are written out at each call.
+"""Decorators of the kernel language: they mark kernels, and helper functions that are inlined at each call.
 
-A module in the kernel language is ordinary Python, and `lazytensor.llvm` compiles it. lazytensor/README.md, section
-"Kernel language", says what the language has.
+A module in the kernel language is ordinary Python that `lazytensor.llvm` compiles. The section "Kernel language" of
+lazytensor/README.md lists what the language supports.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,14 @@ Helper = TypeVar("Helper", bound=Callable[..., Any])
 
 
 def inline(function: Helper) -> Helper:
-    """Mark a function that kernels call: the compiler writes it out at each call. Python calls it unchanged."""
+    """Mark a function that the compiler inlines at each call. Return the function unchanged."""
     return function
 
 
 def typed(signature: str) -> Callable[[Helper], Helper]:
-    """Mark a kernel with the kinds of its result and its arguments: `"void(int64, float32[::1])"`.
+    """Mark a kernel with the types of its result and its arguments, such as `"void(int64, float32[::1])"`.
 
-    A kind that ends in `[::1]` is a flat array. Python calls the kernel unchanged.
+    A type that ends in `[::1]` is a flat array. The decorator returns the function unchanged; only the compiler reads
+    the signature.
     """
     return inline

@@ -1,4 +1,7 @@
-"""Reductions of arrays of any shape with the bits of compiled loops, see `kernels.lane_sums` and `compiler.codegen`."""
+"""Reductions of arrays of any shape, with the bits of compiled loops.
+
+The order of additions is that of `kernels.lane_sums` and `compiler.codegen`.
+"""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -26,7 +29,7 @@ from lazytensor.runtime.lanes import lanes_add, lanes_maximum, lanes_minimum, la
 
 @typed("void(uint32, uint32, uint32, {kind}[::1], {kind}[::1])")
 """
-# As `LaneWriter` writes it for one number of elements. Lanes that no element fills do not change the total.
+# The same loops that `LaneWriter` generates for a fixed number of elements. Unused lanes hold the identity.
 _ROWS = (
     _HEAD
     + """\
@@ -97,26 +100,30 @@ def _kernel(text: str, reduce: str, dtype: DType) -> Any:
 
 
 def _rows(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
-    """Each `size` elements as one."""
+    """Reduce each run of `size` contiguous elements of `x` to one element."""
     out = np.empty(x.size // size, x.dtype)
     _kernel(_ROWS, reduce, dtype)(0, out.size, size, in_order(x), out)
     return out
 
 
 def _columns(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
-    """Rows of `size` elements as one row."""
+    """Reduce `x`, as rows of `size` elements, to one row, adding the rows in order."""
     out = np.empty(size, x.dtype)
     _kernel(_COLUMNS, reduce, dtype)(x.size // size, size, 0, in_order(x), out)
     return out
 
 
 def row_sums(x: np.ndarray) -> np.ndarray:
-    """The sums of float32 along the last dimension."""
+    """Return the sums of a float32 array along its last dimension."""
     return _rows("add", float32, x, x.shape[-1]).reshape(x.shape[:-1])
 
 
 def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that reduces arrays of a type, in which half types are float32 that is not rounded here."""
+    """Return a function that reduces an array of type `type` over the dimensions `dims`.
+
+    `kind` is the name of the reduction, such as "add". Arrays of half types hold float32, and the result is not rounded
+    to the half type. For integer and boolean types, empty arrays, and if all `dims` have extent 1, NumPy reduces.
+    """
     exact = partial(OPS["reduce"].eval, kind=kind, dims=dims, keepdim=keepdim)
     wide = [d for d, extent in enumerate(type.shape) if extent != 1]
     summed = [d for d in dims if type.shape[d] != 1]
@@ -132,7 +139,10 @@ def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> C
 
 
 def _over_rows(reduce: str, dtype: DType, kept: tuple[int, ...], out: tuple[int, ...], x: np.ndarray) -> np.ndarray:
-    """Reduce all other dimensions than `kept`, the last of which is none of them."""
+    """Reduce all dimensions of `x` that are not in `kept`.
+
+    The last reduced dimension must come before the last of `kept`.
+    """
     others = tuple(d for d in range(x.ndim) if d not in kept)
     size = prod(x.shape[d] for d in kept)
     return _columns(reduce, dtype, x.transpose((*others, *kept)), size).reshape(out)
@@ -141,12 +151,15 @@ def _over_rows(reduce: str, dtype: DType, kept: tuple[int, ...], out: tuple[int,
 def _over_runs(
     reduce: str, dtype: DType, runs: list[tuple[int, ...]], out: tuple[int, ...], x: np.ndarray
 ) -> np.ndarray:
-    """Reduce runs of dimensions, the last run first, which ends the shape."""
+    """Reduce runs of neighbouring dimensions of `x`, the last run first.
+
+    The last run must contain the last wide dimension.
+    """
     shape = list(x.shape)
     *outer, last = runs
     x = _rows(reduce, dtype, x, prod(shape[d] for d in last))
     for run in reversed(outer):
-        # What follows the run is reduced already, or kept.
+        # The dimensions after this run are already reduced or are kept.
         for d in last:
             shape[d] = 1
         last = run

@@ -1,7 +1,7 @@
-"""Register tiles, addresses and copies of the kernel language; each function has its meaning in Python here.
+"""Register tiles, addresses and copies of the kernel language, with their meaning in Python.
 
-The compiler writes a tile with vector registers: see `lazytensor.llvm.register_tiles`. Arrays are given as addresses of
-float32; distances between rows are in elements.
+The compiler generates vector code for a call: see `lazytensor.llvm.register_tiles`. Arrays are passed as addresses of
+float32 elements. Distances between rows are in elements.
 """
 
 import ctypes
@@ -29,17 +29,20 @@ def address(array: np.ndarray) -> int:
 
 
 def copied(source: int, target: int, count: int) -> None:
-    """Copy `count` elements of float32 from one address to another."""
+    """Copy `count` float32 elements from the address `source` to the address `target`."""
     ctypes.memmove(int(target), int(source), 4 * int(count))
 
 
 def products(a: int, offsets: int, count: int, b: int, c: int, pitch: int) -> None:
-    """c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane], for ROWS rows and VECTORS * LANES lanes."""
+    """Set c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane], for ROWS rows and VECTORS * LANES lanes.
+
+    `count` is the number of terms and `offsets` the address of as many int64. Rows of c are `pitch` elements apart.
+    """
     _products(a, offsets, count, b, c, pitch, VECTORS * LANES)
 
 
 def products_narrow(a: int, offsets: int, count: int, b: int, c: int, pitch: int) -> None:
-    """The same as `products` for LANES lanes."""
+    """Compute `products` for only LANES lanes."""
     _products(a, offsets, count, b, c, pitch, LANES)
 
 
@@ -52,9 +55,10 @@ def _products(a: int, offsets: int, count: int, b: int, c: int, pitch: int, lane
 
 
 def dots(a: int, reach: int, offsets: int, count: int, b: int, c: int, pitch: int) -> None:
-    """c[r, j] += sum over q < count of a[r, q] * b[offsets[j] + q], for ROWS rows of `reach` and DOTS columns.
+    """Add to c[r, j] the sum over q < count of a[r, q] * b[offsets[j] + q], for ROWS rows and DOTS columns.
 
-    Whole registers are read: `count` is rounded up to a multiple of LANES.
+    Rows of a are `reach` elements apart, rows of c `pitch`. Whole registers are read and multiplied: `count` is rounded
+    up to a multiple of LANES.
     """
     length = -(-count // LANES) * LANES
     for r in range(ROWS):
@@ -64,19 +68,25 @@ def dots(a: int, reach: int, offsets: int, count: int, b: int, c: int, pitch: in
 
 
 def block(a: int, a_row: int, a_step: int, count: int, b: int, c: int, pitch: int) -> None:
-    """c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane], for ROWS rows of PAIR lanes."""
+    """Set c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane], for ROWS rows of PAIR lanes.
+
+    `count` is the number of terms. Rows of b are PAIR elements apart, rows of c `pitch`.
+    """
     for r, total in enumerate(_block(a, a_row, a_step, count, b)):
         _floats(c + 4 * r * pitch, PAIR)[:] = total
 
 
 def block_more(a: int, a_row: int, a_step: int, count: int, b: int, c: int, pitch: int) -> None:
-    """Add to `c` what `block` stores there."""
+    """Compute `block`, and add the result to `c` instead of storing it."""
     for r, total in enumerate(_block(a, a_row, a_step, count, b)):
         _floats(c + 4 * r * pitch, PAIR)[:] += total
 
 
 def block_asking(a: int, a_row: int, a_step: int, count: int, b: int, c: int, pitch: int, *places: int) -> None:
-    """The same as `block`. `places` are two addresses that are prefetched, each with the bytes between two steps."""
+    """Compute `block`, and prefetch memory meanwhile.
+
+    `places` are two pairs: an address to prefetch, and the bytes by which it advances with each term.
+    """
     block(a, a_row, a_step, count, b, c, pitch)
 
 
@@ -90,13 +100,19 @@ def _block(a: int, a_row: int, a_step: int, count: int, b: int) -> np.ndarray:
 
 
 def turned(source: int, source_pitch: int, target: int, target_pitch: int, rows: int, lanes: int) -> None:
-    """target[i, j] = source[j, i] for i < rows <= LANES and j < lanes <= LANES."""
+    """Transpose a block: target[i, j] = source[j, i] for i < rows <= LANES and j < lanes <= LANES.
+
+    The pitches are the elements between two rows of the source and of the target.
+    """
     for i in range(rows):
         for j in range(lanes):
             _floats(target + 4 * (i * target_pitch + j), 1)[0] = _floats(source + 4 * (j * source_pitch + i), 1)[0]
 
 
 def _sandwich(matrix: Any) -> Callable[..., None]:
+    """Return a function that multiplies small matrices from both sides with a constant `matrix`, for a vector
+    of lanes.
+    """
     factors = np.array(matrix, np.float32)
 
     def sandwich(source: int, row: int, column: int, target: int, to_row: int, to_column: int, count: int) -> None:

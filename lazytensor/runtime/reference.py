@@ -1,7 +1,7 @@
-"""The reference: a graph evaluated node by node in NumPy, half types rounded after each operation.
+"""Reference interpreter: evaluate a graph node by node in NumPy, and round half types after each operation.
 
-It is the oracle of the compiler, and the executor of graphs that are seen once, for which compiling would cost more
-than it saves. Results may share memory with the arrays given: whoever keeps one that is overwritten later, copies it.
+Tests compare the compiler with it. It also runs graphs that appear only once, for which compiling would cost more than
+it saves. Results may share memory with the given arrays: copy a result to keep it beyond a change of these.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,26 +24,33 @@ from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 
 Shared = Callable[[Node, list[np.ndarray]], np.ndarray | None]
-"""Gives the value of a node that threads share; None for any other."""
+"""A function that returns the value of a node from the arrays of its operands, or None if it does not handle
+the node.
+"""
 RESULTS = "results"
-"""Key in a node's memo of the arrays of its several results."""
+"""Key of `Node.memo` under which the arrays of a node with several results are kept."""
 MOST_BYTES = 1 << 47
-"""What a process can address at most, on the processors of today."""
+"""The largest address space of a process, in bytes, on current processors."""
 
 
 def evaluate(
     roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bool = False, shared: Shared | None = None
 ) -> list[np.ndarray]:
-    """The arrays of `roots`; `env` gives those of leaves that do not know their own value.
+    """Return the arrays of `roots`.
 
-    With `remember`, nodes through which a gradient may flow keep their values: a backward graph will ask for them.
+    - `env`: arrays of nodes, which are then not computed. Leaves without a value have to be in it.
+    - `remember`: if True, store the values of nodes that a gradient may flow through on the nodes, for backward.
+    - `shared`: tried first for each node; see `Shared`.
+
+    A value that is neither a root nor remembered is dropped after its last use. Raise the LazyError of an operation
+    with the line of its node, and TraceError if a leaf of a captured step has no value.
     """
     roots = list(roots)
     values: dict[Node, np.ndarray] = dict(env)
     order = topological(roots, is_leaf=lambda n: n in env or _is_known(n))
     pending = _uses(order)
     for r in roots:
-        # A root counts as one more reader, which never comes: it is kept to the end.
+        # A root counts as read once more, so that it is kept to the end.
         pending[r] = pending.get(r, 0) + 1
     with np.errstate(all="ignore"):
         for n in order:
@@ -56,7 +63,7 @@ def evaluate(
             if remember and n.tracks:
                 _remember(n, result)
             for i in n.inputs:
-                # Memory stays that of the widest moment, not of the sum of all values.
+                # Drop values after their last use, so that peak memory is the largest live set.
                 pending[i] -= 1
                 if not pending[i]:
                     del values[i]
@@ -64,19 +71,21 @@ def evaluate(
 
 
 def _is_known(n: Node) -> bool:
+    """Return whether a node already has its value or its tuple of results."""
     return n.value is not None or (n.memo is not None and RESULTS in n.memo)
 
 
 def _remember(n: Node, result: np.ndarray) -> None:
+    """Store the value of a node on the node: in `value`, or in `memo` if it has several results."""
     if not isinstance(n.type, tuple):
         n.value = result
         return
-    # What has several results is no array; gradients ask for results that nobody reads before.
+    # Several results have no single array for `value`, and a gradient may need a result that was not read before.
     n.memo = {**(n.memo or {}), RESULTS: result}
 
 
 def _uses(order: list[Node]) -> dict[Node, int]:
-    """How often each value is read, so that it can be dropped after the last time."""
+    """Return how often each value is read, so that it can be dropped after its last use."""
     uses: dict[Node, int] = {}
     for n in order:
         for i in n.inputs:
@@ -85,22 +94,23 @@ def _uses(order: list[Node]) -> dict[Node, int]:
 
 
 def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None) -> np.ndarray:
+    """Return the value of a node from those of its operands. NumPy's errors become a LazyError with the node's line."""
     try:
         arrays = [values[i] for i in n.inputs]
         result = shared(n, arrays) if shared is not None else None
         if result is None:
             result = OPS[n.op].eval(*arrays, **n.attrs)
     except LazyError as e:
-        # What an operation refuses of its values has no line by itself.
+        # An operation that refuses its values raises without a line: add that of the node.
         if e.where is None and n.where is not None and type(e).__init__ is LazyError.__init__:
             raise type(e)(e.what, where=n.where, hint=e.hint) from None
         raise
-    # NumPy computes late, far from the call: what it says of it names neither the function nor the line.
+    # NumPy runs long after the user's call, so its message names neither the function nor the line.
     except (MemoryError, ValueError, OverflowError, TypeError) as e:
         size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
         if size >> 63 and isinstance(n.type, Type) and max(n.type.shape) >> 63:
             raise NumberTooLarge(f"{n.op} gives {n.type}: an extent of more than 64 bits", where=n.where) from e
-        # NumPy has another error for what no address could reach.
+        # NumPy raises ValueError, not MemoryError, for arrays larger than the address space.
         if isinstance(e, MemoryError) or size > MOST_BYTES:
             raise MemoryMissing(f"{n.op} gives {n.type}: {size:,} bytes", size, where=n.where) from e
         raise _unfit(n, e) from e
@@ -112,7 +122,7 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
 
 
 def _without_value(n: Node) -> LazyError:
-    """The error about a value that follows from a leaf which has none outside of its step."""
+    """Return the error for a node that has no value outside of its captured step."""
     if n.op not in ("state", "batch"):
         return CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
     name = n.attrs["id"] if n.op == "state" else n.attrs["name"]
@@ -124,6 +134,9 @@ def _without_value(n: Node) -> LazyError:
 
 
 def _unfit(n: Node, error: Exception) -> LazyError:
+    """Return the LazyError for a TypeError, OverflowError or ValueError of NumPy, with types and attributes of the
+    node.
+    """
     kind = {TypeError: ArgumentInvalid, OverflowError: NumberTooLarge}.get(type(error), ShapeError)
     given = ", ".join([*(str(i.type) for i in n.inputs), *(f"{k}={v!r}" for k, v in n.attrs.items())])
     return kind(
@@ -132,7 +145,7 @@ def _unfit(n: Node, error: Exception) -> LazyError:
 
 
 def _typed(result: np.ndarray, type: Type) -> np.ndarray:
-    """An array of the host's type for `type`, rounded."""
+    """Return `result` as an array of the host dtype of `type`, rounded if that is a half type."""
     if result.__class__ is not np.ndarray or result.dtype != type.dtype.host:
         result = np.asarray(result, type.dtype.host)
     return round_to(result, type.dtype) if type.dtype.is_half else result

@@ -1,9 +1,9 @@
-"""Work outside of steps: what a script computes in the same way again and again is compiled.
+"""Compile graphs outside of captured steps that a script computes repeatedly.
 
-Each turn of a loop makes new nodes. Their form is what they compute, without the values of the leaves and of numbers
-that the script gives. A form that is new runs one operation after the other, and with equal numbers from the `AGAIN`th
-time on as a compiled program. Both give equal bits, so that a result does not depend on how often a program has run, in
-this thread or in another.
+Each iteration of a user's loop makes new nodes. The *form* of a graph is what it computes, without the values of its
+leaves and of the numbers that the script passes. The first times, a form runs one operation after the other. From the
+`AGAIN`th time with equal numbers on, a compiled program runs it. Both ways give equal bits, so that a result does not
+depend on how often, or in which thread, a graph ran before.
 """
 
 import itertools
@@ -26,11 +26,13 @@ from lazytensor.runtime.state_store import Store
 from lazytensor.runtime.unfused_program import Unfused
 
 AGAIN = 16
-"""The time from which on work is compiled, which takes as long as to compute it some twenty times unfused."""
+"""The run, counted from 1, from which on a graph is compiled. Compiling takes about as long as 20 unfused runs."""
 MIN_OPERATIONS = 8
-"""Fewer operations are always NumPy's, at once: a graph so small is not worth the passes."""
+"""Graphs with fewer operations always run in NumPy at once: the passes would cost more than they save."""
 MAX_PROGRAMS, MAX_FORMS, MAX_NUMBERS = 8, 256, 64
-"""Compiled programs, each of which has an arena; forms, with an unfused program each; and numbers of one form."""
+"""The maximum number of compiled programs, each of which has an arena; of forms, each of which has an unfused program;
+and of combinations of numbers for one form.
+"""
 
 Form = tuple[tuple[Hashable, ...], ...]
 Numbers = tuple[float, ...]
@@ -38,7 +40,13 @@ Numbers = tuple[float, ...]
 
 @dataclass(eq=False)
 class _Program:
-    """The compiled program of a form with some numbers, and how often that came. `lock` is held while it runs."""
+    """The compiled program of a form with certain numbers.
+
+    - `count`: how often this combination ran.
+    - `executable`: the compiled program, or None before it is compiled and after it is dropped from the cache.
+    - `is_refused`: whether the passes refused the graph.
+    - `lock`: held while the program runs.
+    """
 
     count: int = 0
     executable: Executable | None = None
@@ -48,14 +56,17 @@ class _Program:
 
 @dataclass(eq=False)
 class _Work:
-    """One form: its unfused program, None where the passes refuse it, and its compiled ones by numbers."""
+    """One form, with its unfused program (None if the passes refuse the graph) and its compiled programs by numbers."""
 
     form: Form
     unfused: Unfused | None
     programs: OrderedDict[Numbers, _Program] = field(default_factory=OrderedDict)
 
     def program(self, numbers: Numbers) -> _Program:
-        """The program for some numbers, counted once more."""
+        """Return the program for some numbers and add one to its count.
+
+        Drop the least recently used one over MAX_NUMBERS.
+        """
         program = self.programs.setdefault(numbers, _Program())
         program.count += 1
         self.programs.move_to_end(numbers)
@@ -65,17 +76,17 @@ class _Work:
 
 
 _works: OrderedDict[int, _Work] = OrderedDict()
-"""By the digest of a form, which is long: Python would hash it at each look."""
+"""Forms by their hash. A form is long, so the hash is computed once and kept as the key."""
 _recent: dict[int, tuple[Form, int]] = {}
-"""By the number of nodes, the form that came last and its digest."""
+"""The last form and its hash, by the number of nodes of the graph."""
 _compiled_programs: OrderedDict[_Program, None] = OrderedDict()
-"""Those that were used last are at the end."""
+"""The programs that have an executable, the most recently used ones at the end."""
 _lock = threading.Lock()
-"""Held while the tables are read or changed."""
+"""Held while these tables are read or changed."""
 
 
 def forget() -> None:
-    """Be as a new process is."""
+    """Clear all caches of this module."""
     with _lock:
         _works.clear()
         _recent.clear()
@@ -83,11 +94,16 @@ def forget() -> None:
 
 
 def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
-    """The values of `roots`, for which the nodes of `order` are needed; None where NumPy is to compute them."""
-    # Asked once: another thread may compute a node that both need, and it would be neither here nor there.
+    """Return the values of `roots`, or None if the caller has to compute them with NumPy.
+
+    `order` lists the nodes that `roots` need, operands first. The result is None if LT_JIT=0, if the graph has fewer
+    than MIN_OPERATIONS operations, if all its leaves have one element, or if the passes refuse it.
+    """
+    # Values are read once: another thread may set the value of a node in the meantime.
     known = {n: n.value for n in order if n.value is not None}
     leaves = [n for n in order if n in known and n.op != "const"]
-    # Of single numbers, a learning rate for example, NumPy's cosine is PyTorch's to the last bit; see `ops.sin_cos`.
+    # Graphs of single numbers, such as a learning rate, stay in NumPy, whose cosine has PyTorch's bits; see
+    # `ops.sin_cos`.
     is_large = len(order) - len(leaves) >= MIN_OPERATIONS and any(known[n].size > 1 for n in leaves)
     if not is_large or not config.current().jit:
         return None
@@ -102,20 +118,21 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
                 program.lock.release()
             if values is not None:
                 return values
-        # The compiled program runs in another thread, or there is none.
+        # There is no compiled program yet, or it runs in another thread now.
         if work.unfused is None:
             return None
         values = work.unfused.run([*arrays, *map(_repeated, given)])
-        # A number that is repeated has one place in memory.
+        # A broadcast number is a read-only view of one element.
         return [v if v.flags.writeable else v.copy() for v in values]
     except (LazyError, ValueError, TypeError, MemoryError):
         return None  # NumPy tells the operation and its line
 
 
 def _is_number(n: Node) -> bool:
-    """True for a number of a script that the passes take as any other: no rule for it changes a bit of a result.
+    """Return whether a node is a number of the script that may differ from run to run without a change of the bits.
 
-    Zeros and infinities mark what a mask hides, and numbers of double precision are part of the text of a function.
+    Zeros and infinities do not count, because rewrite rules treat them specially (masks). Nor do float64 numbers, which
+    are part of the text of a kernel.
     """
     if n.op != "full":
         return False
@@ -124,13 +141,17 @@ def _is_number(n: Node) -> bool:
 
 
 def _repeated(n: Node) -> np.ndarray:
+    """Return the value of a number node, broadcast to its shape."""
     return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
 def _compiled_values(
     program: _Program, roots: Sequence[Node], leaves: Sequence[Node], arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray] | None:
-    """The values by the compiled program; None where the graph cannot be compiled."""
+    """Return the values of `roots` by the compiled program, or None if the graph cannot be compiled.
+
+    Compile the program if it has no executable. Drop the least recently used executable over MAX_PROGRAMS.
+    """
     if program.executable is None and not program.is_refused:
         program.executable = _compiled(roots, leaves)
         program.is_refused = program.executable is None
@@ -150,11 +171,14 @@ def _compiled_values(
 def _work(
     roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
 ) -> tuple[_Work, _Program]:
-    """The work that computes `roots`, and the program of it with the numbers that are `given`."""
+    """Return the work that computes `roots`, and its program for the numbers of the nodes `given`.
+
+    Enter new ones in the caches and count the run.
+    """
     form = _form(roots, order, known, leaves, given)
     numbers = tuple([n.attrs["value"] for n in given])
     with _lock:
-        # Mostly it is the one of the turn before, which is compared sooner than a new one is hashed.
+        # Usually the form is the last one, and a comparison is faster than a hash.
         recent = _recent.get(len(order))
         if recent is not None and recent[0] == form:
             form, digest = recent
@@ -178,7 +202,9 @@ def _work(
 def _form(
     roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
 ) -> Form:
-    """What work has in common with other work that computes the same, column by column, which takes half the time."""
+    """Return a hashable key that equal computations share: operations, attributes, types and edges, without leaf
+    values.
+    """
     constants = tuple([n for n in order if n in known and n.op == "const"])
     numbers = set(given)
     work = [n for n in order if n not in known and n not in numbers]
@@ -197,13 +223,14 @@ def _form(
 
 
 def _graph(roots: Sequence[Node], leaves: Sequence[Node]) -> Graph:
-    """The work as a function of its leaves."""
+    """Return the computation of `roots` as a graph whose inputs are `leaves`."""
     batch = {n: node("batch", (), {"index": k, "name": "", "type": n.type}, n.type) for k, n in enumerate(leaves)}
     new = rebuild(roots, lambda n, operands: batch[n] if n in batch else replace_inputs(n, operands))
     return Graph(tuple(batch.values()), {}, tuple(new[r] for r in roots), {})
 
 
 def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
+    """Return the unfused program of `roots`, or None if a pass refuses the graph."""
     try:
         return Unfused(_graph(roots, leaves))
     except LazyError:
@@ -211,6 +238,7 @@ def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
 
 
 def _compiled(roots: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:
+    """Return the compiled program of `roots`, or None if a pass refuses the graph."""
     try:
         return Compilation(_graph(roots, leaves), backend=HostBackend(), store=Store()).executable
     except LazyError:

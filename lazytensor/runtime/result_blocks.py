@@ -1,8 +1,8 @@
-"""Memory of large results: the caller owns what a step wrote, and the next step writes to another block.
+"""Memory blocks for large results: the caller owns the block that a step wrote, and the next step writes to another.
 
-To copy a result of 40 MB takes as long as to compute it, and new memory takes longer still (a chain of operations on
-10 million elements: 2.4 times the time with a copy). So a block comes back for a later step when the last array that
-shows it is gone.
+To copy a result of 40 MB takes as long as to compute it, and to allocate memory takes longer still (a chain of
+operations on 10 million elements: 2.4 times the time with a copy). A block is reused for a later step when the last
+array that views it is gone.
 """
 
 from typing import Any
@@ -15,11 +15,17 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime.aligned_arrays import block_of, within
 
 MIN_BYTES = 1 << 20
-"""Smaller results are copied, which takes less than to bind the instructions that write them again."""
+"""The minimum size of such a result, in bytes.
+
+To copy a smaller one takes less time than to bind its instructions again.
+"""
 
 
 def owned_fetches(program: Program) -> dict[int, int]:
-    """Return, by number of a fetch, the temporary buffer of its memory, if it is large and fetched once."""
+    """Return {index of a fetch: the temporary buffer of its memory} of the fetches that get result blocks.
+
+    These are fetches of at least MIN_BYTES whose buffer is fetched only once.
+    """
     views = find_buffer_views(program)
     owners = [views.get(b, b) for b in program.fetches]
     return {
@@ -32,7 +38,10 @@ def owned_fetches(program: Program) -> dict[int, int]:
 
 
 class ResultBlocks:
-    """Interchangeable blocks of memory for one large result of a step. The next step writes to the block `array`."""
+    """Interchangeable memory blocks for one large result of a step.
+
+    `array` is the block that the next step writes to.
+    """
 
     def __init__(self, type: Type):
         self._type = type
@@ -40,11 +49,14 @@ class ResultBlocks:
         self.array = self._next()
 
     def hand_out(self, fetched: np.ndarray) -> np.ndarray:
-        """Return an array with the memory of `fetched`, a view of `array`, for the caller to keep."""
+        """Return an array for the caller that shares the memory of `fetched`, a view of `array`.
+
+        When the last view of the returned array is gone, the block becomes free for a later step.
+        """
         return np.asarray(_Loan(fetched, self.array, self._free))
 
     def move(self) -> None:
-        """Let `array` be a block that no array of a caller shows."""
+        """Set `array` to a block that the caller does not hold: a free one, or else a new one."""
         self.array = self._next()
 
     def _next(self) -> np.ndarray:
@@ -55,7 +67,7 @@ class ResultBlocks:
 
 
 class _Loan:
-    """What arrays of a caller are views of: when the last one is gone, the block is free."""
+    """The base object of the arrays that the caller holds. Its finalizer marks the block as free."""
 
     __slots__ = ("__array_interface__", "_block", "_free")
 
@@ -64,6 +76,6 @@ class _Loan:
         self._block, self._free = block, free
 
     def __del__(self) -> None:
-        # One is enough for a loop that drops a result before the step after next; more would never be given back.
+        # Keep at most one free block. That is enough for a loop that drops a result before the step after next.
         if not self._free:
             self._free.append(self._block)

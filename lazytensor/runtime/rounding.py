@@ -1,4 +1,6 @@
-"""Rounding of float32 to the 16-bit types inside generated loops; the meaning is `lazytensor.core.dtype.round_to`."""
+"""Round float32 numbers to the 16-bit types inside compiled loops, as `lazytensor.core.dtype.round_to` does on
+arrays.
+"""
 
 from typing import Any
 
@@ -10,21 +12,22 @@ from lazytensor.runtime.language import inline
 
 @inline
 def _rounded(x: Any, shift: Any, below_half: Any, smallest: Any, magic: Any, largest: Any) -> Any:
-    """The nearest value of a 16-bit type, ties to even; subnormals are kept.
+    """Return the nearest value of a 16-bit type as float32: ties to even, subnormals kept, overflow to infinity.
 
-    `shift` bits of the mantissa are dropped, and rounded in the bits. A subnormal result, below `smallest`, is rounded
-    by adding and subtracting `magic`, the power of two whose last place is the spacing of the subnormals.
+    `shift` bits of the mantissa are dropped by integer rounding; `below_half` is half a unit of the last kept bit, less
+    one. A result below `smallest`, which is subnormal, is rounded by adding and subtracting `magic`, the power of two
+    whose last place is the spacing of the subnormals. `largest` is the largest finite value.
     """
     a = abs_f4(x)
     bits = bits_f4(a)
-    # Adding just less than half a place, and one more where the last bit kept is odd, rounds ties to even; a carry
-    # out of the mantissa grows the exponent, as it should.
+    # Adding half a unit less one, plus one if the last kept bit is odd, rounds ties to even. A carry out of the
+    # mantissa correctly increases the exponent.
     odd = np.int32(np.int32(bits >> shift) & np.int32(1))
     kept = np.int32(np.int32(bits + np.int32(below_half + odd)) >> shift)
     y = float_f4(np.int32(kept << shift))
-    # The sum has its last place where subnormals end, so that the processor itself rounds to even there.
+    # The last place of this sum is the spacing of the subnormals, so the processor rounds to even there.
     y = (a + magic) - magic if a < smallest else y
-    # float16 and cbfloat16 end long before float32 does.
+    # The largest float16 and cbfloat16 numbers are below those of float32: larger ones become infinite.
     y = np.float32(np.inf) if y > largest else y
     y = copysign_f4(y, x)
     return y if x == x else x
@@ -38,19 +41,21 @@ _CB_LARGEST = np.float32((2 - 2.0**-9) * 2.0**31)
 
 @inline
 def round_float16(x: Any) -> Any:
-    """float16 has 5 bits of exponent and 10 of mantissa."""
+    """Return `x` rounded to float16, which has 5 bits of exponent and 10 of mantissa."""
     return _rounded(x, np.int32(13), _HALF_PLACE, _SMALLEST, _MAGIC, _LARGEST)
 
 
 @inline
 def round_cbfloat16(x: Any) -> Any:
-    """cbfloat16 has 6 bits of exponent and 9 of mantissa."""
+    """Return `x` rounded to cbfloat16, which has 6 bits of exponent and 9 of mantissa."""
     return _rounded(x, np.int32(14), _CB_HALF_PLACE, _CB_SMALLEST, _CB_MAGIC, _CB_LARGEST)
 
 
 @inline
 def round_bfloat16(x: Any) -> Any:
-    """bfloat16 has the exponents of float32, so that its bits can be rounded in place."""
+    """Return `x` rounded to bfloat16, which has the exponent bits of float32, so that its bits can be rounded
+    in place.
+    """
     bits = bits_f4(x)
     odd = np.int32(np.int32(bits >> np.int32(16)) & np.int32(1))
     y = float_f4(np.int32(np.int32(bits + np.int32(np.int32(0x7FFF) + odd)) & np.int32(-65536)))

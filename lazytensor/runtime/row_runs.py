@@ -1,7 +1,7 @@
-"""Rows: neighbouring instructions over the same rows run together, block by block, while the rows lie in a cache.
+"""Run neighbouring instructions over the same rows together, block by block, so that a block stays in a cache.
 
-What they alone hand on is written to the same few rows again and again, and never reaches memory. What they read from
-there is asked for a block ahead.
+An intermediate array that only these instructions use is never written to memory: each block overwrites the same few
+rows of a scratch buffer. The rows of the next block are prefetched while the current block is computed.
 """
 
 import ctypes
@@ -21,17 +21,22 @@ from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.loop_parts import bounds
 from lazytensor.runtime import jit, schedule
 
-LEAST_BYTES = 1 << 21  # handed on: of less a second-level cache holds a thread's share
-BLOCK_BYTES = 1 << 16  # of all operands of a block
+LEAST_BYTES = 1 << 21  # minimum size of a run's scratch buffers; a second-level cache holds a thread's share of less
+BLOCK_BYTES = 1 << 16  # target size of a block, over all operands
 _WORD = ctypes.c_int64
 
 
 @dataclass(frozen=True)
 class Loop:
-    """How one instruction goes over rows.
+    """An instruction as a loop over independent rows.
 
-    Of each argument of its kernel: which operand it is, its first element, and how many elements a row takes. A row of
-    those that are `local` touches no element of another. The text of the kernel is written when it is asked for.
+    - `instr`: the instruction.
+    - `text`: a function that generates the text of its kernel.
+    - `extent`: the number of rows.
+    - `arguments`: for each argument of the kernel, the index of the instruction's operand that it is.
+    - `starts`: for each argument, its first element.
+    - `strides`: for each argument, the elements per row.
+    - `local`: for each argument, whether a row accesses only its own elements.
     """
 
     instr: Instr
@@ -44,13 +49,13 @@ class Loop:
 
     @property
     def operands(self) -> tuple[int, ...]:
-        """The buffer of each argument."""
+        """Return the buffer of each argument."""
         operands = (*self.instr.reads, *self.instr.writes)
         return tuple(operands[k] for k in self.arguments)
 
 
 def _loop(instr: Instr, program: Program) -> Loop | None:
-    """The rows of an instruction; None where it is no loop over independent ones."""
+    """Return the row loop of an instruction, or None if the instruction is not a loop over independent rows."""
     operands = (*instr.reads, *instr.writes)
     if instr.nest is not None:
         return _loop_of_nest(instr, instr.nest, operands)
@@ -75,7 +80,7 @@ def _loop_of_nest(instr: Instr, nest: Nest, operands: tuple[int, ...]) -> Loop |
     slots = distinct_slots(operands)
     nest, starts = rebase_to_first_elements(nest, slots)
     shape = arrange_loops(nest)
-    # A number that counts rows counts from the first of all.
+    # An "index" scalar needs the row number in the whole array, which a block does not have.
     if parallel_loop(shape) != 0 or any(s.op == "index" for s in shape.body):
         return None
     accesses: list[list[Access]] = [[] for _ in starts]
@@ -102,7 +107,12 @@ def _loop_of_nest(instr: Instr, nest: Nest, operands: tuple[int, ...]) -> Loop |
 
 @dataclass
 class Run:
-    """Neighbouring instructions over the same rows; `places` are theirs in the program, with views between them."""
+    """Neighbouring instructions that run over the same rows.
+
+    - `loops`: their row loops, in program order.
+    - `places`: their positions in the program; views may come between them.
+    - `scratch`: the temporary buffers that only these instructions use. Only a block of their rows is kept.
+    """
 
     loops: list[Loop] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
@@ -110,15 +120,20 @@ class Run:
 
     @property
     def operands(self) -> list[int]:
-        """The buffers of all arguments, one instruction after the other."""
+        """Return the buffers of all arguments, one instruction after the other."""
         return [b for loop in self.loops for b in loop.operands]
 
     def takes(self, new: Loop, owners: dict[int, int]) -> bool:
-        """Whether one more loop can go over the same blocks."""
+        """Return whether the loop `new` can join this run.
+
+        Every row count must be a multiple of the smallest one. A buffer that a loop of the run writes must be accessed
+        by all loops with the same rows. `owners` maps views to the buffers that own their memory.
+        """
         extents = [loop.extent for loop in (*self.loops, new)]
         if any(e % min(extents) for e in extents):
             return False
-        # Who reads or overwrites what another one writes has to find it in the same block.
+        # A buffer that one loop writes must have the same row layout in every loop that uses it, so that its elements
+        # are in the same block.
         spans: dict[int, set[int]] = {}
         written = {owners.get(b, b) for loop in (*self.loops, new) for b in loop.instr.writes}
         for loop in (*self.loops, new):
@@ -127,11 +142,14 @@ class Run:
         return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
 
     def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> schedule.Parts:
-        """The run over the arrays of its operands, as parts that threads share."""
+        """Return the run as parts that threads share.
+
+        `arrays` holds the arrays of `operands`; `owners` is as in `takes`.
+        """
         rows = min(loop.extent for loop in self.loops)
         kernels: list[Any] = [jit.load(loop.text()) for loop in self.loops]
         units = [loop.extent // rows for loop in self.loops]
-        # Bytes of a row of each operand.
+        # Bytes per row of each operand.
         steps = [
             stride * unit * loop_array.itemsize
             for loop, unit, some in zip(self.loops, units, self._split(arrays), strict=True)
@@ -161,7 +179,9 @@ class Run:
         return schedule.Parts(calls, [*range(len(steps)), *ahead])
 
     def _ahead(self, steps: Sequence[int], owners: dict[int, int]) -> list[int]:
-        """The operands that come from memory row by row: of each buffer one, by its number."""
+        """Return the indices of the operands to prefetch: one per buffer that the run reads row by row and does not
+        write.
+        """
         written = {owners.get(b, b) for loop in self.loops for b in loop.instr.writes}
         first: dict[int, int] = {}
         for k, b in enumerate(self.operands):
@@ -170,7 +190,7 @@ class Run:
         return list(first.values())
 
     def _split(self, arrays: Sequence[np.ndarray]) -> list[Sequence[np.ndarray]]:
-        """The arrays of each instruction."""
+        """Split a sequence that is parallel to `operands` into one piece per instruction."""
         split, at = [], 0
         for loop in self.loops:
             split.append(arrays[at : at + len(loop.arguments)])
@@ -179,9 +199,9 @@ class Run:
 
 
 class Blocks:
-    """A part of a run: some rows, with the words of the argument of `compiled_kernels.row_blocks`.
+    """A part of a run: some rows as a bound call of `compiled_kernels.row_blocks`.
 
-    Its table of arguments is the address of the words, before them.
+    It has the attributes of `Bound`. Its table holds the address of the words, followed by the words themselves.
     """
 
     __slots__ = ("argument", "function", "gives", "held", "kept", "places")
@@ -197,7 +217,9 @@ class Blocks:
 
 
 def runs_of(program: Program) -> list[Run]:
-    """The runs that hand more on than a cache holds."""
+    """Return the runs of a program whose shared temporary buffers take at least LEAST_BYTES, more than a cache
+    holds.
+    """
     buffers = _Buffers(program)
     runs: list[Run] = []
     for is_loop, group in groupby(
@@ -205,7 +227,7 @@ def runs_of(program: Program) -> list[Run]:
         lambda k: _may_be_loop(program.instrs[k]),
     ):
         places = list(group)
-        # Most steps end here: to look at their loops would take them some time.
+        # A cheap test first: analysing the loops takes some time, and most programs have nothing to gain.
         if is_loop and buffers.nbytes(buffers.handed_on(places)) >= LEAST_BYTES:
             runs += _runs(program, places, buffers)
     return runs
@@ -216,7 +238,9 @@ def _may_be_loop(instr: Instr) -> bool:
 
 
 def _runs(program: Program, places: list[int], buffers: "_Buffers") -> list[Run]:
-    """Neighbouring loops as runs, each as long as possible."""
+    """Group the instructions at `places` into runs, each as long as possible; return those with LEAST_BYTES of
+    scratch.
+    """
     runs = [Run()]
     for k in places:
         loop = _loop(program.instrs[k], program)
@@ -231,7 +255,7 @@ def _runs(program: Program, places: list[int], buffers: "_Buffers") -> list[Run]
 
 
 class _Buffers:
-    """Who uses which buffer of a program."""
+    """The uses of each buffer in a program. A view counts as the buffer that owns its memory."""
 
     def __init__(self, program: Program):
         self.program, self.owners = program, find_buffer_views(program)
@@ -244,7 +268,7 @@ class _Buffers:
                     self._users.setdefault(b, []).append(k)
 
     def handed_on(self, places: Collection[int]) -> frozenset[int]:
-        """The temporary buffers that some instructions write and nobody else uses."""
+        """Return the temporary buffers that the instructions at `places` write and that no other instruction uses."""
         within = set(places)
         written = {self.owners.get(b, b) for k in places for b in self.program.instrs[k].writes} - self._outside
         return frozenset(
@@ -252,5 +276,5 @@ class _Buffers:
         )
 
     def nbytes(self, some: Collection[int]) -> int:
-        """The bytes of some buffers."""
+        """Return the total size of the buffers `some`, in bytes."""
         return sum(self.program.buffers[b].type.nbytes for b in some)

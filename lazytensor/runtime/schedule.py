@@ -1,7 +1,8 @@
-"""Chains: neighbouring steps of a program that machine code runs one after the other, in parts that a crew shares.
+"""Schedules of steps: neighbouring steps of a program run one after the other in one call of machine code.
 
-Between the steps of a chain no thread needs the interpreter, which takes long to wake one. Bits depend on the parts
-only, and the parts on shapes only. The machine code is `lazytensor.runtime.compiled_kernels.scheduler`.
+A `Parts` is one step, cut into parts that threads share. A `Chain` is a sequence of steps that the machine code in
+`lazytensor.runtime.compiled_kernels.scheduler` runs without the Python interpreter, which takes long to wake a thread.
+The parts depend only on shapes, so the bits of a result do not depend on the number of threads.
 """
 
 import atexit
@@ -29,26 +30,30 @@ from lazytensor.system.threads import try_start
 Step = Callable[[], object]
 Refusal = Callable[[], Exception]
 Word = tuple[Any, int]
-"""A table of arguments, and a place in it."""
+"""A word of an argument table: the table (an array of int64) and the index in it."""
 _WORD = ctypes.c_int64
 _THREAD_WORDS = 8
-"""Words of each thread, of which the first is the address of its working memory: a cache line."""
+"""Words per thread: a whole cache line, of which the first word is the address of the thread's scratch buffer."""
 _OWN = 4
-"""The argument of a routine that is the working memory of its thread."""
+"""Index of the argument of a routine that is the scratch buffer of the thread."""
 
 
 @functools.cache
 def can_share() -> bool:
-    """Return whether threads of machine code can wait for each other on this system; else programs run with one."""
-    # Imported here: LLVM takes a tenth of a second.
+    """Return whether threads of machine code can wait for each other on this system.
+
+    If not, programs run in one thread.
+    """
+    # Imported here because importing LLVM takes a tenth of a second.
     way: str = importlib.import_module("lazytensor.llvm.thread_instructions").way_to_wait()
     return way != ""
 
 
 class RoutinePart:
-    """A part of a routine. The scheduler puts the working memory of the thread at `memory` and the result at `result`.
+    """A part of a routine, as the scheduler calls it.
 
-    Both are addresses; `result` is 0 if the kernel returns nothing.
+    Before a call the scheduler writes the address of the thread's scratch buffer to the address `memory`. After it, the
+    scheduler writes the returned truth value to the address `result`; `result` is 0 if the kernel returns nothing.
     """
 
     __slots__ = ("argument", "function", "held", "kept", "memory", "places", "refused", "result")
@@ -57,15 +62,19 @@ class RoutinePart:
         self.function, self.argument, self.refused = call.function, call.argument, _WORD(0)
         self.memory = call.argument + 8 * _OWN
         self.result = ctypes.addressof(self.refused) if call.gives == "bool" else 0
-        # Behind phase, part, geometry and both memories come the operands.
+        # The operands follow phase, part, geometry and the two scratch buffers.
         self.held, self.places, self.kept = call.held, call.places[3:], call.held[1][2:4]
 
 
 class Parts:
-    """A step as parts that any thread may run: an entry of the scheduler for each.
+    """A step as parts that any thread may run: one entry of the scheduler's table for each call.
 
-    `operands` says of each array of a call which operand of the step it is a part of. The arrays are kept elsewhere.
-    Parts of a routine need `own` elements of float32 for each thread; with a `refusal` they may refuse their operands.
+    - `calls`: the bound calls, one per part.
+    - `operands`: for each array argument of a call, the index of the operand of the step that it is a part of.
+    - `own`: float32 elements of scratch buffer that each thread needs.
+    - `refusal`: None, or a function that makes the error to raise if a part refuses its operands.
+
+    A `Parts` does not keep the arrays of its calls alive.
     """
 
     __slots__ = ("calls", "count", "entries", "operands", "own", "refusal")
@@ -77,29 +86,32 @@ class Parts:
             word for c in calls for word in (c.function, c.argument, getattr(c, "memory", 0), getattr(c, "result", 0))
         ]
         self.entries = (_WORD * len(words))(*words)
-        # Arrays that move are not held on to where they were: who holds a block of results tells whether it is free.
+        # Drop the references to the arrays: a block of results is free when the last reference to it is gone.
         for call in calls:
             call.held = call.held[:1]
 
     def __call__(self) -> object:
-        """Run it by itself."""
+        """Run this step as a chain of one."""
         return Chain([self])()
 
     def addresses(self) -> Iterator[tuple[int, Word]]:
-        """The operand of each address that its calls have, and where the address stands."""
+        """Yield (index of the operand, `Word` that holds the address) for each array argument of the calls."""
         for call in self.calls:
             for place, operand in zip(call.places, self.operands, strict=True):
                 yield operand, (call.held[0], place)
 
 
 def routine(function: Kernel, work: Routine, arrays: tuple[np.ndarray, ...]) -> list[Step]:
-    """Return the phases of a routine as steps that a chain can take."""
+    """Return the phases of a routine as steps that a chain can run: one `Parts` per phase.
+
+    `function` is the compiled kernel of `work`, and `arrays` are its flat operands and results.
+    """
     shared = _crew(thread_pool.team().threads).shared(work.shared)
     operands: Sequence[int] = range(len(arrays))
     steps: list[Step] = []
     refusal = partial(work.error, work.refusal) if work.refusal else None
     for phase, count in enumerate(work.parts):
-        # The memory of a thread takes its place in the table when a part runs.
+        # `shared[:0]` is a placeholder: the scheduler writes the address of the thread's scratch buffer for each part.
         arguments = work.geometry, shared, shared[:0], *arrays
         calls = function.bound_parts([(phase, k) for k in range(count)], arguments)
         steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), refusal))
@@ -107,14 +119,19 @@ def routine(function: Kernel, work: Routine, arrays: tuple[np.ndarray, ...]) -> 
 
 
 def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:
-    """Return a step that a chain can take, if all calls are machine code without a result; else return `run`."""
+    """Return `calls` as a `Parts` if all of them are machine code without a result, and otherwise `run`.
+
+    `run` does the same work from Python. `operands` is the argument of `Parts`.
+    """
     return Parts(calls, operands) if all(getattr(c, "gives", "") == "void" for c in calls) else run
 
 
 def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Bound | None:
-    """Return out = a @ b as a call of BLAS; None for other operands than matrices that BLAS can read in place.
+    """Return out = a @ b as a bound call of single-threaded BLAS.
 
-    The operands may be stacks of matrices. BLAS runs with one thread.
+    `a`, `b` and `out` are matrices or stacks of matrices. Return None if BLAS cannot read them in place: if they are
+    not float32, differ in their number of dimensions, are empty, have strides that BLAS does not take, or if BLAS has
+    no usable `sgemm`.
     """
     address = blas.sgemm()
     fits = a.dtype == b.dtype == out.dtype == np.float32 and a.ndim == b.ndim == out.ndim >= 2
@@ -128,33 +145,36 @@ def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Bound | None:
     m, n, k = *out.shape[-2:], a.shape[-1]
     words = (address, flip_a, flip_b, m, n, k, places[0], pitch_a, places[1], pitch_b, places[2], pitch_c, *stack)
     words += _tile(m, n, k, flip_a, flip_b)
-    # From row to row of a and from column to column of b, and along the sums.
+    # Distances in bytes: between rows of a, between columns of b, and between terms of a sum in a and in b.
     across = 4 * (pitch_a if flip_a == _STRAIGHT else 1), 4 * (pitch_b if flip_b == _FLIPPED else 1)
     along = 4 * (1 if flip_a == _STRAIGHT else pitch_a), 4 * (1 if flip_b == _FLIPPED else pitch_b)
     call = jit.machine_code(jit.read_kernel("batched_matmul")).bound(*words, *across, *along)
-    # The addresses of both matrices and of their product among the arguments.
+    # The arguments that are addresses of a, b and out.
     call.places = (6, 8, 10)
     return call
 
 
-_STRAIGHT, _FLIPPED = 111, 112  # how CBLAS calls a matrix and a transposed one
+_STRAIGHT, _FLIPPED = 111, 112  # CblasNoTrans and CblasTrans
 
 
-SMALL = 1_000_000  # products of numbers, up to which OpenBLAS reads matrices where they are and copies no panels
-SMALL_TURNED = 1024  # numbers of the result, up to which it does so where the second matrix is transposed
-LONGEST = 192  # terms of a sum, up to which the widest tiles are small enough
-TILE = 32
+SMALL = 1_000_000  # OpenBLAS copies no panels of products with at most this many multiplications
+SMALL_TURNED = 1024  # the same limit in elements of the result, if the second matrix is transposed
+LONGEST = 192  # the maximum number of terms per sum in a tile; with these the widest tiles are small enough
+TILE = 32  # the preferred number of rows of a tile
 
 
 def _tile(m: int, n: int, k: int, flip_a: int, flip_b: int) -> tuple[int, int, int]:
-    """Rows, columns and depth of the tiles that a product is made of: where it pays, so small that nothing is copied.
+    """Return rows, columns and depth of the tiles into which a product of `m` x `k` and `k` x `n` matrices is cut.
 
-    Measured with the kernels of OpenBLAS 0.3 for AVX-512: 80 to 110 GFLOP/s of a core, and 65 to 95 with copies.
+    The tiles are so small that OpenBLAS does not copy the matrices; the tile is (m, n, k), the whole product, where
+    that does not pay. Measured with the kernels of OpenBLAS 0.3 for AVX-512: 80 to 110 GFLOP/s per core, and 65 to 95
+    with copies.
     """
     turned = SMALL_TURNED if flip_b == _FLIPPED else SMALL
     if m * n <= min(SMALL // k, turned) or not blas.has_small_kernels() or flip_a == flip_b == _FLIPPED:
         return m, n, k
-    # Without panels a long sum runs through memory: in pieces, but where both run along it, which is as fast.
+    # Without panels a long sum reads strided memory, so it is cut into pieces, unless both matrices are contiguous
+    # along the sum.
     depth = k if (flip_a, flip_b) == (_STRAIGHT, _FLIPPED) else -(-k // -(-k // LONGEST))
     area = min(SMALL // depth, turned)
     tiles = [(height, area // height // LINE * LINE) for height in (min(m, TILE), min(m, LINE))]
@@ -163,7 +183,9 @@ def _tile(m: int, n: int, k: int, flip_a: int, flip_b: int) -> tuple[int, int, i
 
 
 def _side(x: np.ndarray) -> tuple[int, int] | None:
-    """How BLAS reads the matrices of a stack: whether flipped, and how many elements apart their lines are."""
+    """Return how BLAS reads the matrices of a stack: (_STRAIGHT or _FLIPPED, elements between lines); None if it
+    cannot.
+    """
     (rows, columns), (far, near) = x.shape[-2:], x.strides[-2:]
     # A dimension of one element may have any stride.
     if (near == 4 or columns == 1) and (rows == 1 or far >= 4 * columns) and far % 4 == 0:
@@ -174,7 +196,10 @@ def _side(x: np.ndarray) -> tuple[int, int] | None:
 
 
 def _stack(*arrays: np.ndarray) -> tuple[int, ...] | None:
-    """How many matrices, and how many bytes apart they are in each array; None where no one number says it."""
+    """Return the number of matrices in the stacks, and for each array the bytes between two matrices.
+
+    Return None if the leading shapes differ, or if one distance per array does not describe the stack.
+    """
     lead = arrays[0].shape[:-2]
     if any(x.shape[:-2] != lead for x in arrays):
         return None
@@ -188,26 +213,32 @@ def _stack(*arrays: np.ndarray) -> tuple[int, ...] | None:
 
 
 class _Crew:
-    """Threads that serve one block; they start when there is something to share, and end with the process."""
+    """A thread pool of machine code. Its threads serve one block of shared words.
+
+    The threads start when there is something to share, and end with the process.
+    """
 
     def __init__(self, threads: int):
         memory = np.zeros(BLOCK_WORDS + 8, np.int64)
-        start = -memory.ctypes.data % 64 // 8  # words that several threads write are on cache lines of their own
+        start = -memory.ctypes.data % 64 // 8  # align to a cache line: no two words that threads write share one
         self._words = memory[start : start + BLOCK_WORDS]
         self.block = self._words.ctypes.data
         self.lock = threading.Lock()
         self._waiting = threads - 1
         self._threads: list[threading.Thread] = []
         self._stop: Kernel | None = None
-        # Where the memory of each thread is, and behind them all that of a routine as a whole. None is ever given back:
-        # what it is too small for now has grown out of it, but may still run in it.
+        # The scratch buffer of each thread, and as the last one that of a whole routine. A buffer that is too small is
+        # replaced but never freed, because a running routine may still use it.
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
         self._outgrown: list[np.ndarray] = []
         self.places = np.zeros((threads, _THREAD_WORDS), np.int64)
         self.first_place = self.places.ctypes.data
 
     def prepare(self, elements: int) -> None:
-        """Have all threads, and each own so much memory; called with the lock."""
+        """Start the threads and give each of them at least `elements` float32 of scratch buffer.
+
+        Call it with the lock held.
+        """
         if self._waiting:
             self._start()
         if self._memory[0].size < elements:
@@ -215,7 +246,7 @@ class _Crew:
                 self.places[thread, 0] = self._grown(thread, elements).ctypes.data
 
     def shared(self, elements: int) -> np.ndarray:
-        """Memory for a routine as a whole, whose content is of none for long."""
+        """Return a scratch buffer of at least `elements` float32 for a whole routine. Other routines overwrite it."""
         return self._grown(-1, elements)
 
     def _grown(self, number: int, elements: int) -> np.ndarray:
@@ -231,14 +262,14 @@ class _Crew:
         for k in range(self._waiting):
             target = serve.bound(self.block, self.places[k + 1].ctypes.data)
             thread = threading.Thread(target=target, name="lazywafer", daemon=True)
-            # Fewer, if the system starts no more; without any the caller runs all parts.
+            # If the system starts no more threads, the pool is smaller; the calling thread runs parts in any case.
             if not try_start(thread):
                 break
             self._threads.append(thread)
         self._waiting = 0
 
     def stop(self) -> None:
-        """Have the threads end: machine code must not run when its memory is given back."""
+        """End the threads, because machine code must not run when its memory is freed at the end of the process."""
         if self._stop is not None:
             self._stop(self.block)
         for thread in self._threads:
@@ -247,7 +278,7 @@ class _Crew:
 
 @functools.cache
 def scheduler(name: str) -> Kernel:
-    """Return a kernel of the scheduler as machine code."""
+    """Return the kernel `name` ("run", "serve" or "stop") of the scheduler module as machine code."""
     return jit.machine_code(jit.read_kernel("scheduler"), name)
 
 
@@ -270,28 +301,28 @@ def _crew(threads: int) -> _Crew:
 
 
 class Chain:
-    """Steps one after the other in one call."""
+    """Steps that run one after the other in one call of machine code."""
 
     def __init__(self, steps: Sequence[Parts]):
         self._threads = thread_pool.team().threads
         self._steps = list(steps)
         self._table = (_WORD * (2 * len(steps)))()
         self._shares = False
-        self._crew: _Crew | None = None  # of the last call; a fork has other threads
+        self._crew: _Crew | None = None  # the pool of the last call; it differs in a forked process
         self._own = max(step.own for step in steps)
         for k, step in enumerate(steps):
             self.put(k, step)
 
     def put(self, k: int, step: Parts) -> None:
-        """Have another step in place of one."""
+        """Replace step `k` by `step`."""
         self._steps[k] = step
         self._table[2 * k], self._table[2 * k + 1] = step.count, ctypes.addressof(step.entries)
         self._shares |= step.count > 1 or step.own > 0
 
     def __call__(self) -> None:
-        """Run them; of several threads that run chains one at a time has the crew and its memory.
+        """Run the steps. Only one Python thread at a time uses the thread pool; others wait for its lock.
 
-        Raises the error of the last step where that refuses its operands.
+        Raise the error of the last step if that step refuses its operands.
         """
         crew = _crew(self._threads)
         if self._crew is not crew:
@@ -312,10 +343,14 @@ Place = tuple[Chain | None, int]
 
 
 def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
-    """The same steps with neighbours in chains; and of each step its chain, if any, and its number there or here."""
+    """Group neighbouring `Parts` of `steps` into chains.
+
+    Return the list of steps to call, and for each given step its place: (chain, index in the chain), or (None, index in
+    the returned list) if it is not in a chain. A step that may refuse its operands ends its chain.
+    """
     result: list[Step] = []
     places: list[Place] = []
-    # What may refuse its operands ends a chain: the steps behind it must not run then.
+    # A step that may refuse its operands ends a chain, because the steps after it must not run then.
     refusing = itertools.accumulate((getattr(step, "refusal", None) is not None for step in steps), initial=0)
     pairs = zip(steps, refusing, strict=False)
     for (is_chain, _), group in itertools.groupby(pairs, lambda pair: (isinstance(pair[0], Parts), pair[1])):
@@ -331,7 +366,10 @@ def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
 
 
 def replace(runs: list[Step], place: Place, step: Step) -> None:
-    """Put another step where one was that was bound to other arrays."""
+    """Replace the step at `place` in `runs` by `step`, which is the same step bound to other arrays.
+
+    Raise CompileError if the old step is in a chain and the new one is not machine code.
+    """
     chain, k = place
     if chain is None:
         runs[k] = step

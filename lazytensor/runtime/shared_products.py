@@ -1,6 +1,7 @@
-"""Large products outside of compiled steps: in parts that the team shares, cut as a compiled step cuts them.
+"""Large matrix products outside of compiled steps, cut into the same parts as in a compiled step.
 
-BLAS cuts a product as it has threads, so that the last digits depend on their number; here they depend on shapes alone.
+BLAS would cut a product according to its number of threads, so that the last digits depend on that number. Here the
+cuts depend only on shapes.
 """
 
 from functools import partial
@@ -16,7 +17,10 @@ _BY_ROWS = {"transpose_a": False, "transpose_b": True}
 
 
 def shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
-    """The value of a node that is a large product of matrices; None for any other."""
+    """Return the value of a "matmul" or "linear" node with at least 4 * LEAST_FLOPS multiplications.
+
+    Return None for any other node, and if the operands have different dtypes. The parts run in the thread pool.
+    """
     if n.op not in ("matmul", "linear") or arrays[0].dtype != arrays[1].dtype:
         return None
     inner = arrays[0].shape[-2 if n.attrs.get("transpose_a") else -1]
@@ -33,6 +37,7 @@ def shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _product(attrs: dict[str, bool], shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a @ b of the given shape, computed in parts by the thread pool; `attrs` are those of "matmul"."""
     out = np.empty(shape, a.dtype)
     assert MATMUL.cut is not None
     parts: list[partial[object]] = MATMUL.cut(attrs, (out,), (a, b))

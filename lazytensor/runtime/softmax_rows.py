@@ -1,4 +1,4 @@
-"""Softmax of rows of any length, alone and with cross entropy, with the bits of the kernels of `kernels.softmax`."""
+"""Softmax of rows of any length, with and without cross entropy, with the bits of the kernels of `kernels.softmax`."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -35,7 +35,7 @@ def _mapped(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _exponentials(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest of each row, the exponentials of what is below it, and their sum."""
+    """Return for each row of `x` the maximum, exp(row - maximum), and the sum of these exponentials."""
     top = np.max(x, axis=-1, keepdims=True)
     e = _mapped("exp_below_f4", x - top)
     return top, e, row_sums(e)[..., None]
@@ -47,7 +47,7 @@ def _softmax(x: np.ndarray) -> tuple[np.ndarray]:
 
 
 def _softmax_cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The loss of each row and its gradient; NaN for a label that is no class."""
+    """Return the loss of each row and its gradient. Both are NaN for a label outside of the classes."""
     top, e, total = _exponentials(x)
     good = (labels >= 0) & (labels < x.shape[-1])
     rows, safe = np.arange(len(labels)), np.where(good, labels, 0)
@@ -62,4 +62,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "softmax": _softmax,
     "softmax_cross_entropy": _softmax_cross_entropy,
 }
-"""By name of the kernel: from the arrays of its operands to a tuple of its results, in float32."""
+"""Functions by the name of the kernel. Each takes the arrays of the operands and returns a tuple of float32 results."""

@@ -1,4 +1,4 @@
-"""Store: the live arrays of loop-carried state, by identity."""
+"""The store of loop-carried state: the live array of each state, by its id."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,10 @@ from lazytensor.runtime.aligned_arrays import aligned
 
 
 class Store:
-    """StateId -> contiguous array. Executables keep these very arrays, so `put` writes into them."""
+    """A mapping from state id to a contiguous array.
+
+    Executables are bound to these arrays, so `put` writes into them.
+    """
 
     def __init__(self) -> None:
         self._arrays: dict[StateId, np.ndarray] = {}
@@ -22,7 +25,7 @@ class Store:
         return iter(self._arrays)
 
     def add(self, state: StateId, array: np.ndarray) -> np.ndarray:
-        """Take in new state; the store keeps a contiguous copy of its own. Raises StateError if the name is taken."""
+        """Add new state with a contiguous copy of `array`, and return the copy. Raise StateError if the id is taken."""
         if state in self._arrays:
             raise StateError(f"there is already state called {state}", hint="Give each tensor its own name.")
         given = np.asarray(array)
@@ -31,31 +34,37 @@ class Store:
         return self._arrays[state]
 
     def array(self, state: StateId) -> np.ndarray:
-        """The live array, which steps overwrite. Raises StateError for an unknown name."""
+        """Return the live array of a state, which steps overwrite. Raise StateError if the id is unknown."""
         if state not in self._arrays:
             known = ", ".join(list(self._arrays)[:5])
             raise StateError(f"there is no state called {state}", hint=f"The store knows {known or 'no state yet'}.")
         return self._arrays[state]
 
     def put(self, state: StateId, array: np.ndarray) -> None:
-        """Overwrite the elements of known state. Raises StateError if the shapes differ."""
+        """Overwrite the elements of a state with those of `array`, converted to its dtype.
+
+        Raise StateError if the id is unknown or the shapes differ.
+        """
         live = self.array(state)
         if live.shape != np.shape(array):
             raise StateError(f"{state} is {list(live.shape)}, the new value {list(np.shape(array))}")
-        # Into the live array, since compiled steps are bound to it.
+        # Compiled steps are bound to the live array, so it is overwritten in place.
         np.copyto(live, array, casting="unsafe")
 
     def hold(self, state: StateId, array: np.ndarray) -> None:
-        """Take in the value of state that may be new. Raises StateError if its shape changed."""
+        """Add the state, or overwrite it if it exists. Raise StateError if its shape changed."""
         (self.put if state in self._arrays else self.add)(state, array)
 
     def copy(self, state: StateId) -> np.ndarray:
-        """A copy of one array."""
+        """Return a copy of the array of a state."""
         return self.array(state).copy()
 
     def claim(self, state: StateId) -> None:
-        """Asked before the client changes state outside a step: here it always may."""
+        """Announce that the client will change the state outside of a step.
+
+        This store always permits it, so nothing happens.
+        """
 
     def snapshot(self, states: Iterable[StateId] | None = None) -> dict[StateId, np.ndarray]:
-        """Copies of the given state, or of all of it."""
+        """Return copies of the arrays of `states`, or of all states if it is None."""
         return {s: self.array(s).copy() for s in (self._arrays if states is None else states)}

@@ -1,8 +1,8 @@
-"""The team: one small pool of threads that share the parts of a kernel, and sleep while there is nothing to share.
+"""A thread pool for data-parallel kernels.
 
-Whoever runs a step takes parts itself, and waits only for parts that somebody else has begun: on a busy machine, where
-another thread may not get a core for a while, no work waits for it. What the parts are depends on shapes alone, so the
-bits of a result are the same for any number of threads.
+The calling thread takes parts too and waits only for parts that another thread has begun, so work never waits for a
+thread that has no core. Idle threads sleep. The parts depend only on shapes, so the bits of a result are the same for
+any number of threads.
 """
 
 import functools
@@ -17,15 +17,15 @@ from lazytensor import config
 from lazytensor.system.threads import try_start
 
 Part = Callable[[int, int], object]
-"""Runs one part: its number, and the number of the thread, 0 for the one that runs the step."""
+"""A function (part, thread) that runs one part. Thread 0 is the calling thread."""
 
 
 class _Job:
-    """Parts that are given out one after the other, to whoever asks next."""
+    """The parts of one `share` call. Each free thread takes the next part."""
 
     def __init__(self, run: Part, parts: int):
         self.run, self.parts = run, parts
-        # Calls of these two are atomic, so that no lock is held while parts are handed out.
+        # Calls of these counters are atomic, so no lock is needed to take a part.
         self._next = itertools.count().__next__
         self._finished = itertools.count(1).__next__
         self.end = threading.Lock()
@@ -33,21 +33,21 @@ class _Job:
         self.error: BaseException | None = None
 
     def work(self, thread: int) -> None:
-        """Take parts until there are none."""
+        """Run parts until all are taken. The thread that finishes the last one releases the lock `end`."""
         while (part := self._next()) < self.parts:
             try:
                 self.run(part, thread)
             except BaseException as error:
                 self.error = error
-            # Only one of all can be the last.
+            # Exactly one thread gets this count.
             if self._finished() == self.parts:
                 self.end.release()
 
 
 class Team:
-    """`threads` threads in all, one of which is the caller's; the others start when there is something to share.
+    """A pool of `threads` threads, including the calling one. The others start with the first work to share.
 
-    If the system does not start that many threads, `threads` is reduced to those that it did start.
+    If the system starts fewer threads, `threads` is reduced to that number.
     """
 
     def __init__(self, threads: int):
@@ -56,7 +56,12 @@ class Team:
         self.lock = threading.RLock()
 
     def share(self, run: Part, parts: int) -> None:
-        """Run `run(part, thread)` for every part. Raises what a part raises."""
+        """Run `run(part, thread)` for every part in range(parts) and return when all are done.
+
+        Raise an error that a part raised.
+
+        With one part or one thread, all parts run in the calling thread.
+        """
         if parts == 1 or self.threads == 1:
             for part in range(parts):
                 run(part, 0)
@@ -84,24 +89,26 @@ def _serve(jobs: "SimpleQueue[tuple[_Job, int]]") -> None:
     while True:
         job, thread = jobs.get()
         job.work(thread)
-        # A job holds arrays of a program, which may be dropped while this thread sleeps.
+        # Drop the reference: the job keeps arrays of a program alive, and this thread may sleep long.
         del job
 
 
 def cores() -> int:
-    """The cores that this process may use: those of its affinity, and no more than its group's quota pays for."""
+    """Return the number of cores this process may use: its CPU affinity, limited by the CPU quota of its
+    control group.
+    """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(count, _group_quota() or count))
 
 
 @functools.cache
 def _group_quota() -> int:
-    # Read once: every step that is bound asks, and the files take longer than to bind it.
+    # Cached: it is called for every step that is bound, and to read the files takes longer than the binding.
     return _quota(pathlib.Path("/sys/fs/cgroup"))
 
 
 def _quota(folder: pathlib.Path) -> int:
-    """How many whole cores the control group of this process may keep busy; 0 if there is no limit."""
+    """Return the CPU quota of the control group at `folder` in cores, rounded up; 0 if there is no limit."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
@@ -118,12 +125,15 @@ _limit = [0]
 
 
 def limit(threads: int) -> None:
-    """Have programs that are bound from now on run in a team of so many threads, or as before for 0."""
+    """Set the number of threads for programs that are bound from now on. 0 restores the default."""
     _limit[0] = threads
 
 
 def team() -> Team:
-    """The team of this process, of as many threads as a script or `LT_THREADS` says, or as there are cores."""
+    """Return the thread pool of this process.
+
+    Its size is that of `limit`, else LT_THREADS, else the number of cores.
+    """
     threads = _limit[0] or config.current().threads or cores()
     if threads not in _teams:
         _teams[threads] = Team(threads)

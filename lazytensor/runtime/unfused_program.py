@@ -1,8 +1,8 @@
-"""Unfused programs: a graph that runs one operation after the other, with the bits of its compiled program.
+"""Run a graph one operation after the other, with the same bits as its compiled program.
 
 The graph goes through the passes of its target up to the choice of kernels, which takes about as long as to compute a
-small step once. A kernel runs as it does in the compiled program. What would be part of a loop nest is computed by
-itself: the arithmetic of a nest does not depend on what is fused into it.
+small step once. A library kernel runs as it does in the compiled program. An operation that would be part of a loop
+nest is computed separately: the arithmetic of a nest does not depend on what is fused into it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,18 @@ from lazytensor.runtime.element_functions import element_function
 from lazytensor.runtime.ordered_sums import reduced
 
 Value = Any
-"""An array, or a tuple of them for an operation with several results."""
+"""An array, or a tuple of arrays for an operation with several results."""
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One operation: its function, the numbers of its operands and of its result, the values to drop behind it."""
+    """One operation to run.
+
+    - `function`: computes the value of the operation from those of its operands.
+    - `operands`: the value indices of the operands.
+    - `result`: the value index of the result.
+    - `drops`: the value indices that no later call reads, so that their memory can be freed.
+    """
 
     function: Callable[..., Value]
     operands: tuple[int, ...]
@@ -43,12 +49,12 @@ class _Call:
 
 
 class Unfused:
-    """A graph, ready to run. Raises LazyError if a pass refuses the graph."""
+    """A graph that is ready to run, operation by operation. Raise LazyError if a pass refuses the graph."""
 
     def __init__(self, graph: Graph, target: Target = HOST):
         compilation = Compilation(graph, target)
-        # Most of these graphs are work between steps, and would hide the step in what LT_DEBUG prints.
-        # The switches are those of all threads, and are left alone in a run that prints nothing.
+        # Most of these graphs run between steps, and would hide the step in the output of LT_DEBUG. The override
+        # affects all threads, so it is made only in a run that prints.
         with config.override(debug=0) if config.current().debug else nullcontext():
             lowered: Graph = compilation[_last(target, "graph")]
             matches = compilation[_last(target, "matches")]
@@ -74,7 +80,11 @@ class Unfused:
         self._size = len(nodes)
 
     def run(self, batch: Sequence[np.ndarray], state: Mapping[str, np.ndarray] = {}) -> list[np.ndarray]:
-        """The arrays of the roots. Some may share memory with each other or with the arrays given."""
+        """Return the arrays of the graph's roots.
+
+        `batch` are the arrays of `graph.inputs`, and `state` those of `graph.state`, by name. A result may share memory
+        with another result or with a given array.
+        """
         values: list[Value] = [None] * self._size
         for number, array in self._constants:
             values[number] = array
@@ -92,18 +102,21 @@ class Unfused:
 
 
 def _last(target: Target, form: str) -> str:
-    """The name of the last pass that gives a form."""
+    """Return the name of the last pass of `target` that produces the given form of the program, "graph" or
+    "matches".
+    """
     return next(p.name for p in reversed(target.passes) if p.gives == form)
 
 
 def _constant(n: Node) -> np.ndarray:
+    """Return the array of a constant node. A literal number is broadcast to the node's shape without a copy."""
     if n.value is not None:
         return n.value
     return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
 def _function(n: Node, matches: Mapping[Node, tuple[Kernel, Match]]) -> tuple[Callable[..., Value], tuple[Node, ...]]:
-    """How a node is computed, and from which others."""
+    """Return the function that computes a node, and the nodes whose values it takes."""
     if n in matches:
         kernel, match = matches[n]
         return _of_kernel(n, kernel, match), match.operands
@@ -121,11 +134,12 @@ def _part(index: int, values: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def _rounded(function: Callable[..., np.ndarray], type: Type, *arrays: np.ndarray) -> np.ndarray:
-    """A result as an array of the host's type for `type`, rounded."""
+    """Call `function` and return its result in the host dtype of `type`, rounded if that is a half type."""
     return round_to(np.asarray(function(*arrays), type.dtype.host), type.dtype)
 
 
 def _of_kernel(n: Node, kernel: Kernel, match: Match) -> Callable[..., Value]:
+    """Return the function that computes a node, or its tuple of results, by its library kernel."""
     outs = n.type if isinstance(n.type, tuple) else (n.type,)
     ins = tuple(i.type for i in match.operands)
     rows = softmax_rows.FUNCTIONS.get(kernel.name)
@@ -144,8 +158,9 @@ def _first(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray)
 def _run(
     bind: Callable[[list[np.ndarray]], list[Any]], outs: tuple[Type, ...], *arrays: np.ndarray
 ) -> tuple[np.ndarray, ...]:
+    """Bind a library kernel to fresh result arrays, run it, and return these arrays."""
     results = [np.empty(t.shape, t.dtype.host) for t in outs]
-    # Named, since steps of machine code have addresses and do not hold the arrays.
+    # The list keeps the arrays alive: steps of machine code hold only addresses.
     operands = [np.asarray(a, order="C") for a in arrays]
     steps, _ = schedule.chains(bind([*operands, *results]))
     for step in steps:
@@ -158,11 +173,11 @@ def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays:
 
 
 def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Return the value of a float node from the array of each operand, with the bits that `Unfused` would give it.
+    """Return the value of a float node from the arrays of its operands, with the bits that `Unfused` would give it.
 
-    Return None for operations that NumPy rounds in the same way, and for results of one element, which NumPy computes.
-    A graph of fewer than 8 operations is evaluated with this function. Whether a formula is in such a graph or in a
-    larger one depends on values that are known from before, so that both have to give equal bits.
+    Return None if NumPy gives the same bits, and for a result of one element, which NumPy computes. Graphs of fewer
+    than 8 operations are evaluated with this function. Whether a formula is part of such a graph or of a larger one
+    depends on which values are already computed, so both have to give equal bits.
     """
     if isinstance(n.type, tuple) or n.type.dtype.kind != "f" or n.value is not None:
         return None

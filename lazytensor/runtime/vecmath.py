@@ -1,15 +1,16 @@
-"""Branch-free mathematics for compiled loops: each helper compiles to straight-line code that LLVM can vectorise.
+"""Branch-free elementary functions for compiled loops: each compiles to straight-line code that LLVM can vectorise.
 
-Names end in the element type: `exp_f4` for float32, `exp_f8` for float64 (which falls back to the C library).
-Overflow, infinities and NaN go through selects. Error bounds, in units of the last place of float32, as measured by
+Names end in the element type: `exp_f4` for float32, `exp_f8` for float64 (which calls the C library). Overflow,
+infinities and NaN are handled by selects. Error bounds, in units of the last place of float32, as measured by
 tests/lazytensor/runtime/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, rsqrt
 2; erf, sigmoid, tanh 3.
 
-Constants are typed, since a bare Python float would turn the loop into float64. Arithmetic is strict: a helper gives
-the same bits in every loop.
-Sources: argument reduction after W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980); sine
-of large arguments after M. Payne and R. Hanek (1983), with a table of the fractions of 2**k * 2/pi; coefficients are
-own least-squares fits with Lawson weights, relative error below 5e-9 before rounding.
+Constants are typed, because a bare Python float would make the loop compute in float64. Arithmetic is strict: a
+function gives the same bits in every loop.
+
+Sources: argument reduction after W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980); sine of
+large arguments after M. Payne and R. Hanek (1983), with a table of the fractions of 2**k * 2/pi. The coefficients are
+our least-squares fits with Lawson weights, with a relative error below 5e-9 before rounding.
 """
 
 import math
@@ -38,27 +39,29 @@ _LN2 = np.float32(0.693147181)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 
 Number = Any
-"""A NumPy number, of the type that the name of the function says."""
+"""A NumPy number. The suffix of the function's name gives its type."""
 
 
 _SHIFT, _SHIFT_ONCE = np.float32(3 * 2.0**22 + 254), np.float32(3 * 2.0**22 + 127)
-"""What a number of at most 2**21 is added to so that its nearest whole number stands in the lowest bits, plus 254 or
-127: what the exponents of two numbers, or that of one, are larger by as they are written."""
+"""Adding one of these to a number of at most 2**21 leaves the nearest integer in the lowest bits of the sum.
+
+The integer is increased by 254 or by 127, the exponent bias of two float32 numbers or of one.
+"""
 
 
 @inline
 def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
-    """Bits that end in n and what the shift adds, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
+    """Split x = n * ln 2 + r with |r| <= ln 2 / 2; return the bits of n + `shift` as a float32, and r."""
     shifted = fma(x, _LOG2E, shift)
     n = shifted - shift
-    # ln 2 in two parts: n times the first, of few bits, is exact, so that r loses nothing (Cody and Waite).
+    # ln 2 in two parts: the first has few bits, so that n times it is exact and r loses no accuracy (Cody and Waite).
     r = fma(-n, _LN2_HIGH, x)
     return bits_f4(shifted), fma(-n, _LN2_LOW, r)
 
 
 @inline
 def _exp_slope(r: Number) -> Number:
-    """(exp(r) - 1 - r) / r**2 for |r| <= ln 2 / 2."""
+    """Return (exp(r) - 1 - r) / r**2 for |r| <= ln 2 / 2."""
     # Horner from the highest power; fused, each step rounds once.
     p = fma(r, np.float32(1.381432e-3), np.float32(8.368851e-3))
     p = fma(r, p, np.float32(0.0416684))
@@ -68,11 +71,11 @@ def _exp_slope(r: Number) -> Number:
 
 @inline
 def _exp_within(x: Number) -> Number:
-    """exp(x) for -104 <= x <= 89, and for NaN."""
+    """Return exp(x) for -104 <= x <= 89, and NaN for NaN."""
     bits, r = _reduced_exp(x, _SHIFT)
     y = fma(r, fma(r, _exp_slope(r), _ONE), _ONE)
-    # 2**n itself is no float32 for the n of the largest and of subnormal results; its two halves always are. The
-    # exponents of both stand behind each other in twice the bits: n + 254 is the sum of what they are written as.
+    # 2**n is not representable for the largest and for subnormal results, so it is split into two factors whose
+    # biased exponents add up to n + 254.
     both = np.int32(bits << np.int32(22))
     first = np.int32(both & np.int32(0x7F800000))
     second = np.int32(np.int32(both + both) - first)
@@ -81,15 +84,18 @@ def _exp_within(x: Number) -> Number:
 
 @inline
 def exp_f4(x: Number) -> Number:
-    """Return e**x."""
+    """Return e**x. Infinite above about 88.7, 0 below about -104."""
     low = np.float32(-104) if x < np.float32(-104) else x
     return _exp_within(np.float32(89) if low > np.float32(89) else low)
 
 
 @inline
 def exp_below_f4(x: Number) -> Number:
-    """exp(x) for x <= 0, and for NaN: `exp_f4` without what large and subnormal results need. 0 below 2**-126.5."""
-    # Here n is -127, and what has the exponent of 2**-127 as it is written is 0.
+    """Return exp(x) for x <= 0, and NaN for NaN. The result is 0 where exp(x) is below 2**-126.5.
+
+    It is `exp_f4` without the code for large and subnormal results.
+    """
+    # For x = -88, n is -127: the biased exponent is 0, and the factor is 0.
     bits, r = _reduced_exp(np.float32(-88) if x < np.float32(-88) else x, _SHIFT_ONCE)
     return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits << np.int32(23)))
 
@@ -100,7 +106,7 @@ def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
     bits, r = _reduced_exp(safe, _SHIFT)
-    # Half of 2**n, since 2**128 is no float32: n - 1 is written as n + 126.
+    # Half of 2**n, because 2**128 is not a float32: the biased exponent of 2**(n - 1) is n + 126.
     half = float_f4(np.int32(np.int32(bits - np.int32(128)) << np.int32(23)))
     y = half * fma(r * r, _exp_slope(r), r) + (half - _HALF)
     y = x if abs_f4(x) < np.float32(1e-8) else y + y
@@ -109,7 +115,7 @@ def expm1_f4(x: Number) -> Number:
 
 @inline
 def _split(x: Number) -> tuple[Number, Number]:
-    """n and f with x = 2**n * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
+    """Return n and f with x = 2**n * (1 + f) and sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
     is_tiny = x < np.float32(1.17549435e-38)
     grown = x * np.float32(8388608) if is_tiny else x
     # Counting from the bits of sqrt(1/2) centres the mantissa on 1, where the polynomial is best.
@@ -121,7 +127,7 @@ def _split(x: Number) -> tuple[Number, Number]:
 
 @inline
 def _log1p_tail(f: Number) -> Number:
-    """log(1 + f) - f on the reduced interval."""
+    """Return log(1 + f) - f for sqrt(1/2) <= 1 + f < sqrt(2)."""
     p = fma(f, np.float32(0.0691541508), np.float32(-0.117898308))
     p = fma(f, p, np.float32(0.118729673))
     p = fma(f, p, np.float32(-0.123843439))
@@ -136,7 +142,7 @@ def _log1p_tail(f: Number) -> Number:
 
 @inline
 def _log_edges(x: Number, y: Number) -> Number:
-    """Return `y`, the logarithm of a finite x > 0; for other `x` infinity, -infinity (of 0) or NaN (of x < 0)."""
+    """Return `y`, the logarithm of a finite x > 0; for other `x` infinity (of infinity), -infinity (of 0) or NaN."""
     y = x if x == _INF else y
     y = -_INF if x == _ZERO else y
     return y if x >= _ZERO else _NAN
@@ -164,7 +170,7 @@ def log2_f4(x: Number) -> Number:
 def log1p_f4(x: Number) -> Number:
     """Return the natural logarithm of 1 + x."""
     u = _ONE + x
-    # What 1 + x lost in rounding, from the side where the difference is exact.
+    # The rounding error of 1 + x, computed in the order in which the differences are exact.
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)
     ratio = (lost_near if abs_f4(x) < _ONE else lost_far) / u
     ratio = ratio if abs_f4(ratio) < _ONE else _ZERO
@@ -180,8 +186,8 @@ def tanh_f4(x: Number) -> Number:
     a = abs_f4(x)
     # tanh(9.02) is 1 in float32.
     a = np.float32(9.02) if a > np.float32(9.02) else a
-    # With m = exp(2a) - 1 the tangent is m / (m + 2), which loses nothing near zero and is never above 1. Where n is
-    # large what ln 2 loses in one part no longer counts.
+    # With m = exp(2a) - 1, tanh(a) = m / (m + 2), which is accurate near zero and never above 1. One part of ln 2 is
+    # enough, because its error matters only for large n, where the result is close to 1.
     double = a + a
     shifted = fma(double, _LOG2E, _SHIFT)
     r = fma(_SHIFT - shifted, _LN2, double)
@@ -195,13 +201,13 @@ def sigmoid_f4(x: Number) -> Number:
     """Return 1 / (1 + e**-x)."""
     a = abs_f4(x)
     e = _exp_within(np.float32(-104) if a > np.float32(104) else -a)
-    # e / (1 + e) for negative x keeps its places where 1 / (1 + exp(-x)) would be 1 / inf.
+    # For negative x, e / (1 + e) stays accurate where 1 / (1 + exp(-x)) would be 1 / inf.
     return (e if x < _ZERO else _ONE) / (_ONE + e)
 
 
 @inline
 def _erf_near(a: Number) -> Number:
-    """erf(a) for 0 <= a <= 1."""
+    """Return erf(a) for 0 <= a <= 1."""
     t = a * a
     p = fma(t, np.float32(-9.68013501e-6), np.float32(1.12705435e-4))
     p = fma(t, p, np.float32(-8.48471129e-4))
@@ -214,7 +220,7 @@ def _erf_near(a: Number) -> Number:
 
 @inline
 def _erfc_far(a: Number) -> Number:
-    """erfc(a) for 1 <= a <= 4, absolute error below 1e-9."""
+    """Return erfc(a) for 1 <= a <= 4, with an absolute error below 1e-9."""
     p = fma(a, np.float32(-2.16867666e-5), np.float32(4.41335316e-4))
     p = fma(a, p, np.float32(-4.20455635e-3))
     p = fma(a, p, np.float32(0.0252082404))
@@ -241,13 +247,13 @@ _GELU_SCALE, _GELU_CUBE = np.float32(math.sqrt(2 / math.pi)), np.float32(0.04471
 
 @inline
 def gelu_none_f4(x: Number) -> Number:
-    """Return x times the normal distribution function of x."""
+    """Return GELU: x times the standard normal distribution function of x."""
     return _HALF * x * (_ONE + erf_f4(x * _SQRT_HALF))
 
 
 @inline
 def gelu_tanh_f4(x: Number) -> Number:
-    """Return the approximation of `gelu_none_f4` by a hyperbolic tangent."""
+    """Return GELU in PyTorch's approximation by the hyperbolic tangent."""
     half = _HALF * x
     return fma(half, tanh_f4(x * fma(x * x, _GELU_CUBE, _GELU_SCALE)), half)
 
@@ -259,7 +265,7 @@ def rsqrt_f4(x: Number) -> Number:
 
 
 def _two_over_pi_bits(count: int) -> int:
-    """floor(2**count * 2 / pi), by Machin's formula in integers."""
+    """Return floor(2**count * 2 / pi), by Machin's formula in integers."""
     guard = 32
     unit = 1 << (count + guard)
 
@@ -277,7 +283,10 @@ def _two_over_pi_bits(count: int) -> int:
 
 
 def _quadrant_table() -> np.ndarray:
-    """Row e: 2**(e - 150) * 2/pi modulo 4 in three parts of 28, 28 and 53 bits; the rest of a float's exponents."""
+    """Return the table of 2**(e - 150) * 2/pi modulo 4, one row for each exponent e of a float32, of shape (256, 3).
+
+    The columns are parts of the value with 28, 28 and 53 bits. Their sum is the value.
+    """
     count = 320
     fraction = _two_over_pi_bits(count)
     rows = np.zeros((256, 3))
@@ -304,7 +313,7 @@ _QUARTER_TURN = math.pi / 2
 
 @inline
 def _reduced_angle(x: Number) -> tuple[Number, Number]:
-    """The quadrant of |x| and the rest, an angle in -pi/4..pi/4, in float64."""
+    """Return the quadrant of |x| (0 to 3) and the remaining angle in -pi/4 to pi/4, in float64."""
     bits = np.int32(bits_f4(x) & np.int32(0x7FFFFFFF))
     e = np.int32(bits >> np.int32(23))
     m = np.float64(np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x800000)))
@@ -340,7 +349,7 @@ def _cosine(r: Number) -> Number:
 
 @inline
 def _turned(x: Number, shift: Number) -> Number:
-    """sin(|x| + shift * pi/2) in float64."""
+    """Return sin(|x| + shift * pi/2) in float64."""
     quadrant, r = _reduced_angle(x)
     quadrant = (quadrant + shift) & np.int32(3)
     c, s = _cosine(r), _sine(r)
@@ -380,7 +389,7 @@ def tan_f4(x: Number) -> Number:
 
 @inline
 def _log2_wide(x: Number) -> Number:
-    """log2 of a positive finite float32 in float64, relative error below 1e-13."""
+    """Return log2 of a positive finite float32 in float64, with a relative error below 1e-13."""
     wide = np.float64(x)
     bits = bits_f8(wide) - np.int64(0x3FE6A09E667F3BCD)
     n = np.float64(bits >> np.int64(52))
@@ -400,7 +409,7 @@ def _log2_wide(x: Number) -> Number:
 
 @inline
 def _exp2_wide(x: Number) -> Number:
-    """2**x in float64 for -1000 < x < 1000."""
+    """Return 2**x in float64 for -1000 < x < 1000."""
     n = round_f8(x)
     r = (x - n) * 0.6931471805599453
     p = 2.755731922398589e-6 + r * (2.755731922398589e-7 + r * 2.505210838544172e-8)
@@ -416,7 +425,7 @@ def _exp2_wide(x: Number) -> Number:
 
 @inline
 def pow_f4(a: Number, b: Number) -> Number:
-    """a**b with the special values of C's pow."""
+    """Return a**b, with the special values of C's pow."""
     size = abs_f4(a)
     is_plain = size > _ZERO and size < _INF
     e = np.float64(b) * _log2_wide(size if is_plain else _ONE)
@@ -424,12 +433,12 @@ def pow_f4(a: Number, b: Number) -> Number:
     e = 200.0 if e > 200.0 else e
     e = -200.0 if e < -200.0 else e
     y = np.float32(_exp2_wide(e))
-    # What 0**b and inf**b are, chosen by the sign of b.
+    # 0**b and inf**b depend on the sign of b.
     grows = _INF if b > _ZERO else _ZERO
     shrinks = _ZERO if b > _ZERO else _INF
     y = y if is_plain else (shrinks if size == _ZERO else grows)
     half = b * _HALF
-    # A negative base has a power for whole exponents only, and its sign for odd ones.
+    # A power of a negative base is defined only for integer exponents, and is negative for odd ones.
     is_integer = round_f4(b) == b or abs_f4(b) == _INF
     is_odd = is_integer and round_f4(half) != half
     is_negative = copysign_f4(_ONE, a) < _ZERO
@@ -471,13 +480,13 @@ def sign_i(x: Number) -> Number:
 
 @inline
 def fmod_f4(a: Number, b: Number) -> Number:
-    """Return the remainder of a / b with the sign of a."""
+    """Return the remainder of a / b with the sign of a, as C's fmod."""
     return np.float32(np.fmod(np.float64(a), np.float64(b)))
 
 
 @inline
 def atan2_f4(a: Number, b: Number) -> Number:
-    """Return the angle of the point (b, a)."""
+    """Return atan2(a, b): the angle of the point (x=b, y=a) in radians, from -pi to pi."""
     return np.float32(math.atan2(np.float64(a), np.float64(b)))
 
 

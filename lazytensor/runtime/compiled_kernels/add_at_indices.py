@@ -1,4 +1,4 @@
-"""Adding at places: what read at places is given, summed where it was read. The sums are of double precision."""
+"""Scatter-add along the last dimension, the gradient of `read_at_indices`. The sums are in double precision."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from lazytensor.runtime.language import typed
 
 @typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, grad: Any, places: Any, x: Any) -> bool:
-    """g: rows, rows of a part, elements of a row, places of a row. True if a place is in no row."""
+    """Set x[row] to zeros and add grad[row, k] at places[row, k], for the rows of a part.
+
+    `g` holds the number of rows, rows per part, elements of a row of x, and places per row. Return True if a place is
+    negative or too large.
+    """
     extent, count = g[2], g[3]
     total = np.empty(extent, np.float64)
     for row in range(part * g[1], min((part + 1) * g[1], g[0])):

@@ -1,4 +1,4 @@
-"""A stack of products by BLAS, each cut into tiles: out[s] = a[s] @ b[s] in row-major order, of float32."""
+"""Batched float32 matrix product by BLAS, each matrix cut into tiles: out[s] = a[s] @ b[s] in row-major order."""
 
 import numpy as np
 
@@ -37,13 +37,14 @@ def kernel(
     deep_a: int,
     deep_b: int,
 ) -> None:
-    """Call cblas_sgemm, whose address is `sgemm`, for each tile of `tile_m` rows, `tile_n` columns, `tile_k` terms.
+    """Call cblas_sgemm, whose address is `sgemm`, for each tile of `tile_m` rows, `tile_n` columns and `tile_k` terms.
 
-    `a`, `b` and `c` are addresses. In bytes are the strides from matrix to matrix of the stack, the distance from row
-    to row of a (`row_a`) and from column to column of b (`column_b`), and those along the sums (`deep_a`, `deep_b`).
+    `a`, `b` and `c` are addresses, and the pitches are leading dimensions in elements. All other distances are in
+    bytes: the strides between matrices of the stack, between rows of a (`row_a`), between columns of b (`column_b`),
+    and between terms of a sum (`deep_a`, `deep_b`). `count` is the number of matrices.
     """
     for s in range(count):
-        # A long sum is made of pieces: what the tiles of one piece read stays in a cache.
+        # A long sum is cut into pieces, so that the operands of the tiles of one piece stay in a cache.
         for d in range(0, k, tile_k):
             beta = np.float32(0) if d == 0 else np.float32(1)
             for i in range(0, m, tile_m):

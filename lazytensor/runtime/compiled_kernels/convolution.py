@@ -1,9 +1,9 @@
-"""Convolution, and its adjoint: sums of shifted images by weights, in register tiles.
+"""Convolution and its adjoint: sums of shifted images times weights, in register tiles.
 
-An image lies in memory with its padding, so that a tap of the window is a shift of the whole image, and a run of
-neighbouring results, whatever rows they are in, is a product of a panel of weights with shifted runs. What a run
-computes at the ends of rows is never read. A stride takes the image apart into phases, within which a tap is a shift
-again; the adjoint of a stride is several convolutions, one for each phase of its result.
+An image is stored with its padding, so that a tap of the window is a shift of the whole image. A run of neighbouring
+results, across rows, is the product of a panel of weights with shifted runs. The values that a run computes between
+rows are never read. A stride splits the image into phases, within which a tap is a shift again. The adjoint of a
+strided convolution is several convolutions (problems), one for each phase of its result.
 """
 
 from typing import Any
@@ -42,7 +42,9 @@ TILE = LANES * VECTORS
 
 @inline
 def _pack(g: Any, w: Any, out: Any) -> None:
-    """Weights as panels: for each group, problem and block of ROWS channels its products in order, ROWS to each."""
+    """Pack the weights into panels: for each group, problem and block of ROWS result channels, ROWS weights
+    per term.
+    """
     to = 0
     for group in range(g[GROUPS]):
         for j in range(g[PROBLEMS]):
@@ -58,7 +60,10 @@ def _pack(g: Any, w: Any, out: Any) -> None:
 
 @inline
 def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: int, first: int, channels: int) -> None:
-    """Copy what the tiles computed, from own[at] on, to its places in the results; `first` is the band's first row."""
+    """Copy the results of the tiles, from own[at] on, into y.
+
+    `first` is the first row of the band, and `to` the place of the first channel in y.
+    """
     e1, e2, step = g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2], g[OUT_STEPS + 2]
     length = g[problem + 7]
     for m in range(channels):
@@ -76,12 +81,15 @@ def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: in
 
 @inline
 def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, length: int, channels: int) -> None:
-    """`length` neighbouring results of some channels, a column of tiles after the other."""
+    """Compute `length` neighbouring results of `channels` channels, one column of tiles after the other.
+
+    `panel`, `own` (the image) and `wide` (the results) are addresses. Result channels are `pitch` elements apart.
+    """
     count = (g[problem + 1] - g[problem]) * g[CHANNELS]
     offsets = address(g) + 8 * (g[OFFSETS] + g[problem] * g[CHANNELS])
     q = 0
     while q < length:
-        # The image stays in the first cache while the panels of weights pass by.
+        # This run of the image stays in the first-level cache while all weight panels are read.
         is_wide = length - q > LANES
         for m in range(0, channels, ROWS):
             a, b, c = panel + 4 * m * count, own + 4 * q, wide + 4 * (m * pitch + q)
@@ -94,7 +102,7 @@ def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, leng
 
 @inline
 def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: int, first: int, y: Any) -> None:
-    """One band of rows of one image: every problem over the image that lies in `own`, for channels m0 to m1."""
+    """Compute one band of rows of one image for channels m0 to m1: all problems over the image in `own`."""
     b1, b2 = g[BOX + 1], g[BOX + 2]
     blocks = (g[RESULTS] + ROWS - 1) // ROWS * ROWS * g[CHANNELS]
     pitch = g[BAND] * b1 * b2 + TILE
@@ -113,7 +121,12 @@ def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: in
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """y from x and w; phase 0 packs the weights, a part of phase 1 is some images, a band of rows, some channels."""
+    """Compute y from x and w.
+
+    Phase 0 packs the weights; a part of phase 1 is some images, a band of rows and some channels.
+
+    `g` is described in `kernels.convolution_geometry`.
+    """
     if phase == 0:
         _pack(g, w, shared)
         return

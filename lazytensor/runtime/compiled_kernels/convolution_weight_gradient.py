@@ -1,9 +1,9 @@
-"""The gradient of a convolution's weight: for each pair of channels and each tap a dot product of shifted images.
+"""Gradient of a convolution's weight: a dot product of shifted images for each pair of channels and each tap.
 
-The image lies as in `convolution`, the gradient of the result in rows as long as the image's, with zeros where no
-result is, so that one run over all rows gives a dot product; of small images several lie behind each other, since a
-short run takes longer to sum up than to multiply. (An infinity at the border of an image spreads to taps that do not
-touch it; the taps beside them are not finite then either.)
+The image has the layout of `convolution`. The gradient of the result is stored in rows as long as the image's, with
+zeros where there is no result, so that one run over all rows gives a dot product. Several small images are
+concatenated, because a short run takes longer to sum up than to multiply. An infinity at the border of an image also
+reaches taps that do not touch it; the neighbouring taps are not finite in that case either.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ def _clear(out: Any, start: int, count: int) -> None:
 
 @inline
 def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to: int) -> None:
-    """A band of gradients of one image in rows of the image's length, `to` saying where that of each channel begins."""
+    """Copy a band of the gradients of one image into rows of the image's length. `to` is the place of channel 0."""
     e0, e1, e2 = g[OUT_EXTENTS], g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2]
     reach = _reach(g)
     for m in range(channels):
@@ -58,21 +58,24 @@ def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to:
 
 @inline
 def _reach(g: Any) -> int:
-    """How far the gradients of two channels are apart."""
+    """Return the elements between the gradients of two channels."""
     reach: int = ((g[TOGETHER] - 1) * g[BOX] + g[BAND]) * g[BOX + 1] * g[BOX + 2] + SLACK
     return reach
 
 
 @inline
 def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: int, m0: int, m1: int, to: int) -> None:
-    """Add what some images from `at` on give for a group and the channels m0 to m1 to the partial sum at `to`."""
+    """Add the contribution of TOGETHER images, from image `at` on, to the partial sum at shared[to].
+
+    It covers one group and the result channels m0 to m1.
+    """
     reach, pitch, box = _reach(g), g[PITCH], g[BOX] * g[BOX + 1] * g[BOX + 2]
     offsets, sums = address(g) + 8 * g[OFFSETS], address(shared) + 4 * to
     channels = (m1 - m0 + ROWS - 1) // ROWS * ROWS
     for band in range(g[BANDS]):
         first = band * g[BAND]
         _clear(own, g[CHANNELS] * g[PHASES] * g[TOGETHER] * box, SLACK)
-        # Zeros between the rows; tiles are full, so that behind the last channel lie channels of zeros.
+        # Zeros between the rows, and zero channels after the last one to fill the tiles.
         _clear(own, g[IMAGE], channels * reach)
         for number in range(g[TOGETHER]):
             place = (at + number) * g[GROUPS] + group
@@ -87,7 +90,7 @@ def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: in
         )
         length += -length % LANES
         for k in range(0, pitch, DOTS):
-            # Three shifts of one channel stay in the first cache while the gradients pass by.
+            # Three shifts of one channel stay in the first-level cache while all gradient channels are read.
             for m in range(0, channels, ROWS):
                 a, c = address(own) + 4 * (g[IMAGE] + m * reach), sums + 4 * (m * pitch + k)
                 dots(a, reach, offsets + 8 * k, length, address(own), c, pitch)
@@ -95,7 +98,7 @@ def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: in
 
 @inline
 def _added(g: Any, shared: Any, part: int, w: Any) -> None:
-    """Some rows of the gradient, from the partial sums in their order."""
+    """Compute some rows of the gradient by adding the partial sums in order."""
     pitch, columns = g[PITCH], g[CHANNELS] * g[ALL_TAPS]
     height = (g[RESULTS] + ROWS - 1) // ROWS * ROWS
     for m in range(part * g[ROWS_EACH], min((part + 1) * g[ROWS_EACH], g[GROUPS] * g[RESULTS])):
@@ -110,7 +113,11 @@ def _added(g: Any, shared: Any, part: int, w: Any) -> None:
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, grad: Any, w: Any) -> None:
-    """w from x and the gradient of the result; phase 0 gives partial sums over images, phase 1 adds them in order."""
+    """Compute the gradient w of the weight from the input x and the gradient of the result.
+
+    Phase 0 computes partial sums over images; phase 1 adds them in order. `g` is described in
+    `kernels.convolution_geometry`.
+    """
     if phase == 1:
         _added(g, shared, part, w)
         return

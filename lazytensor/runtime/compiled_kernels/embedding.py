@@ -1,4 +1,4 @@
-"""The rows of a table that numbers name: an embedding."""
+"""Embedding: copy the rows of a table at given indices."""
 
 from typing import Any
 
@@ -7,9 +7,13 @@ from lazytensor.runtime.language import typed
 
 @typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, table: Any, numbers: Any, rows: Any) -> bool:
-    """g: numbers, rows of the table, columns, numbers of a part. True if a number is that of no row."""
+    """Set rows[k] = table[numbers[k]] for the indices of a part. Return True if an index is out of range.
+
+    `g` holds the number of indices, rows of the table, columns, and indices per part. A negative index counts from the
+    end.
+    """
     for k in range(part * g[3], min((part + 1) * g[3], g[0])):
-        # Counted from the end, as an index of an array may be.
+        # Negative indices count from the end.
         r = numbers[k] + g[1] if numbers[k] < 0 else numbers[k]
         if r < 0 or r >= g[1]:
             return True

@@ -1,4 +1,4 @@
-"""Rows added to those of a table that numbers name, in order: the gradient of an embedding."""
+"""Gradient of an embedding: add rows to those of a table at given indices, in order."""
 
 from typing import Any
 
@@ -12,13 +12,17 @@ from lazytensor.runtime.language import typed
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, table: Any, rows: Any, numbers: Any, total: Any
 ) -> bool:
-    """g: numbers, rows of the table, columns, those of a part. True if a number is that of no row."""
+    """Set total = table, then add rows[k] to total[numbers[k]] for all k. Return True if an index is out of range.
+
+    `g` holds the number of indices, rows of the table, columns, and columns per part. A part computes some columns. A
+    negative index counts from the end.
+    """
     first, last = part * g[3], min((part + 1) * g[3], g[2])
     for r in range(g[1]):
         for c in range(first, last):
             total[r * g[2] + c] = table[r * g[2] + c]
     for k in range(g[0]):
-        # Counted from the end, as an index of an array may be.
+        # Negative indices count from the end.
         r = numbers[k] + g[1] if numbers[k] < 0 else numbers[k]
         if r < 0 or r >= g[1]:
             return True

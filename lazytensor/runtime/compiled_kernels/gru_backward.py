@@ -1,4 +1,4 @@
-"""The gradient of gated recurrent units back along all times, for some rows of the batch."""
+"""Backward pass of a GRU through all time steps, last step first, for some rows of the batch."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _cell(dh: Any, direct: Any, before: Any, line: Any, out: Any, own: Any, hidden: int) -> None:
-    """One row: gradients of the input's product and of the state's, and what goes past them to the state before."""
+    """Compute the gradients of one row, given the gradient `dh` of the output.
+
+    `out` gets the gradients of the input's product, `own` those of the hidden state's product, and `direct` the
+    gradient that reaches the old hidden state `before` without a product. `line` holds the gates of the forward pass.
+    """
     reset, update = piece(line, 0, hidden), piece(line, 1, hidden)
     new, product = piece(line, 2, hidden), piece(line, 3, hidden)
     d_reset, d_update, d_new = piece(out, 0, hidden), piece(out, 1, hidden), piece(out, 2, hidden)
@@ -47,7 +51,11 @@ def kernel(
     products: Any,
     d_h0: Any,
 ) -> None:
-    """Gradients of both products and of the first state; phase 0 lays the weight out."""
+    """Compute the gradients `out` of the input's product, `products` of the hidden state's, and `d_h0` of the first
+    state.
+
+    `seeds` are the gradients of the outputs. Phase 0 packs the weight.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 3 * hidden
     if phase == 0:

@@ -1,4 +1,4 @@
-"""Gated recurrent units along all times, for some rows of the batch."""
+"""Forward pass of a GRU through all time steps, for some rows of the batch."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, y: Any, hidden: int) -> None:
-    """One row: reset, update, new and the state's product of the new gate into `values`, the output into `y`."""
+    """Compute one row: write the output to `y`, and to `values` the reset, update and new gates and one product.
+
+    The product is the hidden state's part of the new gate, with bias, before it is multiplied with the reset gate. `x`
+    and `own` are the products of the input and of the hidden state, and `before` is the old hidden state.
+    """
     for k in range(2 * hidden):
         values[k] = x[k] + (own[k] + bias[k])
     sigmoids(values, 2 * hidden)
@@ -42,7 +46,7 @@ def kernel(
     y: Any,
     values: Any,
 ) -> None:
-    """Outputs and gates of some rows; phase 0 lays the weight out."""
+    """Compute the outputs `y` and the gates (`values`) of some rows. Phase 0 packs the weight."""
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 3 * hidden
     if phase == 0:

@@ -1,4 +1,4 @@
-"""Laying images out for register tiles: rows with their padding, phases of a stride apart from each other."""
+"""Copy images into the layout of register tiles: rows with padding, the phases of a stride separated."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from lazytensor.runtime.panels import address, copied
 
 @inline
 def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int, length: int) -> None:
-    """Every step-th element of a row from `start` on; zeros where that is outside of the row."""
+    """Copy every `step`-th element of a row, from element `start` on, to out[to]; zeros where that is outside of the
+    row.
+
+    The row begins at x[at] and has `extent` elements; `length` elements are written.
+    """
     first = 0 if start >= 0 else (-start + step - 1) // step
     last = 0 if extent <= start else (extent - start + step - 1) // step
     last = min(last, length)
@@ -28,10 +32,10 @@ def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int,
 
 @inline
 def gather(x: Any, at: int, g: Any, skip: int, out: Any, number: int) -> None:
-    """Copy the channels of one image, from x[at] on, into `out`: for each channel and phase a box, in order.
+    """Copy the channels of one image, from x[at] on, into `out`: one box for each channel and phase, in order.
 
-    The box of a phase begins at its start, `skip` steps further along the first dimension. Of several images together
-    a phase has one box behind the other, and this is image `number` of them.
+    A box begins at the start of its phase, moved by `skip` steps along the first dimension. If several images are laid
+    out together, the boxes of a phase follow each other, and this image is number `number` of them.
     """
     e0, e1, e2 = g[EXTENTS], g[EXTENTS + 1], g[EXTENTS + 2]
     size = g[BOX] * g[BOX + 1] * g[BOX + 2]
@@ -43,7 +47,7 @@ def gather(x: Any, at: int, g: Any, skip: int, out: Any, number: int) -> None:
                 i0 = g[start] + (skip + u0) * g[STEPS]
                 for u1 in range(g[BOX + 1]):
                     i1 = g[start + 1] + u1 * g[STEPS + 1]
-                    # A row outside of the image has no elements: all of it is padding.
+                    # A row outside of the image is all padding.
                     extent = e2 if 0 <= i0 < e0 and 0 <= i1 < e1 else 0
                     row = at + ((c * e0 + i0) * e1 + i1) * e2
                     _row(x, row, extent, g[start + 2], g[STEPS + 2], out, to, g[BOX + 2])

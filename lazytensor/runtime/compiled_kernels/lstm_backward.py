@@ -1,4 +1,4 @@
-"""The gradient of long short-term memory back along all times, for some rows of the batch."""
+"""Backward pass of an LSTM through all time steps, last step first, for some rows of the batch."""
 
 from typing import Any
 
@@ -10,7 +10,11 @@ from lazytensor.runtime.vecmath import tanh_f4
 
 @inline
 def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: int) -> None:
-    """One row: the gradients of the gates into `out`, that of the memory before into `dc`; `t` is scratch."""
+    """Compute the gradients of one row: write those of the gates to `out` and that of the old cell state to `dc`.
+
+    `dh` is the gradient of the output. On entry `dc` is the gradient of the new cell state. `before` is the old cell
+    state, `line` holds the gates of the forward pass, and `t` is scratch.
+    """
     admit, forget, new = piece(line, 0, hidden), piece(line, 1, hidden), piece(line, 2, hidden)
     show, cell = piece(line, 3, hidden), piece(line, 4, hidden)
     d_admit, d_forget = piece(out, 0, hidden), piece(out, 1, hidden)
@@ -49,7 +53,12 @@ def kernel(
     d_h0: Any,
     d_c0: Any,
 ) -> None:
-    """Gradients of both products, equal here, and of the first state; phase 0 lays the weight out."""
+    """Compute the gradients `out` of the input's and the hidden state's product, which are equal, and of the first
+    states.
+
+    `seeds` are the gradients of the outputs and `last` is that of the last cell state. `d_h0` and `d_c0` get the
+    gradients of the first hidden and cell states. Phase 0 packs the weight.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 4 * hidden
     if phase == 0:

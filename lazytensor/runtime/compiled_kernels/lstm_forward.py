@@ -1,4 +1,4 @@
-"""Long short-term memory along all times, for some rows of the batch."""
+"""Forward pass of an LSTM through all time steps, for some rows of the batch."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 
 @inline
 def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, cell: Any, y: Any, hidden: int) -> None:
-    """One row: the gates into `values`, the memory into `cell`, the output into `y`.
+    """Compute one row: write the gates to `values`, the new cell state to `cell` and the output to `y`.
 
-    Short loops of few arrays: LLVM compares the addresses of all that a loop touches, and gives up on many.
+    `x` and `own` are the products of the input and of the hidden state, and `before` is the old cell state. Each loop
+    touches few arrays: LLVM checks all arrays of a loop for overlap, and does not vectorise if there are many.
     """
     for k in range(2 * hidden):
         values[k] = sigmoid_f4(x[k] + (own[k] + bias[k]))
@@ -47,7 +48,10 @@ def kernel(
     last: Any,
     values: Any,
 ) -> None:
-    """Outputs, last memory and gates of some rows; phase 0 lays the weight out."""
+    """Compute the outputs `y`, the last cell state and the gates (`values`) of some rows. Phase 0 packs the weight.
+
+    A row of `values` holds the input, forget, cell and output gates and the cell state.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 4 * hidden
     if phase == 0:
@@ -56,7 +60,7 @@ def kernel(
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
     pitch, reach = width + SLACK, hidden + SLACK
-    # Rows that fill the last block up are zero, as is memory that nobody has written to.
+    # Rows that fill up the last block are zeros.
     rows, sums = own[: g[EACH] * reach], own[g[EACH] * reach :]
     clear(rows, g[EACH] * reach)
     for r in range(height):

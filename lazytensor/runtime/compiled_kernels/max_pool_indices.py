@@ -1,4 +1,4 @@
-"""Maximum pooling: the place of the first largest element under each window; the last NaN wins, as in PyTorch."""
+"""Indices of maximum pooling: the first largest element under each window; the last NaN wins, as in PyTorch."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
-    """The place in its image of the largest element under the window that starts at (i0, i1, i2)."""
+    """Return the index in its image of the largest element under the window that starts at (i0, i1, i2)."""
     e0, e1, e2, d0, d1, d2 = g[2], g[3], g[4], g[17], g[18], g[19]
     best, place = x[at], -1
     for t0 in range(g[8]):
@@ -21,10 +21,10 @@ def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
             row = (p0 * e1 + p1) * e2
             for t2 in range(g[10]):
                 p2 = i2 + t2 * d2
-                # Padding never counts, not even where all else is the lowest number there is.
+                # Padding never counts, even if all elements are the lowest number.
                 if 0 <= p2 < e2:
                     value = x[at + row + p2]
-                    # No branch: which element is the largest is nothing that a processor could guess.
+                    # Selects instead of a branch, which the processor could not predict.
                     is_next = (place < 0) | (value > best) | (value != value)
                     best, place = value if is_next else best, row + p2 if is_next else place
     return place
@@ -32,7 +32,11 @@ def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, places: Any) -> None:
-    """g: images, images of a part, then three numbers each: extents, results, kernel, stride, padding, dilation."""
+    """Set places[image, window] to the flat index in the image of the largest element under the window.
+
+    `g` holds the number of images, images per part, then three numbers each for the extents, the results, the kernel
+    size, the stride, the padding and the dilation.
+    """
     size = g[2] * g[3] * g[4]
     to = part * g[1] * g[5] * g[6] * g[7]
     for image in range(part * g[1], min((part + 1) * g[1], g[0])):

@@ -1,4 +1,4 @@
-"""A product of matrices, or a stack of them: rows of the first factor pass by panels of the second."""
+"""Matrix product, also of stacks: register tiles multiply rows of the first factor with panels of the second."""
 
 from typing import Any
 
@@ -27,7 +27,10 @@ from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, block, block_m
 
 @inline
 def _lay(g: Any, b: Any, start: int, first: int, step: int, panels: Any, base: int) -> None:
-    """Every step-th panel of a matrix from `start` on: PAIR columns, of each term of the sums in order."""
+    """Pack every `step`-th panel, from panel `first` on, of the matrix at b[start] into `panels` at `base`.
+
+    A panel holds PAIR columns, term by term. Missing columns of the last panel are zeros.
+    """
     n, terms = g[COLUMNS], g[TERMS]
     for panel in range(first, (n + PAIR - 1) // PAIR, step):
         column, to = panel * PAIR, base + panel * PAIR * terms
@@ -54,7 +57,10 @@ def _lay(g: Any, b: Any, start: int, first: int, step: int, panels: Any, base: i
 def _multiply(
     g: Any, a: int, panels: int, out: Any, start: int, row: int, rows: int, column: int, columns: int, own: Any
 ) -> None:
-    """A block of the result, which begins at out[start]."""
+    """Compute rows `row` to `rows` and columns `column` to `columns` of the result that begins at out[start].
+
+    `a` and `panels` are addresses. `own` is a scratch tile for blocks that are not full.
+    """
     m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
     a_row, a_term = 1 if g[A_FLIPPED] else terms, m if g[A_FLIPPED] else 1
     for d in range(0, terms, g[DEPTH]):
@@ -62,9 +68,9 @@ def _multiply(
         for c in range(column, columns, PAIR):
             lanes = min(PAIR, n - c)
             for r in range(row, rows, ROWS):
-                # Where fewer rows are left, those before them are computed once more and dropped.
+                # If fewer than ROWS rows are left, the tile starts earlier and its first rows are dropped.
                 height = min(ROWS, rows - r)
-                # Terms above the diagonal are zeros: of the first factor's rows, or of its columns.
+                # Skip the terms above the diagonal of the first factor, which are zeros.
                 upper = min(d + depth, r + height) if g[CAUSAL] == LEFT and not g[A_FLIPPED] else d + depth
                 lower = max(d, r) if g[CAUSAL] == LEFT and g[A_FLIPPED] else d
                 to, is_more = start + r * n + c, d > (r if g[CAUSAL] == LEFT and g[A_FLIPPED] else 0)
@@ -90,7 +96,10 @@ def _multiply(
 def _multiply_turned(
     g: Any, a: int, panels: int, out: int, row: int, rows: int, column: int, columns: int, own: Any
 ) -> None:
-    """The same for whole tiles alone, whose rows become columns of the result."""
+    """Compute a block of the result as `_multiply` does, transposed: rows of the tiles become columns of the result.
+
+    Only whole tiles are allowed.
+    """
     m, terms = g[ROWS_OUT], g[TERMS]
     for c in range(column, columns, PAIR):
         for r in range(row, rows, LANES):
@@ -111,19 +120,19 @@ def _multiply_turned(
 def _multiply_strips(
     g: Any, a: int, panels: int, out: int, row: int, rows: int, column: int, columns: int, own: Any
 ) -> None:
-    """The same for whole tiles, with terms of the first factor in strips, beside each other.
+    """Compute a block of the result as `_multiply` does, with the first factor copied into strips of contiguous terms.
 
-    While some terms are multiplied, memory brings the next ones.
+    Only whole tiles are allowed. The next terms are prefetched while the current ones are multiplied.
     """
     m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
     tiles = (rows - row) // ROWS * ((columns - column) // PAIR)
     for d in range(0, terms, g[DEPTH]):
         depth = min(g[DEPTH], terms - d)
-        # A strip is LANES rows of the result, term after term: a line of the cache, of which two tiles take half each.
+        # A strip is LANES rows of the result, term after term. A term is one cache line, and two tiles use half each.
         for t in range(d, d + depth):
             for r in range(row, rows, LANES):
                 copied(a + 4 * (t * m + r), address(own) + 4 * ((r - row) * depth + (t - d) * LANES), LANES)
-        # So many terms are asked for with each tile that the next piece is there when this one is done.
+        # Prefetch `each` terms per tile, so that the next piece is in the cache when this one is done.
         ahead, each = d + depth, (depth + tiles - 1) // tiles
         for c in range(column, columns, PAIR):
             b = panels + 4 * (c * terms + d * PAIR)
@@ -142,7 +151,10 @@ def _multiply_strips(
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any, out: Any) -> None:
-    """out = a @ b; of one matrix phase 0 lays the panels out, of a stack each part its own."""
+    """Compute out = a @ b. For one matrix, phase 0 packs the panels and phase 1 multiplies.
+
+    For a stack there is one phase, in which each part packs and multiplies its own matrices.
+    """
     m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
     if g[STACK] > 1:
         for s in range(part * g[STACK_EACH], min((part + 1) * g[STACK_EACH], g[STACK])):

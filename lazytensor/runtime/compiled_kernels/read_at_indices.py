@@ -1,4 +1,4 @@
-"""Reading at places: each row of results holds elements of its row of values."""
+"""Gather along the last dimension: each row of the result holds elements of the same row of the input."""
 
 from typing import Any
 
@@ -7,11 +7,15 @@ from lazytensor.runtime.language import typed
 
 @typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, places: Any, y: Any) -> bool:
-    """g: rows, rows of a part, elements of a row, places of a row. True if a place is in no row."""
+    """Set y[row, k] = x[row, places[row, k]] for the rows of a part. Return True if a place is out of range.
+
+    `g` holds the number of rows, rows per part, elements of a row of x, and places per row. A negative place counts
+    from the end.
+    """
     extent, count = g[2], g[3]
     for row in range(part * g[1], min((part + 1) * g[1], g[0])):
         for k in range(row * count, (row + 1) * count):
-            # Counted from the end, as an index of an array may be.
+            # Negative indices count from the end.
             place = places[k] + extent if places[k] < 0 else places[k]
             if place < 0 or place >= extent:
                 return True

@@ -1,7 +1,7 @@
-"""What recurrent layers share: a weight as panels, rows of a batch as the other factor, and their product.
+"""Helpers of recurrent layers: pack a weight into panels, and multiply it with rows of a batch.
 
-A part of a layer is some rows of the batch through all times, so that no thread ever waits for another; the weight goes
-by once for each time and part, and is laid out so that it goes by in order.
+A part of a layer is some rows of the batch through all time steps, so that no thread waits for another. The weight is
+read once for each time step and part, and its panels are contiguous in that order.
 """
 
 from typing import Any
@@ -14,48 +14,49 @@ from lazytensor.runtime.panels import PAIR, ROWS, address, block_asking
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 
 ONE, ZERO = np.float32(1), np.float32(0)
-"""As bare numbers they would be whole ones of 64 bits, and all that they meet be computed in double precision."""
+"""Typed constants: bare numbers would be int64 and make the arithmetic float64."""
 
 
 @inline
 def clear(x: Any, count: int) -> None:
-    """Zeros."""
+    """Set the first `count` elements of x to zero."""
     for k in range(count):
         x[k] = 0
 
 
 @inline
 def copy(source: Any, target: Any, count: int) -> None:
-    """As they are."""
+    """Copy the first `count` elements of `source` to `target`."""
     for k in range(count):
         target[k] = source[k]
 
 
 @inline
 def sigmoids(x: Any, count: int) -> None:
-    """Each number by its sigmoid."""
+    """Replace the first `count` elements of x by their sigmoid."""
     for k in range(count):
         x[k] = sigmoid_f4(x[k])
 
 
 @inline
 def tanhs(x: Any, count: int) -> None:
-    """Each number by its hyperbolic tangent."""
+    """Replace the first `count` elements of x by their hyperbolic tangent."""
     for k in range(count):
         x[k] = tanh_f4(x[k])
 
 
 @inline
 def piece(x: Any, number: int, length: int) -> Any:
-    """One of the pieces of equal length that an array consists of."""
+    """Return piece `number` of an array that consists of pieces of `length` elements."""
     return x[number * length : (number + 1) * length]
 
 
 @inline
 def pack(weight: Any, width: int, count: int, across: int, along: int, part: int, parts: int, out: Any) -> None:
-    """Every parts-th panel: PAIR columns of the product, for each of the `count` factors their weights in order.
+    """Pack every `parts`-th panel of a weight, from panel `part` on, into `out`.
 
-    Weights of neighbouring columns lie `across` apart, those of neighbouring factors `along`.
+    A panel holds PAIR columns of the product, and for each of `count` factors their weights. In `weight`, neighbouring
+    columns are `across` elements apart and neighbouring factors `along`. Columns from `width` on are zeros.
     """
     for panel in range(part, (width + PAIR - 1) // PAIR, parts):
         column = panel * PAIR
@@ -83,14 +84,16 @@ def multiply(
     y: Any,
     y_length: int,
 ) -> None:
-    """out[r, column] for `height` rows of `count` factors, SLACK apart, filled up to whole tiles.
+    """Multiply `height` rows of `count` factors with packed panels: out[r, column] for `width` columns.
 
-    Meanwhile memory brings as many rows of `x` and `y` from the first on: what is used next.
+    Rows of `rows` are count + SLACK elements apart, rows of `out` `pitch`. The number of rows is rounded up to whole
+    tiles. Meanwhile `height` rows of `x` and of `y`, from row `first` on, are prefetched for their next use; `x_length`
+    and `y_length` are their row lengths.
     """
-    # Were rows of a power of two close together, all of them would share one set of the cache.
+    # SLACK keeps rows whose length is a power of two from sharing one cache set.
     reach = count + SLACK
     steps = (width + PAIR - 1) // PAIR * ((height + ROWS - 1) // ROWS) * count
-    # Bytes a step, so that all are asked for evenly: many at once would have to be waited for.
+    # Bytes to prefetch per term, so that prefetches are spread evenly: many at once would stall.
     x_step = (4 * height * x_length + steps - 1) // steps
     y_step = (4 * height * y_length + steps - 1) // steps
     from_x, from_y = address(x) + 4 * first * x_length, address(y) + 4 * first * y_length

@@ -1,4 +1,6 @@
-"""The gradient of a plain recurrent layer back along all times, for some rows of the batch."""
+"""Backward pass of a plain (Elman) recurrent layer through all time steps, last step first, for some rows of
+the batch.
+"""
 
 from typing import Any
 
@@ -26,7 +28,11 @@ def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> No
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, seeds: Any, y: Any, weight: Any, h0: Any, out: Any, d_h0: Any
 ) -> None:
-    """Gradients of both products, equal here, and of the first state; phase 0 lays the weight out."""
+    """Compute the gradients `out` of the input's and the hidden state's product, which are equal, and `d_h0`.
+
+    `seeds` are the gradients of the outputs, and `d_h0` is the gradient of the first hidden state. Phase 0 packs the
+    weight.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     if phase == 0:
         pack(weight, hidden, hidden, 1, hidden, part, g[PACKERS], shared)

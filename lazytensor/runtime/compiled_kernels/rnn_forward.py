@@ -1,4 +1,4 @@
-"""A plain recurrent layer along all times, for some rows of the batch."""
+"""Forward pass of a plain (Elman) recurrent layer through all time steps, for some rows of the batch."""
 
 from typing import Any
 
@@ -26,7 +26,10 @@ def _cell(x: Any, own: Any, bias: Any, y: Any, hidden: int, is_relu: int) -> Non
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, gates: Any, weight: Any, bias: Any, h0: Any, y: Any
 ) -> None:
-    """Outputs of some rows; phase 0 lays the weight out."""
+    """Compute the outputs `y` of some rows. Phase 0 packs the weight.
+
+    `gates` are the products of the input. The nonlinearity is ReLU if g[IS_RELU], and tanh otherwise.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     if phase == 0:
         pack(weight, hidden, hidden, hidden, 1, part, g[PACKERS], shared)

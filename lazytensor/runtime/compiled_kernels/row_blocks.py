@@ -1,4 +1,4 @@
-"""Several loops over the same rows, run block by block, while the rows of a block are in a cache."""
+"""Run several loops over the same rows block by block, while the rows of a block are in a cache."""
 
 from typing import Any
 
@@ -12,10 +12,15 @@ LINE_BYTES = 64
 def kernel(words: Any) -> None:
     """Call each function on a block of rows, then all of them on the next block.
 
-    `words` are: the number of rows, the rows of a block, and how many calls, pointers and streams there are; then for
-    each call the function, its table of arguments and the elements of a row; for each pointer the address of its word,
-    its address for the first row and the bytes of a row; for each stream its address and the bytes of a row. Before
-    each call a share of what the streams bring for the next block is prefetched.
+    `words` holds, in order:
+
+    - the number of rows, the rows of a block, the number of calls, of pointers and of streams;
+    - for each call: the function, its argument table, and its iterations per row;
+    - for each pointer: the address of its word in an argument table, its address for the first row, and the bytes per
+      row;
+    - for each stream to prefetch: its address for the first row, and the bytes per row.
+
+    Before each call, a share of the streams' rows of the next block is prefetched.
     """
     rows, block, steps, pointers, streams = words[0], words[1], words[2], words[3], words[4]
     calls = 5
@@ -31,7 +36,7 @@ def kernel(words: Any) -> None:
                 row_bytes = words[ahead + 2 * n + 1]
                 size = block * row_bytes
                 start = words[ahead + 2 * n] + (row + block) * row_bytes
-                # Whole cache lines, so that no two calls ask for parts of one.
+                # Round up to whole cache lines, so that no line is prefetched twice.
                 share = (size // steps + LINE_BYTES - 1) & -LINE_BYTES
                 for at in range(share * j, min(share * (j + 1), size), LINE_BYTES):
                     prefetch(start + at)

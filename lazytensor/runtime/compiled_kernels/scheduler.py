@@ -1,10 +1,11 @@
-"""The scheduler of shared steps, in the kernel language: threads take the parts of a step without the interpreter.
+"""Scheduler of parallel steps in the kernel language: threads take the parts of a step without the interpreter.
 
-One thread calls `run` with a table of steps; the others are in `serve`, and all take parts. A step is two words: the
-number of its parts, and the address of its entries. An entry is four words: see FUNCTION to RESULT. A thread that
-finds no part tries again for a short while and then sleeps, so that it costs a busy machine nothing; on the core of the
-thread in `run` it sleeps at once. It reads the bell before its last look at the ticket, so that it cannot miss a step:
-this is the eventcount of D. Vyukov (2008).
+One thread calls `run` with a table of steps; the others are in `serve`. All of them take parts. A step is two words:
+the number of its parts, and the address of its entries. An entry is four words: see FUNCTION to RESULT.
+
+A thread in `serve` that finds no part retries for a short while and then sleeps, so that it costs a busy machine
+nothing. If it runs on the core of the thread in `run`, it sleeps at once. It reads the bell before its last read of the
+ticket, so that it cannot miss a step: this is the eventcount of D. Vyukov (2008).
 """
 
 from typing import Any
@@ -24,9 +25,9 @@ from lazytensor.runtime.atomics import (
 )
 from lazytensor.runtime.language import inline, typed
 
-# Words of the block that the threads share, each on a cache line of its own. The ticket has the number of the step, its
-# first part that no thread has taken, and the one after its last, in 32, 16 and 16 bits. It changes as a whole, so that
-# a thread that takes a part of one step cannot read the entries of another.
+# Indices of words in the block that the threads share, each on a separate cache line. The ticket holds the number of
+# the step, its first part that no thread has taken, and the end of its parts, in 32, 16 and 16 bits. It changes
+# atomically as a whole, so that a thread that takes a part of one step cannot read the entries of another.
 TICKET = 0
 FINISHED = 8
 ENTRIES = 16
@@ -41,19 +42,19 @@ MAX_PARTS = 65535
 NEXT_PART = 65536
 NEXT_STEP = 4294967296
 
-# Words of an entry: a function and its argument, the address of the word that takes the working memory of the thread,
-# and that of the word that takes the truth that the function returns; 0 for none.
+# Words of an entry: a function and its argument; the address of the word to set to the thread's scratch buffer; the
+# address of the word to set to the returned truth value. The last two are 0 if not needed.
 FUNCTION = 0
 ARGUMENT = 1
 MEMORY = 2
 RESULT = 3
 ENTRY_BYTES = 32
 
-# The thread in `run` makes so many attempts before it sleeps: to wake it takes longer than most parts.
+# The number of attempts of the thread in `run` before it sleeps. To wake it takes longer than most parts.
 MAX_SPINS = 4000
-# A thread in `serve` tries for PATIENCE_NS, and then sleeps. It reads the clock once in LOOKS attempts. If more than
-# MAX_GAP_NS lie between two readings, another process has had its core: until it has slept SHY_SLEEPS times more, it
-# tries for SHORT_PATIENCE_NS only.
+# A thread in `serve` retries for PATIENCE_NS and then sleeps. It reads the clock once per LOOKS attempts. If more than
+# MAX_GAP_NS passed between two readings, another process used its core: for its next SHY_SLEEPS sleeps, it retries only
+# for SHORT_PATIENCE_NS.
 PATIENCE_NS = 400000
 SHORT_PATIENCE_NS = 100000
 MAX_GAP_NS = 100000
@@ -63,10 +64,13 @@ LOOKS = 256
 
 @inline
 def _run_part(entries: int, number: int, thread: Any) -> None:
-    """Call the function of an entry. `thread` has the address of the working memory of this thread."""
+    """Call the function of entry `number`.
+
+    The first word of `thread` is the address of this thread's scratch buffer.
+    """
     entry = words_at(entries + number * ENTRY_BYTES)
     if entry[MEMORY] != 0:
-        # Read for each part: the working memory of a thread may have grown.
+        # Read for each part, because the scratch buffer may have been replaced by a larger one.
         memory = words_at(entry[MEMORY])
         memory[0] = thread[0]
     result = called(entry[FUNCTION], entry[ARGUMENT])
@@ -77,10 +81,10 @@ def _run_part(entries: int, number: int, thread: Any) -> None:
 
 @inline
 def _take(block: Any, thread: Any, is_runner: bool) -> bool:
-    """Take a part of the step and run it; return whether there was one.
+    """Take a part of the current step and run it; return False if there was none left.
 
-    The thread in `run` takes the last parts and the others the first ones, so that a thread mostly works on the parts
-    that it had in the step before, which are in its cache.
+    The thread in `run` takes parts from the end and the others from the beginning, so that a thread mostly gets the
+    parts that it ran in the previous step, whose data is in its cache.
     """
     number = -1
     entries = 0
@@ -104,17 +108,20 @@ def _take(block: Any, thread: Any, is_runner: bool) -> bool:
 
 @inline
 def _publish(block: Any, parts: int, entries: int) -> None:
-    """Offer the parts of a step, whose entries are at the address `entries`, to all threads; wake those that sleep."""
-    # The others read this word at each attempt: a store would take its cache line from all of them.
+    """Offer the parts of a step to all threads and wake those that sleep.
+
+    `entries` is the address of the step's entries.
+    """
+    # The other threads read this word at each attempt, and a store would invalidate its cache line in all cores.
     core = current_core()
     if core != atomic_load(block, CORE):
         atomic_store(block, CORE, core)
-    # The ticket is last: a thread that takes a part finds the entries of this step, and counts from 0.
+    # The ticket is stored last: a thread that takes a part must find the entries of this step and FINISHED at 0.
     atomic_store(block, FINISHED, 0)
     atomic_store(block, ENTRIES, entries)
     ticket = atomic_load(block, TICKET)
     atomic_store(block, TICKET, (ticket & -NEXT_STEP) + NEXT_STEP + parts)
-    # A thread that counts itself as a sleeper after this load looks at the ticket once more.
+    # A thread that increments SLEEPERS after this load reads the ticket again before it sleeps.
     if atomic_load(block, SLEEPERS) != 0:
         atomic_add(block, BELL, 1)
         wake(block, BELL, parts - 1)
@@ -122,13 +129,13 @@ def _publish(block: Any, parts: int, entries: int) -> None:
 
 @inline
 def _wait_for_parts(block: Any, parts: int) -> None:
-    """Return when all parts of a step have finished."""
+    """Return when all `parts` of a step have finished. Spin first, then sleep."""
     spins = 0
     while spins < MAX_SPINS and atomic_load(block, FINISHED) != parts:
         pause()
         spins += 1
     if atomic_load(block, FINISHED) != parts:
-        # Set before the next look: a part that ends after it wakes this thread, and one that ended before is counted.
+        # Set before FINISHED is read again: a part that ends later wakes this thread, an earlier one is counted.
         atomic_store(block, WAITS, 1)
         finished = atomic_load(block, FINISHED)
         while finished != parts:
@@ -139,10 +146,10 @@ def _wait_for_parts(block: Any, parts: int) -> None:
 
 @typed("void(int64, int64, int64, int64)")
 def run(block_at: int, table_at: int, count: int, thread_at: int) -> None:
-    """Run `count` steps of a table one after the other; threads in `serve` take parts too.
+    """Run `count` steps of a table one after the other, sharing their parts with the threads in `serve`.
 
-    The addresses are those of the block that the threads share, of the table, and of the word with the address of the
-    working memory of this thread. Returns when all parts of the last step have finished.
+    The addresses are those of the block of words that the threads share, of the table, and of the word that holds the
+    address of this thread's scratch buffer. Returns when all parts of the last step have finished.
     """
     block, table, thread = words_at(block_at), words_at(table_at), words_at(thread_at)
     for k in range(count):
@@ -158,8 +165,8 @@ def run(block_at: int, table_at: int, count: int, thread_at: int) -> None:
 
 @inline
 def _sleep(block: Any) -> None:
-    """Sleep until the bell rings, unless there are parts or the threads have to stop."""
-    # Read before the last look at the ticket: if the bell rings after that, `wait` returns at once.
+    """Sleep until the bell rings, unless there are parts to take or the threads have to stop."""
+    # The bell is read before the last read of the ticket: if it rings after that, `wait` returns at once.
     bell = atomic_load(block, BELL)
     atomic_add(block, SLEEPERS, 1)
     ticket = atomic_load(block, TICKET)
@@ -170,7 +177,7 @@ def _sleep(block: Any) -> None:
 
 @typed("void(int64, int64)")
 def serve(block_at: int, thread_at: int) -> None:
-    """Take parts until `stop` is called."""
+    """Take and run parts until `stop` is called. The addresses are those of `run`."""
     block, thread = words_at(block_at), words_at(thread_at)
     looks = 0
     start = 0
@@ -181,7 +188,7 @@ def serve(block_at: int, thread_at: int) -> None:
             looks = 0
             continue
         looks += 1
-        # On the core of the thread in `run` an attempt would be one that this thread waits for.
+        # On the core of the thread in `run`, further attempts would only delay that thread.
         core = current_core()
         is_tired = core >= 0 and core == atomic_load(block, CORE)
         if looks % LOOKS == 0:
@@ -189,7 +196,7 @@ def serve(block_at: int, thread_at: int) -> None:
             if looks == LOOKS:
                 start = now
             elif now - last > MAX_GAP_NS:
-                # The system gave the core to another process, from which a thread that only tries would take it.
+                # The system gave the core to another process: sleep, rather than compete with it by spinning.
                 shy = SHY_SLEEPS
                 is_tired = True
             elif now - start > (SHORT_PATIENCE_NS if shy > 0 else PATIENCE_NS):

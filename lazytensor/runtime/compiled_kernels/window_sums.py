@@ -1,6 +1,7 @@
-"""Sums under windows, and the other way the spreading of each sum over its window: what average pooling is made of.
+"""Sums under windows, and the reverse: add each value to all elements under its window. Average pooling uses both.
 
-One tap of the window after the other over an image that stays in the cache: the inner loop runs along a row.
+The loops go through the taps of the window one by one, over an image that stays in the cache. The inner loop runs along
+a row.
 """
 
 from typing import Any
@@ -10,21 +11,24 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _first(tap: int, padding: int, stride: int) -> int:
-    """The first window of which a tap is no padding."""
+    """Return the first window for which the tap is not padding."""
     before = padding - tap
     return 0 if before <= 0 else (before + stride - 1) // stride
 
 
 @inline
 def _last(tap: int, padding: int, stride: int, extent: int, count: int) -> int:
-    """Behind the last window of which a tap is no padding."""
+    """Return the end of the windows (one past the last) for which the tap is not padding."""
     return min(count, (extent - 1 + padding - tap) // stride + 1)
 
 
 @inline
 def _add(y: Any, to: int, over: int, x: Any, at: int, step: int, first: int, last: int) -> None:
-    """Elements of x that lie `step` apart are added to those of y, `over` apart."""
-    # Where both lie side by side LLVM uses vector registers, if it is told so.
+    """Add elements of x, `step` apart from x[at] on, to elements of y, `over` apart from y[to] on.
+
+    `first` and `last` bound the element number.
+    """
+    # A separate loop for contiguous elements, which LLVM vectorises.
     if over == 1 and step == 1:
         for k in range(first, last):
             y[to + k] += x[at + k]
@@ -35,7 +39,12 @@ def _add(y: Any, to: int, over: int, x: Any, at: int, step: int, first: int, las
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, y: Any) -> None:
-    """g: images, those of a part; three each: extents, windows, kernel, stride, padding; 1 if sums in x go to y."""
+    """Compute y from x for the images of a part.
+
+    `g` holds the number of images, images per part, then three numbers each for the extents, the number of windows, the
+    kernel size, the stride and the padding. g[17] is 1 if y has the image extents and x holds values to add under the
+    windows, and 0 if y holds the sums of x under the windows.
+    """
     e0, e1, e2, n0, n1, n2 = g[2], g[3], g[4], g[5], g[6], g[7]
     size, count, spreads = e0 * e1 * e2, n0 * n1 * n2, g[17]
     result = size if spreads == 1 else count

@@ -1,8 +1,8 @@
-"""Convolution with windows of 3 x 3, its adjoint, and the gradient of its weight, in Winograd's domain.
+"""Convolution with 3 x 3 windows, its adjoint, and the gradient of its weight, by Winograd's algorithm F(2x2, 3x3).
 
-A tile is 2 x 2 results, which 4 x 4 neighbours give. In its domain a window is one product for each of 16 places, so
-that a convolution is 16 products of matrices, with 4/9 of the multiplications. Images are laid out with their channels
-last: a register is some channels of a pixel.
+A tile is 2 x 2 results, computed from 4 x 4 inputs. In the transformed domain a window is one product for each of 16
+places, so a convolution is 16 matrix products with 4/9 of the multiplications. Images are stored with channels last: a
+register holds some channels of one pixel.
 """
 
 from typing import Any
@@ -45,13 +45,15 @@ from lazytensor.runtime.panels import (
 )
 
 PLACES = 16
-EACH = 8  # channels that a part transforms of a weight
-SLACK = 16  # elements that keep rows and planes off each other's lines in a cache
+EACH = 8  # channels of a weight that a part transforms
+SLACK = 16  # elements of padding, so that rows and planes do not share cache sets
 
 
 @inline
 def _sizes(g: Any) -> Any:
-    """Results filled up to whole blocks; from place to place of transformed images, results and weights."""
+    """Return the result channels rounded up to whole blocks, and the elements per place of images, results and
+    weights.
+    """
     wide = (g[RESULTS] + PAIR - 1) // PAIR * PAIR
     images = g[TILES] * (g[CHANNELS] + SLACK) + SLACK
     return wide, images, g[TILES] * wide + SLACK, g[CHANNELS] * wide + SLACK
@@ -61,7 +63,12 @@ def _sizes(g: Any) -> Any:
 def _lay(
     x: Any, image: int, channels: int, height: int, width: int, first: int, left: int, rows: int, across: int, own: Any
 ) -> None:
-    """Rows of an image from `first` on, each `across` pixels long, channels last; zeros where the image is not."""
+    """Copy `rows` rows of an image, from row `first` on, into `own` with channels last.
+
+    Each row is `across` pixels long.
+
+    Pixels outside of the image are zeros. The image begins `left` pixels into a row.
+    """
     for u in range(rows):
         line, i = u * across * channels, first + u
         is_inside = 0 <= i < height
@@ -79,10 +86,13 @@ def _lay(
 
 @inline
 def _spread(g: Any, x: Any, grad: Any, first: int, last: int, own: Any, images: int, grads: int) -> int:
-    """The transforms of rows of tiles of the images, for a gradient also those of the results; how many tiles."""
+    """Transform the rows of tiles `first` to `last`, and return the number of tiles.
+
+    For a weight gradient, transform the gradient of the results too. `images` and `grads` are addresses of the results.
+    """
     channels, results, across = g[CHANNELS], g[RESULTS], 2 * g[ACROSS] + 2
     _, plane, result_plane, _ = _sizes(g)
-    # Rows of tiles are counted through all images; only those of one image lie in the same laid out rows.
+    # Rows of tiles are numbered through all images. Rows of one image are laid out together.
     count, row = 0, first
     while row < last:
         image, down = row // g[DOWN], row % g[DOWN]
@@ -110,7 +120,7 @@ def _spread(g: Any, x: Any, grad: Any, first: int, last: int, own: Any, images: 
 
 @inline
 def _weights(g: Any, part: int, w: Any, own: Any, panels: int) -> None:
-    """Some channels of the weight in Winograd's domain: for each place and PAIR results a panel of channels."""
+    """Transform the weights of some channels: for each place and each PAIR results, a panel of channels."""
     wide, _, _, plane = _sizes(g)
     for c in range(part * EACH, min((part + 1) * EACH, g[CHANNELS])):
         for m in range(wide):
@@ -125,7 +135,7 @@ def _weights(g: Any, part: int, w: Any, own: Any, panels: int) -> None:
 
 @inline
 def _directly(g: Any, image: int, i: int, x: Any, w: Any, y: Any) -> None:
-    """A row of results of an image, product by product."""
+    """Compute a row of results of an image by direct multiplication."""
     width, length = g[EXTENTS + 2], g[OUT_EXTENTS + 2]
     for m in range(g[RESULTS]):
         to = ((image * g[RESULTS] + m) * g[OUT_EXTENTS] + i) * length
@@ -143,7 +153,7 @@ def _directly(g: Any, image: int, i: int, x: Any, w: Any, y: Any) -> None:
 
 @inline
 def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) -> None:
-    """One row of tiles as two rows of results."""
+    """Transform one row of tiles back into two rows of results."""
     results, pixels, length = g[RESULTS], 2 * g[ACROSS] + LANES, g[OUT_EXTENTS + 2]
     wide, _, plane, _ = _sizes(g)
     for k in range(g[ACROSS]):
@@ -158,24 +168,24 @@ def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) ->
                     source, target = (u * pixels + column) * results + m, at + m * size + column
                     lanes = min(LANES, length - column)
                     turned(lines + 4 * source, results, address(y) + 4 * target, size, LANES, lanes)
-            # Zero times a number that is not finite is NaN, and stays one in a sum.
+            # Zero times a non-finite number is NaN, so the sum is NaN if any result is not finite.
             total = np.float32(0)
             for m in range(results):
                 for k in range(length):
                     total = sum_f4(total, y[at + m * size + k] * np.float32(0))
-            # What is not finite in Winograd's domain spreads over a tile, and may be finite outside.
+            # A non-finite value in the transformed domain spreads over its tile, where results should be finite.
             if total != 0:
                 _directly(g, image, i, x, w, y)
 
 
 @inline
 def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """Some rows of tiles of the batch: their results, or the partial sum of a gradient for some channels."""
+    """Compute the results of some rows of tiles, or for a weight gradient a partial sum of some channels."""
     wide, plane, result_plane, weight_plane = _sizes(g)
     box = (2 * min(g[BAND], g[DOWN]) + 2) * (2 * g[ACROSS] + 2) * max(g[CHANNELS], g[RESULTS])
     images, pitch = address(own) + 4 * box, g[CHANNELS] + SLACK
     sums = images + 4 * PLACES * plane
-    # A gradient's part is some rows of tiles and, of a wide one, some channels: its partial sum is all its own.
+    # A part of a gradient is some rows of tiles, and of a wide one some channels. No other part writes its sum.
     number, each = part // g[PIECES], (g[CHANNELS] // ROWS + g[PIECES] - 1) // g[PIECES] * ROWS
     low = part % g[PIECES] * each
     high = min(low + each, g[CHANNELS])
@@ -208,7 +218,7 @@ def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> 
 
 @inline
 def _weight(g: Any, part: int, shared: Any, own: Any, w: Any) -> None:
-    """What the weight has for some channels, from all partial sums in order."""
+    """Add all partial sums in order and transform them back into the weight gradient of some channels."""
     wide, _, _, plane = _sizes(g)
     for c in range(part * EACH, min((part + 1) * EACH, g[CHANNELS])):
         for place in range(PLACES):
@@ -227,9 +237,10 @@ def _weight(g: Any, part: int, shared: Any, own: Any, w: Any) -> None:
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """y from x and w, in two phases: the weight is transformed, then some rows of tiles at a time.
+    """Compute y from x and w. Phase 0 transforms the weight; a part of phase 1 computes some rows of tiles.
 
-    A gradient has the results' in place of w and the weight's in place of y: partial sums, then some channels.
+    For a weight gradient, w is the gradient of the results and y that of the weight: phase 0 computes partial sums, and
+    a part of phase 1 adds them for some channels.
     """
     if phase == 0 and not g[SUMS]:
         _weights(g, part, w, own, address(shared))
