@@ -1,1 +1,1 @@
-"""The passes, one for each file: a graph becomes kernel calls and loop nests, and these an ordered program."""
+"""Compiler passes, one per file: a graph becomes kernel calls and loop nests, and these become an ordered program."""

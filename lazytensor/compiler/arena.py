@@ -1,4 +1,7 @@
-"""Arena: where in one block of memory each temporary buffer lies; buffers whose lifetimes do not meet share bytes."""
+"""Arena: byte offsets of all temporary buffers in one block of memory.
+
+Buffers with disjoint live ranges share bytes.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from lazytensor.runtime.aligned_arrays import ALIGNMENT
 
 @dataclass(frozen=True)
 class Arena:
-    """Byte offset of each temporary buffer that owns memory, the views of others, and the size of the block."""
+    """Byte offset of each temporary buffer that owns memory, the views of other buffers, and the size of the block."""
 
     offsets: dict[int, int]
     views: dict[int, int]  # buffer made by "reshape" -> buffer that owns the memory
@@ -17,7 +20,7 @@ class Arena:
 
 
 def find_buffer_views(program: Program) -> dict[int, int]:
-    """Each buffer that "reshape" makes, and the one that owns its memory."""
+    """Return {buffer made by "reshape": buffer that owns its memory}."""
     views: dict[int, int] = {}
     for instr in program.instrs:
         if instr.kernel == "reshape":
@@ -26,9 +29,9 @@ def find_buffer_views(program: Program) -> dict[int, int]:
 
 
 def lay_out_buffers(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
-    """Give every temporary buffer a place but those that lie outside, first written first, best fit first.
+    """Assign an offset to each temporary buffer that is not in `outside`: in order of the first write, best fit first.
 
-    `together` are instructions that run at the same time.
+    `together` are ranges of instructions that run at the same time. Buffers used in such a range live throughout it.
     """
     views = find_buffer_views(program)
     first, last = _lifetimes(program, views, {k: run for run in together for k in run})
@@ -65,7 +68,7 @@ def lay_out_buffers(program: Program, outside: Collection[int] = (), together: C
 def _lifetimes(
     program: Program, views: dict[int, int], together: Mapping[int, range]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """For each temporary buffer the instruction that first writes it and the one that last uses it."""
+    """Return for each temporary buffer the instruction that first writes it, and the one that last uses it."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for time, instr in enumerate(program.instrs):
@@ -88,7 +91,7 @@ def _aligned_bytes(program: Program, b: int) -> int:
 
 
 def _free_block(free: list[tuple[int, int]], at: int, size: int) -> list[tuple[int, int]]:
-    """The free list with one more block, joined to its neighbours."""
+    """Return the free list with one more block, merged with its neighbours."""
     merged: list[tuple[int, int]] = []
     for offset, length in sorted([*free, (at, size)]):
         if merged and merged[-1][0] + merged[-1][1] == offset:

@@ -1,8 +1,8 @@
-"""Causal: products of which a mask hides all above the diagonal, so that the host need not compute it.
+"""Find matrix products with a causal mask, so that the host can skip the part above the diagonal.
 
-A query of a language model looks at its own place and those before. The weights are zero above the diagonal, and what
-stands there in the scores and in the weights' gradient is replaced by others or multiplied by those zeros: two thirds
-of the terms or of the results of all six products are enough.
+In causal attention a position attends only to itself and earlier ones. The attention weights are zero above the
+diagonal; the scores and the weights' gradient there are replaced by constants or multiplied by those zeros. So two
+thirds of the terms or results of the six products suffice.
 """
 
 import dataclasses
@@ -22,13 +22,16 @@ Users = dict[Node, list[Node]]
 
 
 def mark_causal_products(graph: Graph, matches: Matches) -> Matches:
-    """The same matches, those of products of stacks with what is known of their diagonals."""
+    """Return the matches, with the attribute KNOWN added to products of stacks that have a causal structure.
+
+    KNOWN is LEFT if the first operand is zero above the diagonal, and RESULT if the result is not used there.
+    """
     stacks = [n for n, (kernel, _) in matches.items() if kernel is MATMUL and len(n.type.shape) > 2]
     users: Users = defaultdict(list)
     for n in graph.nodes() if stacks else ():
         for i in n.inputs:
             users[i].append(n)
-    # What the step itself gives is looked at everywhere.
+    # Results of the step are used everywhere.
     roots = set(graph.roots())
     known = {}
     for n in stacks:
@@ -46,7 +49,7 @@ def mark_causal_products(graph: Graph, matches: Matches) -> Matches:
 
 
 def _is_lower_triangular(n: Node) -> bool:
-    """Whether there are zeros above the diagonal of square matrices, whatever the step is given."""
+    """Return whether a value is zero above the diagonal of its square matrices, for every input of the step."""
     if n.op == "cast":
         return _is_lower_triangular(n.inputs[0])
     if n.op == "softmax" and n.attrs["dim"] % len(n.type.shape) == len(n.type.shape) - 1:
@@ -62,7 +65,7 @@ def _is_masked(n: Node, value: float) -> bool:
 
 
 def _is_upper_part_unused(n: Node, users: Users, roots: set[Node]) -> bool:
-    """Whether all that read a value drop what is above the diagonal, or multiply it by zeros."""
+    """Return whether all users of a value mask the part above the diagonal, or multiply it by zeros."""
     return n not in roots and all(
         (u.op == "where" and _is_causal_mask(u.inputs[0]) and u.inputs[2] is not n)
         or (u.op == "mul" and any(_is_lower_triangular(i) for i in u.inputs if i is not n))
@@ -72,7 +75,10 @@ def _is_upper_part_unused(n: Node, users: Users, roots: set[Node]) -> bool:
 
 
 def _is_causal_mask(n: Node) -> bool:
-    """Whether this is False everywhere above the diagonal of its last two dimensions, which are square."""
+    """Return whether a boolean value is False everywhere above the diagonal of its last two dimensions.
+
+    Return False if these dimensions differ in extent.
+    """
     shape = n.type.shape
     rank = len(shape)
     if rank < 2 or shape[-1] != shape[-2]:
@@ -87,7 +93,7 @@ def _is_causal_mask(n: Node) -> bool:
 
 
 def _counting_dim(n: Node) -> int | None:
-    """The dimension along which a value is 0, 1, 2 and so on."""
+    """Return the dimension along which a value is 0, 1, 2 and so on, or None if there is none."""
     if n.op == "arange":
         return 0 if (n.attrs["start"], n.attrs["step"]) == (0, 1) else None
     inner = _counting_dim(n.inputs[0]) if n.op in ("broadcast_in_dim", "reshape") else None

@@ -1,13 +1,14 @@
-"""Codegen: a nest becomes the text of one kernel over flat arrays.
+"""Code generation: generate the text of one kernel over flat arrays from a loop nest.
 
-Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict,
-so that the bits of a result do not depend on what is fused with it.
-A sum along the last dimension is one of lanes, see `kernels.lane_sums`; neighbouring reduced dimensions are one for
-this, and others further out add these sums in their order. A sum that leaves the last dimension adds whole rows in
-their order. `runtime.ordered_sums` computes the same for arrays of any shape.
+Every constant is in the text with its type, because a cached kernel is found by its text. Arithmetic is strict, so that
+the bits of a result do not depend on what is fused with it.
 
-Scalars stand in the outermost loop in which they are known. An output that is the same memory as an input is the same
-argument, because LLVM's overlap check before a vector loop would fail otherwise.
+A sum along the last dimension has lanes, see `kernels.lane_sums`. Neighbouring reduced dimensions count as one for
+this, and outer ones add these sums in order. A sum that keeps the last dimension adds whole rows in order.
+`runtime.ordered_sums` computes the same for arrays of any shape.
+
+A scalar is computed in the outermost loop in which its operands are known. An output that shares memory with an input
+is the same argument, because LLVM's overlap check before a vector loop would fail otherwise.
 """
 
 import re
@@ -21,7 +22,7 @@ from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.kernels.lane_sums import Accumulation, LaneWriter
 from lazytensor.kernels.loop_parts import PART_WORK, SPECIAL, Bounds, bounds
 
-MIN_COLUMNS_PER_PART = 2048  # columns
+MIN_COLUMNS_PER_PART = 2048  # minimum number of columns per part of a column sum: short pieces of rows are slow to read
 
 _HELPER_PATTERN = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|(?:round|lanes)_\w+)(?=\()")
 _MODULE_TEMPLATE = """\
@@ -35,10 +36,10 @@ def kernel({arguments}):
 
 
 def helper_imports(body: str) -> str:
-    """The import lines for the helpers that a function body calls."""
+    """Return the import lines for the helpers that a function body calls."""
     homes: dict[str, list[str]] = {}
     for name in sorted(set(_HELPER_PATTERN.findall(body))):
-        # `round_float16` rounds to a type, `round_f4` to a whole number: one instruction.
+        # `round_float16` rounds to a dtype; `round_f4` rounds to an integer and is one instruction.
         home = "rounding" if name.startswith("round_") and name not in INSTRUCTION_HELPERS else "vecmath"
         home = "lanes" if name.startswith("lanes_") else home
         homes.setdefault("intrinsics" if name in INSTRUCTION_HELPERS else home, []).append(name)
@@ -46,22 +47,26 @@ def helper_imports(body: str) -> str:
 
 
 def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
-    """The argument number of each operand when operands that are the same buffer share one argument."""
+    """Return the argument number of each operand. Operands that are the same buffer share one argument."""
     order = list(dict.fromkeys(operands))
     return tuple(order.index(o) for o in operands)
 
 
 def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = False) -> str:
-    """The kernel module of a nest. `slots` gives the argument number of each input, then of each output.
+    """Return the text of the kernel module of a nest.
 
-    Where `thread_parts` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
+    `slots` gives the argument number of each input, then of each output; by default each is a separate argument. If
+    `thread_parts` gives several parts, or if `is_cut`, the first two arguments are the bounds of a part.
     """
     slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
     return _KernelText(arrange_loops(nest), slots, is_cut or bool(thread_parts(nest)), _reduction_runs(nest)).module()
 
 
 def thread_parts(nest: Nest) -> Bounds:
-    """The bounds of the parts in which threads may run a nest; none for little work, or where all is one sum."""
+    """Return the bounds of the parts in which threads may run a nest.
+
+    Return () if there is too little work, or if all loops are one sum.
+    """
     nest = arrange_loops(nest)
     loop = parallel_loop(nest)
     if loop is None:
@@ -69,55 +74,58 @@ def thread_parts(nest: Nest) -> Bounds:
     work = sum(SPECIAL if s.unit == "special" else 1 for s in nest.body)
     extent, work = nest.loops[loop].extent, work * prod(each.extent for each in nest.loops)
     if loop > 0:
-        # Sums down columns: a part runs through all rows, and short pieces of rows are slow to read.
+        # In a column sum, a part reads a piece of every row, and short pieces are slow to read.
         work = min(work, extent // MIN_COLUMNS_PER_PART * PART_WORK)
     parts = bounds(extent, work)
     return parts if len(parts) > 1 else ()
 
 
 def parallel_loop(nest: Nest) -> int | None:
-    """The outermost loop whose iterations are independent; None if all are sums."""
+    """Return the outermost loop whose iterations are independent, or None if all loops are reductions."""
     return next((k for k, loop in enumerate(nest.loops) if not loop.is_reduction), None)
 
 
 def arrange_loops(nest: Nest) -> Nest:
-    """Loops collapsed; reduction loops inside all others, except a last loop that is none, which stays innermost."""
+    """Return the nest with loops collapsed, and reduction loops moved inside all others.
+
+    If the last loop is not a reduction, it stays innermost.
+    """
     nest = collapse(nest)
     loops = nest.loops
     if not any(loop.is_reduction for loop in loops):
         return nest
     inner = [k for k, loop in enumerate(loops) if loop.is_reduction]
     outer = [k for k, loop in enumerate(loops) if not loop.is_reduction]
-    # Summing over rows of a matrix: the row stays innermost, where memory is contiguous and vectors are full.
+    # A sum over the rows of a matrix keeps the row loop innermost, where memory is contiguous.
     last = [] if loops[-1].is_reduction else [outer.pop()]
     return reorder(nest, (*outer, *inner, *last))
 
 
 def _reduction_runs(nest: Nest) -> tuple[int, ...]:
-    """How many loops of `arrange_loops` each run of neighbouring reduced dimensions has."""
+    """Return the number of loops in each run of neighbouring reduced dimensions, after collapsing."""
     loops = collapse(nest).loops
     return tuple(len(list(run)) for is_reduction, run in groupby(loops, lambda k: k.is_reduction) if is_reduction)
 
 
 def _accumulate_text(reduce: str, dtype: DType, a: str, b: str) -> str:
-    """One step of an accumulation."""
+    """Return the text of one accumulation step."""
     reduction = REDUCTIONS[reduce]
     if dtype.kind == "f" and reduction.is_extreme:
         return f"{reduction.helper}_{dtype_suffix(dtype)}({a}, {b})"
     step = reduction.text.format(a, b)
-    # The kernel language widens integers to int64, where NumPy wraps around in their type.
+    # The kernel language widens integers to int64, but NumPy wraps around in their type.
     return f"np.{dtype.host.name}({step})" if dtype.kind == "i" else step
 
 
 class _KernelText:
-    """Collects the lines of one function."""
+    """Collects the lines of one kernel function."""
 
     def __init__(self, nest: Nest, slots: tuple[int, ...], is_cut: bool, runs: tuple[int, ...]):
         self.nest, self.runs = nest, runs
         self.inputs = [f"a{s}" for s in slots[: len(nest.inputs)]]
         self.outputs = [f"a{s}" for s in slots[len(nest.inputs) :]]
         self.arguments = max(slots) + 1
-        # Operands that are one buffer are one argument, and have the same type.
+        # Operands that are one buffer share one argument and have the same type.
         types = dict(zip(slots, (*nest.inputs, *nest.outputs), strict=True))
         self.signature = ", ".join(
             f"{'boolean' if types[k].dtype is bool_ else types[k].dtype.host.name}[::1]" for k in range(self.arguments)
@@ -125,13 +133,13 @@ class _KernelText:
         self.depths = _scalar_depths(nest)
         self.folds = [s for s in nest.stores if s.reduce]
         self.lines: list[str] = []
-        self.before: list[str] = []  # arrays of the kernel's own
+        self.before: list[str] = []  # allocations of local arrays
         stores_elements = len(self.folds) < len(nest.stores)
         self._lanes = LaneWriter(self._line, [self._accumulation(s) for s in self.folds], stores_elements)
         self.cut = parallel_loop(nest) if is_cut else None
 
     def module(self) -> str:
-        """The whole text."""
+        """Return the text of the module."""
         loops = self.nest.loops
         self._scalars(0, 1)
         if not self.folds:
@@ -155,7 +163,7 @@ class _KernelText:
         self.lines.append("    " * indent + text)
 
     def _open(self, first: int, last: int, indent: int, span: str = "") -> int:
-        """Open loops first..last-1, each followed by the scalars that vary with it; the result is the indent inside."""
+        """Open the loops first..last-1, each followed by the scalars that depend on it; return the indent inside."""
         for k in range(first, last):
             self._line(indent, f"for {self.nest.loops[k].name} in range({span or self._span(k)}):")
             indent += 1
@@ -163,15 +171,15 @@ class _KernelText:
         return indent
 
     def _span(self, k: int) -> str:
-        """The iterations of a loop: those of one part where the nest is cut."""
-        # Widened from 32 bits without a sign, so that LLVM knows that no index is negative.
+        """Return the text of the range of a loop: the bounds of one part for the loop that is cut."""
+        # Zero-extended from 32 bits, so that LLVM can prove that no index is negative.
         return "np.int64(first), np.int64(last)" if k == self.cut else str(self.nest.loops[k].extent)
 
     def _at(self, array: str, access: Access) -> str:
         return f"{array}[{format_access(access, self.nest.loops)}]"
 
     def _scalars(self, depth: int, indent: int) -> None:
-        """The scalars that change with loop depth-1 and with none further in."""
+        """Write the scalars that depend on loop depth-1 and on no inner loop."""
         for n, s in enumerate(self.nest.body):
             if self.depths[n] == depth:
                 self._line(indent, f"t{n} = {self._scalar_text(s)}")
@@ -187,7 +195,7 @@ class _KernelText:
         return scalar_text(s.op, s.dtype, s.attr, [f"t{a}" for a in s.args], [nest.body[a].dtype for a in s.args])
 
     def _stores(self, indent: int) -> None:
-        """The stores that do not accumulate."""
+        """Write the stores that do not accumulate."""
         for store in self.nest.stores:
             if not store.reduce:
                 self._line(indent, f"{self._target(store)} = t{store.value}")
@@ -199,7 +207,7 @@ class _KernelText:
         return self.nest.outputs[store.output].dtype
 
     def _start(self, store: NestStore) -> str:
-        """What an accumulation begins with."""
+        """Return the text of the initial value of an accumulation."""
         kind = self._kind(store)
         return literal_text(REDUCTIONS[store.reduce].identity(kind), kind)
 
@@ -221,13 +229,13 @@ class _KernelText:
         self._line(indent, f"{total} = {_accumulate_text(store.reduce, self._kind(store), total, part)}")
 
     def _rows(self, first: int, indent: int) -> None:
-        """The innermost loop is a reduction: accumulate in scalars, then store."""
+        """Write reductions whose innermost loop is a reduction: accumulate in scalars, then store."""
         self._level(0, first, indent)
         for s in self.folds:
             self._line(indent, f"{self._target(s)} = {self._round_text(s, f's{s.output}_{indent}')}")
 
     def _level(self, run: int, first: int, indent: int) -> None:
-        """The sums over one run of loops, of which `first` is the outermost, as scalars."""
+        """Write the sums over one run of loops, of which `first` is the outermost, as scalars."""
         end = first + self.runs[run]
         if run + 1 == len(self.runs):
             self.before += self._lanes.allocations()
@@ -241,12 +249,12 @@ class _KernelText:
             self._fold(inside, s, f"s{s.output}_{indent}", f"s{s.output}_{inside}")
 
     def _sum_last_run(self, first: int, end: int, indent: int) -> None:
-        """The sums over the innermost run of loops, in lanes."""
+        """Write the sums over the innermost run of loops, in lanes."""
         loops = self.nest.loops
         if end - first == 1:
             self._lanes.write(loops[first].extent, indent, lambda at, inside: self._element(first, at, inside))
             return
-        # Loops that no access runs through as through one: their elements are written down in order first.
+        # Several loops that do not collapse: first write their elements to an array in order.
         strides = [prod(loop.extent for loop in loops[k + 1 : end]) for k in range(first, end)]
         size = loops[first].extent * strides[0]
         for s in self.folds:
@@ -259,7 +267,7 @@ class _KernelText:
         self._lanes.write(size, indent, lambda at, inside: [f"w{s.output}[{at}]" for s in self.folds])
 
     def _element(self, k: int, at: str, indent: int) -> list[str]:
-        """Write the body at iteration `at` of the innermost loop; the values to accumulate."""
+        """Write the body at iteration `at` of the innermost loop; return the texts of the values to accumulate."""
         self._line(indent, f"{self.nest.loops[k].name} = {at}")
         self._scalars(k + 1, indent)
         self._stores(indent)
@@ -270,7 +278,7 @@ class _KernelText:
         return "bool_" if kind is bool_ else kind.host.name
 
     def _columns(self, first: int, indent: int) -> None:
-        """The innermost loop is kept: accumulate whole rows in the output."""
+        """Write reductions whose innermost loop is kept: accumulate whole rows in the output."""
         loops = self.nest.loops
         header = f"for {loops[-1].name} in range({self._span(len(loops) - 1)}):"
         self._line(indent, header)
@@ -280,7 +288,7 @@ class _KernelText:
         self._stores(inside)
         for s in self.folds:
             self._fold(inside, s, self._target(s), f"t{s.value}")
-        # The sums were kept in float32 in the output and are rounded once, behind the last addition.
+        # The output held the sums in float32; round them once, after the last addition.
         halves = [s for s in self.folds if self._kind(s).is_half]
         if halves:
             self._line(indent, header)
@@ -289,8 +297,11 @@ class _KernelText:
 
 
 def _scalar_depths(nest: Nest) -> list[int]:
-    """How many loops must be open before each scalar is known. No store touches what an outer loop has loaded, since
-    an output shares memory only with inputs of the same access, and such an access moves with every loop."""
+    """Return for each scalar the number of loops that must be open before it can be computed.
+
+    No store overwrites an element that an outer loop has loaded: an output shares memory only with inputs of the same
+    access, and such an access changes with every loop.
+    """
     depths: list[int] = []
     for s in nest.body:
         access = nest.reads[s.attr] if s.op == "load" else s.attr if s.op == "index" else None

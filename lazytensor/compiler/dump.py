@@ -1,4 +1,4 @@
-"""Show: the results of passes as text, printed or written to files where LT_DEBUG or LT_DUMP ask for it."""
+"""Print the results of compiler passes, or write them to files, as LT_DEBUG and LT_DUMP request."""
 
 import pathlib
 import sys
@@ -12,33 +12,36 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Program
 
 GRAPHS, REWRITES, NESTS, PLACEMENT = 1, 2, 3, 4
-"""The levels of LT_DEBUG."""
+"""Levels of LT_DEBUG: at each level, everything of the lower levels is printed too."""
 
 
 def is_shown(level: int) -> bool:
-    """Whether anybody wants to see what belongs to a level of LT_DEBUG."""
+    """Return whether output of this level of LT_DEBUG is printed, or written because LT_DUMP is set."""
     switches = config.current()
     return switches.debug >= level or bool(switches.dump)
 
 
 def show(level: int, name: str, text: Callable[[], str]) -> None:
-    """Print what a stage gave from that level of LT_DEBUG on, and write it to a file of LT_DUMP at any level."""
+    """Print `text()` to stderr if LT_DEBUG is at least `level`, and write it to a new file in LT_DUMP if that is set.
+
+    The file is named `NNN_name.txt`. `text` is called only if its result is needed.
+    """
     if not is_shown(level):
         return
-    # The text is made only where somebody wants it: a graph of a large model has thousands of lines.
+    # The text is made only if it is needed: that of a large model has thousands of lines.
     switches, words = config.current(), text()
     if switches.debug >= level:
         print(f"--- {name}\n{words}", file=sys.stderr)
     if switches.dump:
         folder = pathlib.Path(switches.dump)
         folder.mkdir(parents=True, exist_ok=True)
-        # Numbered by what lies there already: a process compiles many graphs, and several may share the folder.
+        # Numbered by the files in the folder: a process compiles many graphs, and processes may share the folder.
         number = len(list(folder.iterdir()))
         (folder / f"{number:03d}_{name}.txt").write_text(words + "\n", encoding="utf-8", errors="replace")
 
 
 def graph_text(graph: Graph) -> str:
-    """A line for each node, each new state, and the results."""
+    """Return the text of a graph: a line for each node, for each updated state, and for the results."""
     names = _names(graph.nodes())
     lines = []
     for n, name in names.items():
@@ -53,7 +56,7 @@ def _names(nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def matches_text(matches: Matches) -> str:
-    """A line for each node that a library kernel computes."""
+    """Return a line for each node that a library kernel computes."""
     return "\n".join(
         f"{n.op} : {n.type} by {kernel.name}({', '.join(str(i.type) for i in match.operands)})"
         for n, (kernel, match) in matches.items()
@@ -61,7 +64,7 @@ def matches_text(matches: Matches) -> str:
 
 
 def calls_text(calls: Iterable[KernelCall]) -> str:
-    """Each call; of a nest its loops, and the source that is compiled for it."""
+    """Return a line for each call. A nest is followed by its loops and its generated source."""
     parts = []
     for c in calls:
         parts.append(f"{c.kernel} gives {', '.join(n.op for n, _ in c.results)}{f' at {c.where}' if c.where else ''}")
@@ -71,7 +74,7 @@ def calls_text(calls: Iterable[KernelCall]) -> str:
 
 
 def program_text(program: Program) -> str:
-    """A line for each buffer, and for each instruction in order."""
+    """Return the text of a program: a line for each buffer, then one for each instruction in order."""
     lines = [f"{b.index}: {b.kind} {b.name}{' ' if b.name else ''}{b.type}" for b in program.buffers]
     lines += [f"{i.label}: {list(i.reads)} -> {list(i.writes)}  [{i.direction}]" for i in program.instrs]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""What the vendor's front end folds before it prints: seen in its texts, and done to the printed graph alone.
+"""Fold the printed graph as the vendor's front end folds before it prints, as seen in its texts.
 
-Not all of it holds in IEEE arithmetic (`x + 0` is not x for -0.0, `x * 0` is not 0 for NaN), so what runs is the graph
-before these folds.
+Not all folds hold in IEEE arithmetic (`x + 0` is not x for -0.0, `x * 0` is not 0 for NaN). So they change only the
+printed CIRH; the step that runs is the graph before these folds.
 """
 
 import collections
@@ -21,10 +21,11 @@ SKIPPED_RULE_NAMES = (
     "reshape(reduce(x, keepdim))",
     "reshape(arg_reduce(x, keepdim))",
 )
-"""Rules that join or exchange two steps of a script, which the front end prints one by one."""
+"""Rules of `simplify` that merge or exchange two operations of a script, which the front end prints separately."""
 SPLAT_CAST_RULE = Rule(
     "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
 )
+"""A rule that folds a cast of a constant with one value."""
 
 
 def _is_scalar(n: Node) -> bool:
@@ -50,10 +51,10 @@ FRONT_END_RULES = RuleSet(
 
 
 def fold_as_front_end(graph: Graph) -> Graph:
-    """The graph as the front end prints it."""
+    """Return the graph as the vendor's front end prints it."""
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
-        # By the operands as they were: what a fold has made constant is not folded further.
+        # Uses the operands before folding: an operand that a fold made constant is not folded further.
         fold = FOLDS.get(old.op)
         with source.fixed_location(old.where):
             n = _keep_distinct_sum(replace_inputs(old, inputs), old)
@@ -73,7 +74,9 @@ def _count_uses(graph: Graph) -> collections.Counter[Node]:
 
 
 def _fold_transposed_products(graph: Graph) -> Graph:
-    """Return the graph in which the transpose of a product of matrices without other use is a product."""
+    """Return the graph with each transpose of a matrix product rewritten to a product, if it is the product's
+    only use.
+    """
     uses = _count_uses(graph)
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
@@ -88,7 +91,11 @@ def _fold_transposed_products(graph: Graph) -> Graph:
 
 
 def _drop_running_statistics(graph: Graph) -> Graph:
-    """The graph in which running statistics are handed on: FusedBatchNorm moves them, and the text does not."""
+    """Return the graph in which running statistics keep their old value, because the vendor's text does not update
+    them.
+
+    FusedBatchNorm updates them itself.
+    """
     moved = {_strip_casts(i) for n in graph.nodes() if n.op == "batch_norm_training_all" for i in n.inputs[3:]}
     updates = {state: leaf if (leaf := graph.state[state]) in moved else n for state, n in graph.updates.items()}
     return Graph(graph.inputs, graph.state, graph.outputs, updates, graph.output_names)
@@ -101,7 +108,7 @@ def _strip_casts(n: Node) -> Node:
 
 
 def _keep_distinct_sum(n: Node, old: Node) -> Node:
-    """Return a sum whose operands a fold made constant as a node that no other sum equals.
+    """Return a sum of operands that a fold made constant as a node that is not merged with an equal one.
 
     The front end merges equal operations before it folds, and not again: two sums `0 + 1` are printed twice.
     """
@@ -111,7 +118,7 @@ def _keep_distinct_sum(n: Node, old: Node) -> Node:
 
 
 def _splat_value(n: Node) -> float | None:
-    """The value of a constant that has one value everywhere."""
+    """Return the value of a constant that has one value everywhere, or None for other nodes."""
     return n.attrs["value"] if n.op == "full" else None
 
 
@@ -127,7 +134,7 @@ def _fold_mul(n: Node, a: float | None, b: float | None) -> Node | None:
 
 
 def _fold_negated_difference(n: Node, uses: list[int]) -> Node | None:
-    """The negative of a difference that has no other use, as the opposite difference."""
+    """Rewrite -1 * (a - b) to b - a if the difference has no other use."""
     x, y = n.inputs
     for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
         if difference.op == "sub" and _splat_value(factor) == -1 and count == 1:
@@ -141,7 +148,7 @@ def _fold_pow(n: Node, a: float | None, b: float | None) -> Node | None:
 
 
 def _fold_pool_reshape(n: Node, a: float | None) -> Node | None:
-    """What a pool answered, where it was flattened for reading at places and is in its extents again."""
+    """Return the pooling result of which `n` is only a reshape back to its shape, or None."""
     flat = n.inputs[0]
     pooled = flat.inputs[0] if flat.op == "reshape" else n
     window = pooled
@@ -151,7 +158,7 @@ def _fold_pool_reshape(n: Node, a: float | None) -> Node | None:
 
 
 def _fold_transpose(n: Node, a: float | None) -> Node | None:
-    """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
+    """Return x for a transpose that moves nothing, and b^T a^T for the transpose of a product a b of matrices."""
     (x,), order = n.inputs, n.attrs["permutation"]
     if order == tuple(range(len(order))):
         return x
@@ -162,7 +169,7 @@ def _fold_transpose(n: Node, a: float | None) -> Node | None:
 
 
 def _fold_empty_reduction(n: Node, a: float | None) -> Node | None:
-    """The operand of a reduction over no dimensions."""
+    """Return the operand of a reduction over no dimensions."""
     return None if n.attrs["dims"] else n.inputs[0]
 
 
@@ -174,4 +181,4 @@ FOLDS: dict[str, Callable[..., Node | None]] = {
     "reshape": _fold_pool_reshape,
     "transpose": _fold_transpose,
 }
-"""By operation: the fold of a node whose operands have these values, None where they are no constants."""
+"""The fold of an operation, by name. It takes the node, and for each operand its splat value or None."""

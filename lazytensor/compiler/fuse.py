@@ -1,6 +1,6 @@
-"""Fuse: groups of left-over nodes become loop nests, and the whole graph a list of calls.
+"""Fusion: groups of nodes without a library kernel become loop nests, and the graph becomes a list of calls.
 
-Broadcasts, transposes, slices and reshapes inside a group cost nothing: they only change the index by which a value is
+Broadcasts, transposes, slices and reshapes inside a group cost nothing: they only change the index at which a value is
 read. Constants become literals. A value that a group both stores and uses is computed once.
 """
 
@@ -19,11 +19,14 @@ from lazytensor.ops.op import OPS
 
 
 def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[KernelCall]:
-    """All calls of the graph, nests and kernels, in no particular order; `keeps_layers` as in `group.merge`."""
+    """Return all calls of the graph, loop nests and library kernels, in no particular order.
+
+    `keeps_layers` is as in `group.merge_groups`. Equal nests are one object.
+    """
     grouping = Grouping(graph, matches)
     merge_groups(grouping, keeps_layers)
     calls = [_NestEmitter(group, grouping).call() for group in grouping.groups]
-    # Equal layers have equal nests: one object each, so that whoever knows one by identity knows them all.
+    # Equal layers have equal nests: share one object, so that caches by identity hit for all of them.
     nests: dict[tuple[Any, ...], Nest] = {}
     for call in calls:
         assert call.nest is not None, "a group is written as a nest"
@@ -42,26 +45,26 @@ def _kernel_call(n: Node, matches: Matches) -> KernelCall:
 
 
 class _NestEmitter:
-    """Writes one group down as a nest."""
+    """Writes one fusion group as a loop nest."""
 
     def __init__(self, group: FusionGroup, grouping: Grouping):
         self.group, self.home, self.matches = group, grouping.home, grouping.matches
         self.loops = tuple(Loop(f"i{k}", e, is_reduction=k in group.reduced) for k, e in enumerate(group.extents))
         self.body: list[Scalar] = []
         self.values: dict[tuple[Node, IndexMap], int] = {}
-        self.numbers: dict[tuple[Any, ...], int] = {}  # of the scalars that stand in the body, by what they say
+        self.numbers: dict[tuple[Any, ...], int] = {}  # index in the body of each scalar, by its content
         self.operands: dict[tuple[StoredValue, Access], tuple[int, Node]] = {}
         self.names: list[str] = []
         self.flops = 0
 
     def call(self) -> KernelCall:
-        """The group as a call of its nest."""
+        """Return the group as a call of its nest."""
         stores, writes = [], []
         for k, (n, index) in enumerate(self.group.stores):
             kind = ""
             if n.op == "reduce":
                 value = self.value(n.inputs[0], identity(n.inputs[0].type.shape))
-                # Over dimensions of extent 1 there is no loop, and so nothing to accumulate.
+                # Dimensions of extent 1 have no loop, so there is nothing to accumulate.
                 folds = any(n.inputs[0].type.shape[d] != 1 for d in n.attrs["dims"])
                 kind = n.attrs["kind"] if folds else ""
                 self._count(n)
@@ -82,7 +85,7 @@ class _NestEmitter:
         outputs = tuple(stored_type(v) for v in results)
         read = sum(stored_type(v).nbytes for v in {v for v, _ in self.operands})
         work = Work(self.flops, read, sum(t.nbytes for t in outputs))
-        # Named by what it computes, in order: reports and profiles show nothing else of it.
+        # Reports and profiles show only this name, so it lists the operations in order.
         name = "_".join(dict.fromkeys(self.names)) or "copy"
         return Nest(
             name=name[:48],
@@ -101,7 +104,7 @@ class _NestEmitter:
         self.flops += OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops
 
     def _scalar(self, scalar: Scalar) -> int:
-        # A literal by its text: 0.0 and -0.0 are equal numbers and different constants.
+        # Literals are compared by their text, because 0.0 == -0.0 but they are different constants.
         attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
         key = (scalar.op, scalar.dtype, scalar.args, attr)
         if key not in self.numbers:
@@ -110,7 +113,11 @@ class _NestEmitter:
         return self.numbers[key]
 
     def value(self, n: Node, index: IndexMap, is_store: bool = False) -> int:
-        """The scalar that holds element `index` of node n."""
+        """Return the number of the scalar in the nest's body that holds element `index` of node `n`, adding it if
+        needed.
+
+        If `is_store`, the node is computed here even where other groups load its stored value.
+        """
         key = n, index
         number = self.values.get(key)
         if number is None:
@@ -122,7 +129,7 @@ class _NestEmitter:
             return self._scalar(Scalar("const", n.type.dtype, (), _literal(n)))
         if n.op == "arange":
             return self._arange(n, index)
-        # What is stored is computed here even where other groups, or this one by another map, load it.
+        # A stored node is computed here even if other groups, or this one with another map, load it.
         if not is_store and self._is_loaded(n, index):
             return self._load(n, index)
         if n.op in MOVEMENT_OPS:
@@ -131,7 +138,7 @@ class _NestEmitter:
             return self.value(n.inputs[0], pushed)
         arguments = tuple(self.value(i, index) for i in n.inputs)
         self._count(n)
-        # The target of a conversion is the type of the scalar already.
+        # The dtype of a cast is already the dtype of the scalar.
         attrs = dict(n.attrs) if n.attrs and n.op != "cast" else None
         body = OPS[n.op].body
         assert body is not None, "match.py keeps what has no body out of nests"
@@ -151,8 +158,8 @@ class _NestEmitter:
     def _arange(self, n: Node, index: IndexMap) -> int:
         at = flat_access(index, len(self.loops))
         start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype
-        # Whole numbers are an affine function of the loops and cost no arithmetic in the body; fractions are computed
-        # in float64 from the index, as NumPy does, and rounded once.
+        # Integers are an affine function of the loops and need no arithmetic in the body. Fractions are computed in
+        # float64 from the index, as in NumPy, and rounded once.
         if isinstance(start, int) and isinstance(step, int):
             access = Access(tuple(s * step for s in at.strides), start + step * at.offset)
             number = self._scalar(Scalar("index", int64, (), access))
@@ -166,7 +173,7 @@ class _NestEmitter:
 
 
 def _literal(n: Node) -> Any:
-    """The one value of a splat or of a constant with at most one element, a Python number."""
+    """Return the value, a Python number, of a "full" node or of a constant with one element; 0 if it has no element."""
     if n.value is None:
         return n.attrs["value"]
     return n.value.flat[0].item() if n.value.size else 0

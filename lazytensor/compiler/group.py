@@ -1,13 +1,13 @@
-"""Groups: which nodes share a loop nest, before the nest is written down.
+"""Fusion groups: which nodes share a loop nest.
 
-The first pass goes from users to inputs. A node joins the group of its user when all its users read it in the same
-group by the same index map; this can never close a cycle, because every path out of the node leads into that group.
-Otherwise it gets a group and a buffer of its own, unless it is cheap (see `scalar_bodies.is_cheap`) and needs no
-buffer for other reasons; then each user computes it anew.
+The first pass visits users before inputs. A node joins the group of its users if all of them read it in the same group
+by the same index map; this cannot close a cycle, because every path from the node leads into that group. Otherwise the
+node gets a new group and a buffer, unless it is cheap (see `scalar_bodies.is_cheap`) and needs no buffer for other
+reasons; then each user computes it again.
 
-The second pass merges a group into one that reads its values in the same order, or two groups that read the same value
-in the same order, wherever no path through other calls runs between them.
-Source: own; the two passes are known as vertical and horizontal fusion.
+The second pass merges a group with one that reads its values in the same order, or two groups that read the same value
+in the same order, if no path through other calls runs between them. Source: our design; the two passes are known as
+vertical and horizontal fusion.
 """
 
 from collections.abc import Iterable
@@ -24,45 +24,52 @@ from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access
 
-PRODUCT_OPS = ("matmul", "conv")  # operations with a layer of their own on a wafer
-MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
-MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop
+PRODUCT_OPS = ("matmul", "conv")  # operations that are a separate layer on a wafer
+MAX_MEMBERS = 96  # maximum number of nodes in one nest; bounds the compile time of a nest
+MAX_OPERANDS = 16  # maximum operands of a merged nest; LLVM checks each pair for overlap before a vector loop
 
 
 @dataclass(eq=False)
 class FusionGroup:
-    """Loops over `domain`, the nodes computed in them with their maps, and the nodes it stores."""
+    """A group of nodes that share a loop nest.
+
+    - `domain`: the extents of the iteration domain.
+    - `reduced`: the loops that are reductions.
+    - `stores`: the nodes that it stores, with their index maps.
+    - `members`: the nodes that it computes, with their index maps.
+    - `loads`: the nodes that it loads, with their index maps.
+    """
 
     domain: tuple[int, ...]
     reduced: tuple[int, ...]  # the loops that are reductions
     stores: list[tuple[Node, IndexMap]]
     members: set[tuple[Node, IndexMap]] = field(default_factory=set)
-    # A dictionary for its order: which groups are tried first, and so how they merge, must not differ from run to run.
+    # A dictionary, because its order is reproducible: how groups merge depends on it.
     loads: dict[tuple[Node, IndexMap], None] = field(default_factory=dict)
 
     @cached_property
     def extents(self) -> tuple[int, ...]:
-        """The extents of its loops; one that runs once is none."""
+        """Return the extents of the loops. A dimension of extent 1 has no loop."""
         return tuple(e for e in self.domain if e != 1)
 
     @cached_property
     def in_order(self) -> Access:
-        """The access that runs through all elements in order."""
+        """Return the access that visits all elements of the domain in order."""
         return flat_access(identity(self.domain), len(self.extents))
 
     def covers(self, index: IndexMap) -> bool:
-        """True if the map runs through a value of the domain's size in order."""
+        """Return whether a map visits all elements of a value of the domain's size in order."""
         return flat_access(index, len(self.extents)) == self.in_order
 
 
 class Grouping:
-    """The result of the first pass, which `merge_groups` then improves."""
+    """The result of the first pass, which `merge_groups` improves."""
 
     def __init__(self, graph: Graph, matches: Matches):
         self.matches = matches
         self.groups: list[FusionGroup] = []
         self.kernels: list[Node] = []
-        self.home: dict[StoredValue, FusionGroup] = {}  # where a stored value of a fusible node comes from
+        self.home: dict[StoredValue, FusionGroup] = {}  # the group that stores a value of a fusible node
         self._demands: dict[Node, dict[tuple[FusionGroup, IndexMap], None]] = {}
         self._whole: set[Node] = set()  # needed in memory by a kernel
         self._roots = {stored_value(r)[0] for r in graph.roots()}
@@ -70,7 +77,7 @@ class Grouping:
         self.rank = {n: k for k, n in enumerate(nodes)}
         for r in graph.roots():
             self._require_stored(r, is_root=True)
-        # Users come before their inputs here, so every demand for a value is there when the value is visited.
+        # Users are visited before their inputs, so all demands for a value are known when it is visited.
         for n in reversed(nodes):
             self._visit(n)
 
@@ -89,8 +96,7 @@ class Grouping:
         demands = list(self._demands[n])
         if n.op == "reshape" and n not in self.matches:
             self._pass_on(n, demands)
-        # The node that gives several results is a kernel: it has no demands of its own, and must be visited all the
-        # same.
+        # An operation with several results is a kernel. It has no demands, but must be visited.
         elif n.op == "result":
             self._load(n, demands)
             self._demands.setdefault(n.inputs[0], {})
@@ -100,15 +106,15 @@ class Grouping:
             for operand in self.matches[n][1].operands:
                 self._require_stored(operand)
         elif is_literal(n) or n.op == "arange":
-            # A number in the text needs no buffer, unless a kernel or the step itself wants it as an array; the planner
-            # gives constants theirs.
+            # A literal needs no buffer, unless a kernel or the step needs it as an array. The planner makes buffers
+            # for constants.
             if n.op != "const" and (n in self._whole or n in self._roots):
                 self._store(n)
         elif is_leaf(n):
             self._load(n, demands)
         elif n.op in MOVEMENT_OPS:
             self._move(n, demands)
-        # A reduction never joins its user: that would sum anew for every element that the user computes.
+        # A reduction never joins its user, which would repeat the sum for every element.
         elif n.op == "reduce":
             self._load(n, demands)
             self._store(n)
@@ -120,7 +126,7 @@ class Grouping:
             group.loads[n, index] = None
 
     def _pass_on(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> list[tuple[FusionGroup, IndexMap]]:
-        """Hand demands through a view to its input; the result lists those for which that is not affine."""
+        """Pass demands for a view on to its input; return those for which the index is not affine."""
         failed = []
         for group, index in demands:
             pushed = map_view_input(n, index, len(group.extents))
@@ -133,13 +139,13 @@ class Grouping:
 
     def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
         failed = self._pass_on(n, demands)
-        # What could pass through has passed; the rest reads a copy of the moved elements.
+        # The remaining demands read a stored copy of the moved elements.
         if failed or n in self._whole or n in self._roots:
             self._load(n, failed)
             self._store(n)
 
     def _compute(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
-        # One demand is one group with one map: computing it there costs nothing twice. A root is stored on the way.
+        # With one demand, the node is computed once, in that group. A root is also stored there.
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
             self._add_member(n, group, index)
@@ -147,7 +153,7 @@ class Grouping:
                 group.stores.append((n, index))
                 self.home[(n, 0)] = group
             return
-        # Cheaper to compute in each group than to write once and read back.
+        # It is cheaper to compute this in each group than to store and load it.
         if is_cheap(n) and n not in self._whole and n not in self._roots:
             for group, index in demands:
                 self._add_member(n, group, index)
@@ -156,11 +162,11 @@ class Grouping:
         self._store(n)
 
     def _fits(self, n: Node, group: FusionGroup, index: IndexMap) -> bool:
-        """True if the group evaluates n once for each element, in order where it also has to store it."""
+        """Return whether the group evaluates `n` at most once per element, and in order if `n` has to be stored."""
         if len(group.members) >= MAX_MEMBERS:
             return False
         size = _size(group.extents)
-        # The map of a slice at the beginning runs in order too, but not through all that has to be stored.
+        # The size is compared too: the map of a leading slice is also in order, but does not cover the value.
         return size == n.type.size and group.covers(index) if n in self._roots else size <= n.type.size
 
     def _add_member(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
@@ -169,8 +175,8 @@ class Grouping:
             self._add_demand(i, group, index)
 
     def _store(self, n: Node) -> None:
-        """Give a node its own group and buffer."""
-        # The loops of a reduction run over what is reduced, all others over the result. Extents of 1 need no loop.
+        """Give a node a new group and a buffer."""
+        # The domain of a reduction is its input's shape, otherwise the result's. Extents of 1 need no loop.
         source = n.inputs[0].type.shape if n.op == "reduce" else n.type.shape
         domain = tuple(e for e in source if e != 1)
         reduced = tuple(d for d in n.attrs["dims"] if source[d] != 1) if n.op == "reduce" else ()
@@ -178,7 +184,7 @@ class Grouping:
         group = FusionGroup(domain, tuple(wide.index(d) for d in reduced), [])
         index = identity(source)
         if n.op == "reduce":
-            # The result is addressed without the loops that are summed over.
+            # The index of the result leaves out the reduction loops.
             group.stores.append((n, tuple(g for k, g in enumerate(index) if k not in group.reduced)))
             self._add_demand(n.inputs[0], group, index)
         elif n.op in MOVEMENT_OPS:
@@ -203,10 +209,11 @@ def _size(extents: Iterable[int]) -> int:
 
 
 def merge_groups(grouping: Grouping, keeps_layers: bool = False) -> None:
-    """The second pass: fewer, larger groups; with `keeps_layers` none of two that wait for a product each.
+    """Run the second pass, which merges groups into fewer, larger ones.
 
-    On a wafer products lie in layers of their own, and what is computed behind them does so with them: two towers that
-    share a mask would wait for each other. What waits for both anyway may come together.
+    With `keeps_layers`, two groups that each wait for a different matrix product are not merged, unless one of them
+    waits for both products anyway. On a wafer each product is a layer, and the operations that follow it are computed
+    with it: two towers that share a mask would otherwise wait for each other.
     """
     units = _MergeGraph(grouping, keeps_layers)
     # A stack: the last pairs are tried first.
@@ -219,7 +226,7 @@ def merge_groups(grouping: Grouping, keeps_layers: bool = False) -> None:
 
 
 class _MergeGraph:
-    """Groups and kernel calls with the edges between them, kept up to date while groups merge."""
+    """Groups and kernel calls with the edges between them, updated while groups merge."""
 
     def __init__(self, grouping: Grouping, keeps_layers: bool):
         self.grouping, self.keeps_layers = grouping, keeps_layers
@@ -241,13 +248,16 @@ class _MergeGraph:
                 yield home.get(value, value[0]), n
 
     def current(self, group: FusionGroup) -> FusionGroup:
-        # Chains of merges: the group that was merged into may have been merged itself since.
+        # Follow chains of merges.
         while group in self.moved:
             group = self.moved[group]
         return group
 
     def candidates(self) -> Iterable[tuple[FusionGroup, FusionGroup]]:
-        """Pairs that share a value in the same order; those where one makes it come last, so they are taken first."""
+        """Return pairs of groups that share a value in the same order.
+
+        Pairs in which one group makes the value come last, so that they are tried first.
+        """
         readers: dict[StoredValue, list[FusionGroup]] = {}
         direct = []
         for group in self.grouping.groups:
@@ -258,19 +268,19 @@ class _MergeGraph:
                 if value in self.grouping.home:
                     direct.append((self.grouping.home[value], group))
                 readers.setdefault(value, []).append(group)
-        # Neighbours are enough: merging a with b and b with c brings all three together.
+        # Neighbouring pairs are enough: merging a with b and b with c joins all three.
         siblings = [(a, b) for groups in readers.values() for a, b in pairwise(groups)]
         return [*siblings, *direct]
 
     def may_merge(self, a: FusionGroup, b: FusionGroup) -> bool:
-        # Two reductions share loops only if they sum over the same ones; a plain group takes over those of the other.
+        # Two reductions share loops only if they reduce the same ones. A group without reductions adopts the other's.
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:
             return False
         if self.keeps_layers and self._joins_layers(a, b):
             return False
-        # A value that one makes and the other reads counts once, and is not read at all after the merge.
+        # A value that one group makes and the other reads counts once.
         operands = {stored_value(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
         if len(operands) > MAX_OPERANDS:
             return False
@@ -279,7 +289,7 @@ class _MergeGraph:
         return not self.paths.has_detour(a, b) and not self.paths.has_detour(b, a)
 
     def _joins_layers(self, a: FusionGroup, b: FusionGroup) -> bool:
-        """Whether both read products, and each waits for its own alone."""
+        """Return whether both groups read products and neither waits for the other's."""
         one, other = (
             {n for n, _ in group.loads if n.op in PRODUCT_OPS and n in self.grouping.matches} for group in (a, b)
         )
@@ -288,7 +298,7 @@ class _MergeGraph:
         return not (self._waits_for(b, one) or self._waits_for(a, other))
 
     def _waits_for(self, group: FusionGroup, nodes: set[Node]) -> bool:
-        """Whether any of the nodes is among all that a group is made of."""
+        """Return whether a group's stored values depend on any of the nodes."""
         rank = self.grouping.rank
         first = min(rank[n] for n in nodes)
         seen = {n for n, _ in group.stores}
@@ -303,8 +313,8 @@ class _MergeGraph:
         return False
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
-        """True if `user` needs from `maker` only the elements of the same iteration."""
-        # A sum is complete only after its loops, so nobody in the same loops may read it.
+        """Return whether `user` reads from `maker` only elements of the same iteration."""
+        # A sum is complete only after its loops, so it cannot be read inside them.
         stored = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
         for n, index in user.loads:
             value = stored_value(n)
@@ -315,11 +325,11 @@ class _MergeGraph:
         return True
 
     def merge(self, a: FusionGroup, b: FusionGroup) -> None:
-        """Move b into a."""
+        """Merge group `b` into `a`."""
         a.reduced = a.reduced or b.reduced
         a.stores += b.stores
         a.members |= b.members
-        # What the merged group makes itself is a scalar of its body now, no load.
+        # A value that the merged group computes is a scalar of its body, not a load.
         own = {(n, 0) for n, _ in a.stores}
         a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if stored_value(n) not in own}
         for n, _ in b.stores:

@@ -1,9 +1,9 @@
-"""Index maps: which element of a value an iteration of a loop nest needs, and how views change that.
+"""Index maps: which element of a value an iteration of a loop nest reads, and how views change that.
 
-A map is a tuple of groups. Each group covers neighbouring dimensions of the value (those of extent 1 are left out) and
-holds their extents and the row-major index within them as an affine function of the loops. Merging dimensions keeps
-affinity, splitting does not; so a reshape that splits only makes a group of several dimensions, and a map fails (None)
-when a later view has to look inside such a group.
+A map is a tuple of spans. Each span covers neighbouring dimensions of the value (those of extent 1 are left out). It
+holds their extents, and the row-major index within them as an affine function of the loops. Merging dimensions keeps
+the index affine, splitting them does not: so a reshape that splits a dimension gives a span of several dimensions. A
+map fails (None) if a later view has to address the dimensions within such a span.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ Shape = tuple[int, ...]
 IndexSpan = tuple[Shape, Access]
 IndexMap = tuple[IndexSpan, ...]
 
-# The layers of a deep net ask for few maps over and over, and hold them as one object each.
+# The layers of a deep network need few distinct maps, so these are cached and shared.
 _memoize = lru_cache(maxsize=4096)
 
 
 @_memoize
 def identity(shape: Shape) -> IndexMap:
-    """The map of a nest that has one loop for each dimension of `shape` longer than 1."""
+    """Return the map of a nest with one loop for each dimension of `shape` longer than 1."""
     wide = [e for e in shape if e != 1]
     return tuple(((e,), Access(tuple(int(i == k) for i in range(len(wide))))) for k, e in enumerate(wide))
 
 
 @_memoize
 def flat_access(index: IndexMap, loops: int) -> Access:
-    """The element of the contiguous value, as an access over `loops` loops."""
+    """Return the element's index in the contiguous value, as an access over `loops` loops."""
     total, step = Access((0,) * loops), 1
     # Row-major: the last span moves by single elements, each one before it by the size of all that follow.
     for extents, access in reversed(index):
@@ -46,7 +46,7 @@ def _add_scaled(a: Access, b: Access, factor: int) -> Access:
 
 
 def map_view_input(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
-    """The map of the input of a view `n`, given the map of its result; None if it is not affine."""
+    """Return the map of the input of a view `n`, given the map `index` of its result; None if it is not affine."""
     source: Shape = n.inputs[0].type.shape
     if n.op == "reshape":
         return _reshape(index, source)
@@ -57,12 +57,14 @@ def map_view_input(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
 
 @_memoize
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
-    """Cut both sides at the positions where their running products meet."""
+    """Return the map of a reshape's input of the given shape: spans end where the running products of both sides are
+    equal.
+    """
     wide = [e for e in shape if e != 1]
     spans: list[IndexSpan] = []
     at = 0
-    # `have` elements of the map and `want` of the shape are walked through since the last cut. Where the products meet,
-    # a span ends: what lies between is one row-major index, whichever way either side divides it.
+    # Since the last cut, `have` elements of the map and `want` of the shape were passed. A span ends where both are
+    # equal: the elements in between have one row-major index, however either side divides them.
     pending: Access | None = None
     have = want = 1
     cut: list[int] = []
@@ -70,7 +72,7 @@ def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
         size = _size(extents)
         pending = access if pending is None else _add_scaled(access, pending, size)
         have *= size
-        # Grow whichever side is behind: extents of the shape here, spans of the map by the outer loop.
+        # Advance the side that is behind: the shape here, the map in the outer loop.
         while want < have:
             cut.append(wide[at])
             want *= wide[at]
@@ -89,7 +91,7 @@ def _size(extents: Shape) -> int:
 
 
 def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
-    """The dimensions of `shape` that each group covers."""
+    """Return the dimensions of `shape` that each span covers."""
     wide = iter(d for d, e in enumerate(shape) if e != 1)
     return [tuple(next(wide) for _ in extents) for extents, _ in index]
 
@@ -102,8 +104,8 @@ def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> 
         return None
     spans = []
     for span, covered in zip(index, _positions(index, shape), strict=True):
-        # A dimension that is repeated is left out of the map: every iteration along it reads the same element. A span
-        # that is repeated in part only cannot be taken apart.
+        # A broadcast dimension is left out of the map: every iteration along it reads the same element. A span that is
+        # only partly broadcast cannot be split.
         inside = [d in kept for d in covered]
         if all(inside):
             spans.append(span)
@@ -138,12 +140,12 @@ def _slice(
             d = covered[0]
             moved = Access(tuple(s * strides[d] for s in access.strides), access.offset * strides[d] + starts[d])
             spans[d] = ((source[d],), moved)
-        # A full slice cuts nothing, whatever the span looks like inside.
+        # A full slice changes nothing.
         elif all(shape[d] == source[d] for d in covered):
             spans[covered[0]] = (extents, access)
         else:
             return None
-    # A dimension cut down to one element has no span in the map of the result; in the source its place is fixed.
+    # A dimension sliced to one element has no span in the result's map; in the source its index is constant.
     for d in (d for d, e in enumerate(source) if shape[d] == 1 and e != 1):
         spans[d] = ((source[d],), Access((0,) * loops, starts[d]))
     return tuple(spans[d] for d in sorted(spans))
@@ -151,3 +153,4 @@ def _slice(
 
 _VIEW_MAPPINGS: Mapping[str, Callable[..., IndexMap | None]] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
 MOVEMENT_OPS = ("reshape", "slice", *_VIEW_MAPPINGS)
+"""Operations that only move elements. In a nest they change the index and need no arithmetic."""

@@ -1,8 +1,8 @@
-"""Lowering: operations that are not legal on the target become graphs of those that are, as their rows say.
+"""Lowering: replace operations that are not legal on the target by graphs of legal ones.
 
-There are two targets. Legal in CIRH is what the vendor's front end prints; the rest is decomposed as it was seen to do.
-On the host everything is legal that is no composite: log1p(x) by one loop is more exact than log(1 + x). What adds up
-from parts among zeros is written in one go there.
+There are two targets. For CIRH, operations that the vendor's front end prints are legal, and the others are decomposed
+as that front end does. For the host, all operations except composites are legal: log1p(x) in one loop is more accurate
+than log(1 + x). On the host, a sum of disjoint parts padded with zeros becomes one write.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from lazytensor.ops import OPS
 from lazytensor.ops.shape import join_disjoint_parts
 
 LoweringRule = Callable[[Node, tuple[Node, ...]], Node | None]
-"""From a node and its inputs in their last form to what stands in its place; None if that is the node itself."""
+"""A function from a node and its lowered inputs to the replacement of the node, or None to keep it."""
 
 
 def _decompose_for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
-    # What has several results is decomposed where one of them is read: equal formulas are the same nodes.
+    # An operation with several results is decomposed at each "result" node; equal formulas become the same nodes.
     of = inputs[0] if n.op == "result" else n
     decomposition = OPS[of.op].cirh.decomposition
     if decomposition is None or isinstance(n.type, tuple):
@@ -37,17 +37,20 @@ def _decompose_for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
 
 
 def lower_to_cirh(graph: Graph) -> Graph:
-    """The graph in the vocabulary of CIRH, as far as rules and decompositions are known."""
+    """Return the graph in operations of CIRH. Operations without a known decomposition stay."""
     return _lower(graph, _decompose_for_cirh, lambda op: OPS[op].cirh.decomposition is None)
 
 
 def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
-    """The graph in what the host can run: loop bodies, library kernels, NumPy for the rest, and what is `kept`."""
+    """Return the graph in operations that the host can run, plus those named in `kept`.
+
+    These have loop bodies, library kernels or a NumPy function.
+    """
     return _lower(graph, _decompose_for_host, lambda op: op in kept or (OPS[op].composite is None and op != "add"))
 
 
 def _original_location(n: Node) -> Where | None:
-    """Where an operation was recorded, and that it is the one that was: what it is lowered to has other names."""
+    """Return the location of `n` with the name of the recorded operation, for the nodes that replace `n`."""
     return n.where and replace(n.where, operation=n.where.operation or n.op)
 
 
@@ -56,9 +59,9 @@ def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) ->
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         lowered = None
-        # A result is decomposed with its operation.
+        # A "result" node is lowered with its operation.
         if not is_legal(old.inputs[0].op if old.op == "result" else old.op):
-            # What replaces an operation belongs to the line of the user that recorded it.
+            # The replacement gets the location of the user's line that recorded the operation.
             with source.fixed_location(_original_location(old)):
                 replacement = rule(old, inputs)
                 # A decomposition may use operations that are not legal either, so its result is lowered in turn.
@@ -67,9 +70,9 @@ def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) ->
         done.add(lowered)
         return lowered
 
-    # What a rule gives may need lowering itself; what came in is lowered already and is not entered again.
+    # A replacement may need lowering too; the inputs are lowered already and are not visited again.
     def below(root: Node, known: tuple[Node, ...]) -> Node:
-        """Lower what a rule made, down to the nodes that are lowered already."""
+        """Lower the replacement `root` of a node, down to nodes that are lowered already, and return the result."""
         given = set(known)
 
         def is_ready(n: Node) -> bool:

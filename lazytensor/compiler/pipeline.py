@@ -1,8 +1,8 @@
-"""Pipeline: the way from a recorded graph to a bound program, as a list of passes for each target.
+"""Compilation pipeline: the passes from a recorded graph to a bound program, as a list for each target.
 
-A pass reads the newest result of some forms (a graph, its matches, kernel calls, a program) and gives a form. What it
-gave is checked where `LT_CHECK` asks for that, and printed from the level of `LT_DEBUG` that its row names. To add a
-pass, add a row and put it into the targets that take it.
+A pass reads the newest results of some forms (a graph, matches, kernel calls, a program) and produces a form. If
+`LT_CHECK` is set the result is checked, and it is printed from the pass's level of `LT_DEBUG` on. To add a pass, add a
+`Pass` and put it into the targets that use it.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,10 @@ from lazytensor.runtime.backend import Backend, Executable, Store
 
 @dataclass(frozen=True)
 class ResultForm:
-    """What a pass gives. `check(graph, result)` raises CompileError where it is broken; `text` is how it is printed."""
+    """A kind of pass result.
+
+    `check(graph, result)` raises CompileError if it is invalid; `text` returns it for printing.
+    """
 
     check: Callable[[Graph, Any], None] | None
     text: Callable[[Any], str]
@@ -47,9 +50,14 @@ RESULT_FORMS: Mapping[str, ResultForm] = {
 
 @dataclass(frozen=True)
 class Heading:
-    """What the text of CIRH says beside the graph: half type, precision level, what is known of state, locations.
+    """Settings of the CIRH text in addition to the graph.
 
-    `planning` is not in the text: it is what a plan of the program is asked for. Another one is another compilation.
+    - `half`: the name of the half type.
+    - `level`: the precision optimization level.
+    - `notes`: known properties of state, by state id.
+    - `locations`: whether to print source locations.
+    - `planning`: micro-batching and number of systems for a plan of the program. It is not in the text, but a different
+      value is a different compilation.
     """
 
     half: str = "float16"
@@ -64,7 +72,14 @@ NO_HEADING = Heading()
 
 @dataclass(frozen=True)
 class Pass:
-    """One row: a function from the newest results of the forms `reads` to the form `gives`, shown from `level` on."""
+    """A compiler pass.
+
+    - `name`: the key of its result in a `Compilation`.
+    - `run`: a function from the newest results of the forms `reads` to its result.
+    - `reads`: the forms that it takes.
+    - `gives`: the form of its result.
+    - `level`: the LT_DEBUG level from which on the result is printed.
+    """
 
     name: str
     run: Callable[..., Any]
@@ -95,7 +110,7 @@ def _bind(program: Program, backend: Backend, store: Store) -> Executable:
     return backend.compile(program, store)
 
 
-# The graph as it came is a row too, so that it is checked and printed like everything after it.
+# The recorded graph has a pass too, so that it is checked and printed like the others.
 RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=dump.GRAPHS)
 LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=dump.REWRITES)
 LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level=dump.REWRITES)
@@ -111,7 +126,7 @@ BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=
 
 @dataclass(frozen=True)
 class Target:
-    """What a graph is compiled for, and the passes that it goes through, in order."""
+    """A compilation target: its name, and the passes that a graph goes through, in order."""
 
     name: str
     passes: tuple[Pass, ...]
@@ -120,17 +135,17 @@ class Target:
 HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, MATCH, CAUSAL, FUSE, PLAN, BIND))
 CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, MATCH, FUSE_LAYERS, PLAN, BIND))
 UNLOWERED = Target("as is", (RECORD, MATCH, FUSE, PLAN, BIND))
-"""For a graph that is to be run as it stands, without rewriting."""
+"""A target for a graph that is run as it is, without rewriting."""
 
 PASSES: Mapping[str, Pass] = {p.name: p for target in (HOST, CSX) for p in target.passes}
-"""Every pass by name, for a target of one's own: Target("mine", (PASSES["simplify"],))."""
+"""All passes by name, for building a custom target: Target("mine", (PASSES["simplify"],))."""
 
 
 class Compilation:
-    """A graph on its way through the passes of a target, each run once, when its result is asked for.
+    """A graph in the passes of a target. Each pass runs once, when its result or a later one is needed.
 
-    `compilation["simplify"]` is what that pass gave; every pass before it has run then. `given` are the forms that no
-    pass makes: `heading` of the CIRH text, `backend` and `store` of the bound program.
+    `compilation["simplify"]` is the result of that pass. `given` are the forms that no pass makes, such as `backend`
+    and `store` of the bound program. `heading` holds settings of the CIRH text.
     """
 
     def __init__(self, graph: Graph, target: Target = HOST, heading: Heading = NO_HEADING, **given: Any):
@@ -140,24 +155,25 @@ class Compilation:
         self._waiting = list(reversed(target.passes))
 
     def __getitem__(self, name: str) -> Any:
-        """What the pass of that name gave.
+        """Return the result of the pass `name`, after running all passes up to it.
 
-        Raises KeyError for a pass that the target does not have, CompileError from a pass or from the check after it.
+        Raise KeyError for a pass that the target does not have, and CompileError from a pass or from the check after
+        it.
         """
-        # Asked in every step for the executable, which is there from the second time on.
+        # Fast path: each step gets the executable, which exists from the second step on.
         if name in self._results:
             return self._results[name]
         if all(p.name != name for p in self.target.passes):
             raise KeyError(name)
         while name not in self._results:
             self._advance(self._waiting[-1])
-            # A pass that raised is still waiting, and raises again for whoever asks again.
+            # Removed only after it succeeded: a pass that raised runs, and raises, again at the next call.
             self._waiting.pop()
         return self._results[name]
 
     def _advance(self, p: Pass) -> None:
         result = p.run(*(self._newest[form] for form in p.reads))
-        # The check of a graph is of the graph itself; of all else, against the graph that it was made from.
+        # A graph is checked by itself; other results are checked against the graph that they were made from.
         form = RESULT_FORMS[p.gives]
         if form.check is not None and config.current().check:
             _check(p, form.check, result if p.gives == "graph" else self._newest["graph"], result)
@@ -166,19 +182,19 @@ class Compilation:
 
     @property
     def text(self) -> str:
-        """The CIRH of the very graph that is compiled, less what the front end folds in its text alone."""
+        """Return the CIRH text of the graph, with the folds that the vendor's front end makes only in its text."""
         text: str = self["print_cirh"]
         return text
 
     @property
     def program(self) -> Program:
-        """The program, not bound to anything yet."""
+        """Return the program, which is not bound to memory yet."""
         program: Program = self["plan"]
         return program
 
     @property
     def executable(self) -> Executable:
-        """The program, bound to the backend and the store that were given."""
+        """Return the program bound to the given backend and store."""
         executable: Executable = self["bind"]
         return executable
 
@@ -192,5 +208,5 @@ def _check(p: Pass, check: Callable[[Graph, Any], None], graph: Graph, result: A
 
 
 def compile_graph(graph: Graph, target: Target = UNLOWERED) -> Program:
-    """The program of a graph. Raises CompileError if a pass cannot do it or breaks an invariant."""
+    """Return the program of a graph. Raise CompileError if a pass refuses the graph or breaks an invariant."""
     return Compilation(graph, target).program

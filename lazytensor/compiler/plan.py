@@ -1,8 +1,8 @@
-"""Plan: calls get an order, values get buffers, and new state overwrites old where that is proved safe.
+"""Planning: order the calls, assign buffers to values, and update state in place if that is safe.
 
-Order: a call comes after the makers of its operands; where there is a choice, a call that makes new state waits until
-all readers of the old state are done, so that it may overwrite it (donation). A value may take over the buffer of an
-operand that dies in the same call, if the loops read and write it at the same places. What cannot be overwritten is
+Order: a call follows the makers of its operands. If there is a choice, a call that makes new state waits until all
+readers of the old state have run, so that it may overwrite it (donation). A result may reuse the buffer of an operand
+whose last use is this call, if the loops read and write it at the same elements. State that cannot be overwritten is
 copied at the end of the step: `Program.state` then names two different buffers.
 """
 
@@ -19,20 +19,20 @@ from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import StateId, Type, Work
 
 Edges = dict[KernelCall, set[KernelCall]]
-"""For each call those that have to come before it."""
+"""For each call, the calls that have to run before it."""
 AFTER_LAST_CALL = 1 << 60  # the time of reads after the last call
 
 
 def plan(graph: Graph, calls: list[KernelCall]) -> Program:
-    """The program of a graph whose calls are known."""
+    """Return the program of a graph, given its calls."""
     return _Planner(graph, order(graph, calls)).program()
 
 
 def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
-    """The calls in an order that respects values always, and overwritten state where possible."""
+    """Return the calls in an order in which operands come first, and readers of old state come first where possible."""
     maker = {value: c for c in calls for value in c.results}
     rank = {n: k for k, n in enumerate(graph.nodes())}
-    # A call ranks as late as its last result in the graph, so that ties follow the order in which it was traced.
+    # The rank of a call is that of its last result in the graph, so that ties follow the order of tracing.
     place = {c: max(rank[n] for n, _ in c.results) for c in calls}
     inputs = {c: {maker[v] for v in map(stored_value, c.operands) if v in maker} for c in calls}
     waits = _readers_of_old_state(graph, calls, maker)
@@ -44,7 +44,7 @@ def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
 
 
 def _readers_of_old_state(graph: Graph, calls: list[KernelCall], maker: dict[StoredValue, KernelCall]) -> Edges:
-    """For each call that makes new state, the other calls that read the old one."""
+    """Return for each call that makes new state the other calls that read the old state."""
     readers: dict[StoredValue, set[KernelCall]] = defaultdict(set)
     for c in calls:
         for n in c.operands:
@@ -64,9 +64,12 @@ def _schedule(
     waits: Edges,
     users: dict[KernelCall, list[KernelCall]],
 ) -> list[KernelCall]:
-    """Always the first call that is ready; one that only waits for readers of old state goes if nothing else can."""
+    """Return the calls in an order that always takes the first ready call, in the order of the graph.
+
+    A call that waits only for readers of old state runs if no other call is ready. Raise CompileError for a cycle.
+    """
     ordered: list[KernelCall] = []
-    # Hard: operands not computed yet, and without them a call cannot run. Soft: readers of state that it would
+    # Hard dependencies are operands that are not computed yet. Soft ones are readers of the state that the call would
     # overwrite; if it runs before them, the state is copied at the end instead.
     hard = {c: len(inputs[c]) for c in calls}
     soft = {c: len(waits[c] - inputs[c]) for c in calls}
@@ -76,7 +79,7 @@ def _schedule(
     finished: set[KernelCall] = set()
     while ready:
         *_, c = heapq.heappop(ready)
-        # A call is pushed anew whenever it gets readier; the entries with its older rank are stale.
+        # A call is pushed again whenever a dependency finishes; its older entries are stale.
         if c in finished:
             continue
         finished.add(c)
@@ -95,15 +98,15 @@ def _schedule(
 
 
 class _Planner:
-    """Walks the ordered calls once and hands out buffers."""
+    """Visits the ordered calls once and assigns buffers."""
 
     def __init__(self, graph: Graph, calls: list[KernelCall]):
         self.graph, self.calls = graph, calls
         self.buffers: list[ProgramBuffer] = []
         self.instrs: list[Instr] = []
         self.holder: dict[StoredValue, int] = {}
-        self.views: dict[int, dict[Type, int]] = defaultdict(dict)  # of each buffer, in other shapes
-        # The order of these matters: last reads know of kept values, donation of last reads.
+        self.views: dict[int, dict[Type, int]] = defaultdict(dict)  # the views of each buffer, by type
+        # The order matters: `_last_reads` uses `kept`, and donation uses `last`.
         self.kept = self._fetched_old_state()
         self.last = self._last_reads()
         self.updates_of: dict[StoredValue, list[StateId]] = {}
@@ -113,14 +116,14 @@ class _Planner:
         self.update_only = self._update_calls()
 
     def _fetched_old_state(self) -> set[StoredValue]:
-        """State that is fetched as it was before the step, although the step changes it: it is copied at the start."""
+        """Return state that the step changes and whose old value is fetched. It is copied at the start."""
         changed = {
             stored_value(self.graph.state[s]) for s, n in self.graph.updates.items() if n is not self.graph.state[s]
         }
         return changed & {stored_value(n) for n in self.graph.outputs}
 
     def _last_reads(self) -> dict[StoredValue, int]:
-        """When each value is read for the last time."""
+        """Return the position of the last call that reads each value; AFTER_LAST_CALL for results of the step."""
         last: dict[StoredValue, int] = {}
         for time, c in enumerate(self.calls):
             for n in c.operands:
@@ -130,18 +133,18 @@ class _Planner:
                 last[stored_value(n)] = AFTER_LAST_CALL
         for state, update in self.graph.updates.items():
             value = stored_value(update)
-            # A new value that is itself a leaf is copied at the end, and so is read then.
+            # A new value that is a leaf is copied, and so read, at the end.
             if is_leaf(value[0]) and update is not self.graph.state[state]:
                 last[value] = AFTER_LAST_CALL
         return last
 
     def _update_calls(self) -> set[KernelCall]:
-        """Calls whose results go nowhere but into state."""
+        """Return the calls whose results are used only as new state."""
         needed = {stored_value(n) for n in self.graph.outputs}
         only: set[KernelCall] = set()
-        # Backwards, so that the readers of a value are known when its maker is asked.
+        # Backwards, so that all readers of a value are visited before its maker.
         for c in reversed(self.calls):
-            # A result that nobody reads, as a value inside of merged loops may be, goes nowhere at all.
+            # Results without readers, which merged groups may have, do not count.
             if needed.isdisjoint(c.results) and any(v in self.updates_of for v in c.results):
                 only.add(c)
             needed.update(map(stored_value, c.operands))
@@ -151,12 +154,12 @@ class _Planner:
         for name, n in self.graph.state.items():
             self.holder[stored_value(n)] = self._buffer(n.type, "state", name)
         batch = tuple(self._batch(n) for n in self.graph.inputs)
-        # Before any call: whatever overwrites the state comes later.
+        # Copied before any call, because later calls overwrite the state.
         copies = {value: self._copy(value) for value in self.kept}
         for time, c in enumerate(self.calls):
             self._place(time, c)
         new_state = {s: self._new_state(s) for s in self.graph.state}
-        # Only now, since the calls themselves read the live buffer.
+        # Only after the calls, which read the live buffers.
         self.holder |= copies
         fetches = tuple(self._operand(n) for n in self.graph.outputs)
         state = {b.name: (b.index, new_state[b.name]) for b in self.buffers if b.kind == "state"}
@@ -178,7 +181,7 @@ class _Planner:
         return self.holder[(n, 0)]
 
     def _stored(self, n: Node) -> int:
-        """The buffer that holds the elements of n, perhaps in another shape."""
+        """Return the buffer that holds the elements of `n`, perhaps in another shape."""
         value = stored_value(n)
         if value not in self.holder:
             owner = value[0]
@@ -188,7 +191,7 @@ class _Planner:
         return self.holder[value]
 
     def _copy(self, value: StoredValue) -> int:
-        """A new buffer with the elements that `value` has now."""
+        """Add an instruction that copies the current elements of `value` to a new buffer, and return that buffer."""
         type = stored_type(value)
         nest = copy_nest(type)
         target = self._buffer(type, "temp")
@@ -200,7 +203,7 @@ class _Planner:
         return target
 
     def _operand(self, n: Node) -> int:
-        """The buffer of n in its own shape; a view of the stored one where that differs."""
+        """Return the buffer of `n` in the shape of `n`: the stored buffer, or a view of it, added if needed."""
         stored = self._stored(n)
         if self.buffers[stored].type.shape == n.type.shape:
             return stored
@@ -212,7 +215,7 @@ class _Planner:
         return self.views[stored][n.type]
 
     def _place(self, time: int, c: KernelCall) -> None:
-        # A nest addresses flat elements and does not care for shapes; a kernel of the library does.
+        # A nest reads flat arrays, so any shape will do; a library kernel needs the operand's shape.
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
         targets: set[int] = set()
         writes = []
@@ -226,7 +229,7 @@ class _Planner:
             writes.append(target)
         for value, target in zip(c.results, writes, strict=True):
             self.holder[value] = target
-            # The buffer has new elements, so that views of the old ones may not be found again.
+            # The buffer has new elements, so views of the old ones are invalid.
             self.views.pop(target, None)
         instr = Instr(
             kernel=c.kernel,
@@ -246,8 +249,8 @@ class _Planner:
         return "backward" if c.where is not None and c.where.scope.endswith(".bwd") else "forward"
 
     def _find_donated_buffer(self, time: int, c: KernelCall, k: int, value: StoredValue) -> int | None:
-        """The buffer of the state that this value becomes, if nobody needs its old value any more."""
-        # A value that is the new value of two states can overwrite one; the other is copied at the end of the step.
+        """Return the buffer of the state that `value` becomes, if the old value has no later readers; else None."""
+        # A value that becomes two states overwrites one of them; the other is copied at the end of the step.
         for state in self.updates_of.get(value, ()):
             old = stored_value(self.graph.state[state])
             same = (
@@ -266,10 +269,10 @@ class _Planner:
     def _find_dying_operand(
         self, time: int, c: KernelCall, k: int, value: StoredValue, targets: set[int]
     ) -> int | None:
-        """The buffer of an operand that dies here and has the same type, for loops that run in step."""
+        """Return the buffer of an operand whose last use is this call, if result `k` may overwrite it; else None."""
         for old in dict.fromkeys(map(stored_value, c.operands)):
             if old in self.updates_of:
-                continue  # new state outside its own buffer is copied at the end
+                continue  # new state that is not in its state's buffer is copied at the end
             buffer = self.holder[old]
             fits = self.buffers[buffer].kind == "temp" and _has_same_bytes(stored_type(value), stored_type(old))
             if fits and buffer not in targets and self.last[old] == time and _can_overwrite(c, k, old):
@@ -282,7 +285,7 @@ class _Planner:
 
 
 def copy_nest(type: Type) -> Nest:
-    """The nest that copies a value of this type."""
+    """Return the nest that copies a value of this type."""
     return elementwise_nest("copy", type, (Scalar("load", type.dtype, (), 0),), Work(0, type.nbytes, type.nbytes))
 
 
@@ -291,11 +294,13 @@ def _has_same_bytes(a: Type, b: Type) -> bool:
 
 
 def _can_overwrite(c: KernelCall, k: int, old: StoredValue) -> bool:
-    """True if result k of a nest may overwrite `old`: each iteration writes the one element that it reads."""
+    """Return whether result `k` of a nest may overwrite `old`: each iteration must write the one element that
+    it reads.
+    """
     if c.nest is None or c.nest.stores[k].reduce:
         return False
     target = c.nest.writes[k]
     accesses = [a for n, a in zip(c.operands, c.nest.reads, strict=True) if stored_value(n) == old]
-    # A loop along which the target stands still would write an element that later iterations read again.
+    # If a loop does not move the target, it would overwrite an element that later iterations read again.
     moves = all(s for s, loop in zip(target.strides, c.nest.loops, strict=True) if loop.extent > 1)
     return moves and all(a == target for a in accesses)

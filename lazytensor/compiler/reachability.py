@@ -1,39 +1,40 @@
-"""Paths: which calls lead to which while groups merge, asked for each pair of groups that might.
+"""Reachability between calls while fusion groups merge.
 
-Groups merge and kernel calls never do. So of one long chain of kernels it is known for good how early each call comes
-into it and how late it still comes out of it: where that is in order, a path leads over the chain. In a training step
-the chain goes forward through all layers and back, and answers nearly all that a search would have to walk the net for.
+Groups merge; kernel calls do not. So for one long chain of kernel calls it is fixed how early each call enters the
+chain, and how late the chain reaches each call: if the entry comes before the exit, a path runs through the chain. In a
+training step the chain runs forward through all layers and back, and answers most queries without a graph search.
 """
 
 from collections.abc import Callable, Iterable
 
 CallNode = object
-"""A group, a node that is a kernel call, or a leaf that they read."""
+"""A fusion group, a node that is a kernel call, or a leaf that they read."""
 
 
 class Reachability:
-    """Edges between calls, from the maker of a value to its readers.
+    """A graph of calls with edges from the maker of a value to its readers.
 
-    `ranks` are those of the first value that each call gives, before its readers. `stays` tells the calls that will not
-    merge.
+    - `edges`: pairs (maker, reader).
+    - `ranks`: for each call, the position in the graph of the first value that it computes.
+    - `stays`: returns whether a call will never merge (a kernel call).
     """
 
     def __init__(
         self, edges: Iterable[tuple[CallNode, CallNode]], ranks: dict[CallNode, int], stays: Callable[[CallNode], bool]
     ):
-        # A call has no higher rank than what it leads to, so no path leads to a lower one. A merged call has the lower
-        # of two ranks, and `merge` lowers what leads to it: by way of that call it comes before all behind either.
+        # Invariant: a call's rank is at most that of its readers, so a path never leads to a lower rank. A merged call
+        # gets the lower of the two ranks, and `merge` then lowers its predecessors.
         self.rank = dict(ranks)
-        # Dictionaries for their order: sets of objects differ from run to run.
+        # Dictionaries, because the order of sets of objects differs from run to run.
         self.after: dict[CallNode, dict[CallNode, None]] = {call: {} for call in ranks}
         self.before: dict[CallNode, dict[CallNode, None]] = {call: {} for call in ranks}
         for maker, reader in edges:
-            # A leaf has no maker, and no path leads through it.
+            # A leaf has no maker, so no path leads through it.
             if maker in ranks and maker is not reader:
                 self.after[maker][reader] = None
                 self.before[reader][maker] = None
         order = self._in_order()
-        # A group of several values has the rank of the first, which may be lower than that of what another one reads.
+        # The rank of a group is that of its first value; make it at most that of all readers.
         for call in reversed(order):
             self.rank[call] = min([self.rank[call], *(self.rank[reader] for reader in self.after[call])])
         chain = self._chain(order, stays)
@@ -41,13 +42,15 @@ class Reachability:
         self._leaves = self._nearest_on_chain(order, chain, self.before, max, -1)
 
     def has_detour(self, start: CallNode, goal: CallNode) -> bool:
-        """Return whether a path leads from `start` to `goal` by way of other calls, so that a merge closes a cycle."""
+        """Return whether a path leads from `start` to `goal` through other calls, so that merging them would close a
+        cycle.
+        """
         if self.rank[start] > self.rank[goal]:
             return False
         return self._enters[start] <= self._leaves[goal] or self._has_path(start, goal)
 
     def merge(self, a: CallNode, b: CallNode) -> None:
-        """Let group `a` stand for `b` too."""
+        """Merge call `b` into call `a`: `a` gets all edges of `b`."""
         self.rank[a] = min(self.rank[a], self.rank[b])
         self._enters[a] = min(self._enters[a], self._enters[b])
         self._leaves[a] = max(self._leaves[a], self._leaves[b])
@@ -82,10 +85,10 @@ class Reachability:
         return False
 
     def _in_order(self) -> list[CallNode]:
-        """All calls, readers after makers."""
+        """Return all calls in topological order, makers before readers."""
         left = {call: len(makers) for call, makers in self.before.items()}
         order = [call for call, n in left.items() if not n]
-        # The list grows while it is walked.
+        # The list grows during the iteration.
         for call in order:
             for reader in self.after[call]:
                 left[reader] -= 1
@@ -94,7 +97,7 @@ class Reachability:
         return order
 
     def _chain(self, order: list[CallNode], stays: Callable[[CallNode], bool]) -> dict[CallNode, int]:
-        """The calls that stay of a path that has most of them, numbered in its order."""
+        """Return the calls that never merge on the path with the most of them, numbered in its order."""
         length: dict[CallNode, int] = {}
         maker_of: dict[CallNode, CallNode | None] = {}
         for call in order:
@@ -116,7 +119,7 @@ class Reachability:
         nearer: Callable[[Iterable[int]], int],
         nothing: int,
     ) -> dict[CallNode, int]:
-        """The place in the chain that each call comes to along `edges`."""
+        """Return for each call the nearest position in the chain that it reaches along `edges`, or `nothing`."""
         place: dict[CallNode, int] = {}
         for call in order:
             own = chain.get(call, nothing)

@@ -1,8 +1,8 @@
-"""Which nodes may become loop bodies, what they cost, and how one is spelled in the kernel language.
+"""Which nodes may become loop bodies, what they cost, and their text in the kernel language.
 
-The spelling starts from the `LoopBody` of the op table. A function in it, such as `exp(`, becomes the helper of
-`lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because
-the kernel language would widen them where NumPy wraps around.
+The text comes from the `LoopBody` of the op table. A function in it, such as `exp(`, becomes the helper of
+`lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are converted to their type, because the
+kernel language would widen them, while NumPy wraps around.
 """
 
 import math
@@ -24,7 +24,7 @@ INSTRUCTION_HELPERS = frozenset(
     )
     for kind in ("f4", "f8")
 )
-"""Helpers that are one LLVM instruction; they stand in `lazytensor.runtime.intrinsics`."""
+"""Helpers that are one LLVM instruction. They are in `lazytensor.runtime.intrinsics`."""
 _CALL_PATTERN = re.compile(r"\b([a-z_]\w*)(?=\()")
 
 
@@ -33,7 +33,7 @@ def _types(n: Node) -> list[Type]:
 
 
 def is_pointwise(n: Node) -> bool:
-    """True where a node may be computed inside a loop nest."""
+    """Return whether a node is elementwise and has a loop body for its dtypes."""
     op = OPS.get(n.op)
     if op is None or op.body is None:
         return False
@@ -41,27 +41,30 @@ def is_pointwise(n: Node) -> bool:
     if not types or any(t.size == 0 for t in types):
         return False
     kinds = {t.dtype.kind for t in types}
-    # The widest kind counts: a choice between numbers has a condition of truth, a comparison a result of it.
+    # Use the widest kind: `where` has a boolean condition, and a comparison has a boolean result.
     widest = next(kind for kind in "fib" if kind in kinds)
     return widest in op.body.kinds
 
 
 def has_function(op: str) -> bool:
-    """True where the loop body of an operation calls a function, and not only operators, which NumPy rounds alike."""
+    """Return whether the loop body of an operation calls a function.
+
+    A body of operators only has the same rounding in NumPy.
+    """
     body = OPS[op].body
     # The name of a function may end with an attribute in braces.
     return body is not None and re.search(r"[\w}]\(", body.text) is not None
 
 
 def is_reduction(n: Node) -> bool:
-    """True where a node may be the accumulating store of a loop nest."""
+    """Return whether a node may be an accumulating store of a loop nest."""
     if n.op != "reduce" or n.inputs[0].type.size == 0:
         return False
     return (n.type.dtype is bool_) == (n.attrs["kind"] in ("and", "or"))
 
 
 def is_literal(n: Node) -> bool:
-    """True for what stands in the text of a nest as a number."""
+    """Return whether a node appears in the text of a nest as a number: a "full", or a constant of one element."""
     return n.op == "full" or (n.op == "const" and n.type.size == 1)
 
 
@@ -70,19 +73,19 @@ def _is_uniform(n: Node) -> bool:
 
 
 def is_cheap(n: Node) -> bool:
-    """The rule for computing a node twice: at most one flop, and no more reads than its stored value would cost."""
+    """Return whether a node may be computed twice: at most one flop per element, and at most one non-constant input."""
     if OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops > n.type.size:
         return False
     return sum(not _is_uniform(i) for i in n.inputs) <= 1
 
 
 def dtype_suffix(dtype: DType) -> str:
-    """The mark of a helper's variant: f4, f8, i8, b1."""
+    """Return the suffix of a helper's name for a dtype: f4, f8, i8 or b1."""
     return dtype.host.str[1:]
 
 
 def literal_text(value: Any, dtype: DType) -> str:
-    """A number as typed text; float32 keeps its exact value."""
+    """Return a number as text with its type. float32 values are exact."""
     if dtype is bool_:
         return repr(bool(value))
     if dtype.kind == "i":
@@ -99,7 +102,10 @@ def _convert(text: str, source: DType, target: DType) -> str:
 
 
 def scalar_text(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
-    """The kernel text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
+    """Return the kernel text of one operation from the texts and dtypes (`kinds`) of its arguments.
+
+    The text rounds the result if `dtype` is a half type, unless the operation is exact.
+    """
     if op == "cast":
         text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype
     else:
@@ -109,11 +115,11 @@ def scalar_text(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: l
         if operand.kind == "i" and body.integer:
             form = body.integer
         else:
-            # An attribute may be part of a function's name, so it is put in before the mark of the type.
+            # An attribute may be part of a function's name, so it is substituted before the type suffix is added.
             form = body.text.format("{0}", "{1}", "{2}", **(attrs or {}))
             form = _CALL_PATTERN.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
         text = form.format(*texts)
-        # A bare 1 or 0 would be an int64 and widen the float32 beside it.
+        # A bare 1 or 0 would be an int64 and widen float32 operands.
         text = re.sub(r"\bone\b", lambda m: literal_text(1, operand), text)
         text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal_text(0, operand)})", text)
         if dtype.kind == "i" and op != "where":

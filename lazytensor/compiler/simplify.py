@@ -1,6 +1,7 @@
-"""Algebra as rules: views that cancel, conversions to the same type, transposes read by a matrix product.
+"""Algebraic simplification by rewrite rules.
 
-Operations on constants that have one value everywhere are done here, in the arithmetic of their dtype.
+The rules cancel views and conversions that have no effect, and move transposes into matrix products. Operations on
+constants that have one value everywhere are folded, in the arithmetic of their dtype.
 """
 
 from collections.abc import Callable
@@ -16,11 +17,11 @@ from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import transpose
 
 MAX_FOLDED_ELEMENTS = 1 << 16
-"""How large a constant may grow by being repeated."""
+"""A constant is folded with a broadcast only if the result has at most this many elements."""
 
 
 def _is_swap(n: Node) -> bool:
-    """The last two dimensions exchanged, the others in place."""
+    """Return whether a transpose exchanges the last two dimensions and leaves the others in place."""
     p = n.attrs["permutation"]
     return len(p) >= 2 and p == (*range(len(p) - 2), len(p) - 1, len(p) - 2)
 
@@ -36,9 +37,12 @@ def _flip_transpose_flags(bindings: Bindings, n: Node) -> Node:
 
 
 def _transpose_product(bindings: Bindings, n: Node) -> Node | None:
-    """(a b)^T = b^T a^T: the same sums in the same order."""
+    """Rewrite the transpose of a stack of products by (a b)^T = b^T a^T: the same sums in the same order.
+
+    Return None for two-dimensional products.
+    """
     product = bindings["p"]
-    # Of two dimensions a transpose is free: BLAS reads it in place, and the order of operands stays as it was written.
+    # A two-dimensional transpose is free because BLAS reads it in place, so the operand order stays as written.
     if product.op != "matmul" or len(product.type.shape) == 2:
         return None
     a, b = product.inputs
@@ -46,7 +50,7 @@ def _transpose_product(bindings: Bindings, n: Node) -> Node | None:
 
 
 def _move_transpose_below_cast(bindings: Bindings, n: Node) -> Node:
-    """A transpose that stands above a conversion is moved below it, where the product can read it."""
+    """Rewrite cast(transpose(x)) to transpose(cast(x)), so that a matrix product can absorb the transpose."""
     return transpose(call("cast", bindings["x"], dtype=n.attrs["dtype"]), bindings["t"].attrs["permutation"])
 
 
@@ -70,22 +74,22 @@ def _keeps_dims(n: Node) -> bool:
 
 
 def _drop_kept_dims(bindings: Bindings, n: Node) -> Node | None:
-    """A dimension that is dropped after a reduction was not worth keeping."""
+    """Rewrite a reshape that removes the kept dimensions of a reduction to the reduction with keepdim=False."""
     inner = n.inputs[0]
     short = call(inner.op, *inner.inputs, **{**inner.attrs, "keepdim": False})
     return short if short.type == n.type else None
 
 
 def _fold_broadcast(bindings: Bindings, n: Node) -> Node | None:
-    # A repeated constant costs memory for the life of the program, a broadcast in a nest nothing.
+    # A folded constant takes memory for the life of the program; a broadcast in a nest costs nothing.
     if n.type.size > MAX_FOLDED_ELEMENTS:
         return None
     return const(OPS["broadcast_in_dim"].eval(bindings["k"].value, **n.attrs), n.type)
 
 
 def _fold_constants(operate: Callable[..., np.ndarray], bindings: Bindings, n: Node) -> Node | None:
-    """The same operation on two numbers, in the arithmetic of their dtype."""
-    # Integers wrap around and divide by rules of their own; nothing is gained by repeating those here.
+    """Fold an operation on two floating-point constants in the arithmetic of their dtype. Return None for integers."""
+    # Integer overflow and division have special rules, which are not worth repeating here.
     if n.type.dtype.kind != "f":
         return None
     kind = n.type.dtype.host.type
@@ -98,7 +102,7 @@ SPLAT_K, SPLAT_OTHER = Pat("full", (), "k"), Pat("full", (), "other")
 RULES = RuleSet(
     "algebra",
     [
-        # Each holds bit for bit: NaN, infinities and both zeros come out as they went in.
+        # These rules keep all bits, also of NaN, infinities and signed zeros.
         Rule("x * 1 = x", ANY_X * 1, lambda b, n: b["x"]),
         Rule("1 * x = x", 1 * ANY_X, lambda b, n: b["x"]),
         Rule("x / 1 = x", ANY_X / 1, lambda b, n: b["x"]),
@@ -111,7 +115,7 @@ RULES = RuleSet(
             _drop_kept_dims,
         ),
         Rule("reshape there and back", pat("reshape", pat("reshape", ANY_X)), _drop_identity),
-        # Before products read transposes of their operands, so that no rule undoes another.
+        # This rule comes before those that absorb transposes of operands, so that no rule undoes another.
         Rule("transpose of a stack of products", _swap_pattern("p"), _transpose_product),
         Rule(
             "broadcast of one value", pat("broadcast_in_dim", SPLAT_K), lambda b, n: full(b["k"].attrs["value"], n.type)
@@ -137,7 +141,10 @@ def _positive_zero(n: Node) -> bool:
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph after all rules; every value is the same bit for bit."""
+    """Return the graph after all rules. Every value keeps its bits.
+
+    At LT_DEBUG level 2 or with LT_DUMP, the applied rules are printed.
+    """
     if not is_shown(REWRITES):
         return RULES.rewrite(graph, at=source.fixed_location)
     steps: list[str] = []

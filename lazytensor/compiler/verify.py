@@ -1,4 +1,4 @@
-"""Verify: what has to hold of the result of each pass. Each check raises CompileError with the node's place."""
+"""Check the result of each compiler pass. Each check raises CompileError with the location of the node at fault."""
 
 from collections.abc import Iterable
 
@@ -14,10 +14,12 @@ from lazytensor.ops.op import OPS
 
 
 def check_graph(graph: Graph, result: Graph) -> None:
-    """Every node has the type that its operation infers from its inputs, and so has each new state."""
+    """Check that each node of `result` has the type that its operation infers from its inputs, and each state keeps its
+    type.
+    """
     for n in result.nodes():
         if n.op == "leaf":
-            continue  # stands for an array, and takes its type from there
+            continue  # a leaf takes its type from its array
         if n.op not in OPS:
             raise CompileError(f"there is no operation {n.op}", where=n.where)
         expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
@@ -31,12 +33,12 @@ def check_graph(graph: Graph, result: Graph) -> None:
 
 
 def check_matches(graph: Graph, matches: Matches) -> None:
-    """Each kernel reads nodes of the graph, and gives the type of the node that it computes."""
+    """Check that each matched kernel reads only nodes of the graph and gives the type of the node that it computes."""
     nodes = set(graph.nodes())
     for n, (kernel, match) in matches.items():
         if not nodes.issuperset((n, *match.operands)):
             raise CompileError(f"kernel {kernel.name} of {n.op} reads what is not in the graph", where=n.where)
-        # The kernel of last resort carries the operation that it calls; every other one is named like its own.
+        # The fallback kernel "call" has the operation as an attribute; other kernels have the name of their operation.
         op, attrs = kernel.name, match.attrs
         if op == "call":
             op, attrs = attrs["op"], attrs.get("attrs", {})
@@ -46,7 +48,7 @@ def check_matches(graph: Graph, matches: Matches) -> None:
 
 
 def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
-    """Every value that is read is computed once or there from the start, and the nests are in order."""
+    """Check that every value read is computed exactly once or is a leaf, and that every nest is valid."""
     computed = set()
     for c in calls:
         for n, k in c.results:
@@ -74,7 +76,10 @@ def _check_nest(nest: Nest, inputs: list[Type], outputs: list[Type], c: KernelCa
 
 
 def check_program(graph: Graph, program: Program) -> None:
-    """Buffers are written before they are read, and those asked for have the types of the graph's results."""
+    """Check that buffers are written before they are read, and that types agree with the graph.
+
+    Fetches must have the types of the graph's outputs; new state and operands of nests need equal size and dtype.
+    """
     program.check()
     if len(program.fetches) != len(graph.outputs):
         wanted = len(graph.outputs)
@@ -91,6 +96,6 @@ def check_program(graph: Graph, program: Program) -> None:
             continue
         operands = [program.buffers[b].type for b in (*instr.reads, *instr.writes)]
         for buffer, type in zip(operands, (*instr.nest.inputs, *instr.nest.outputs), strict=True):
-            # A nest sees flat arrays: another shape of the same elements will do.
+            # A nest reads flat arrays, so the shape may differ.
             if (buffer.size, buffer.dtype) != (type.size, type.dtype):
                 raise CompileError(f"{instr.label} takes {type}, its buffer is {buffer}", where=instr.where)
