@@ -1,1 +1,1 @@
-"""CIRH, the dialect of the vendor's front end: how a graph is lowered to it, spelled, printed and refused."""
+"""CIRH, the MLIR dialect of the vendor's front end: spell operations, print graphs, and read and write generic MLIR."""

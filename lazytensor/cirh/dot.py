@@ -1,14 +1,14 @@
-"""A graph as DOT, for Graphviz and whatever reads it: a box for each operation, an ellipse for each leaf."""
+"""Print a graph in the DOT format of Graphviz: a box for each operation, an ellipse for each leaf."""
 
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 
 CONSTANT_OPS = ("full", "const")
-"""Constants stand in the box of whoever reads them: an edge for each would hide the graph."""
+"""Constants are shown in the box of the operation that reads them: an edge for each would clutter the graph."""
 
 
 def dot_text(graph: Graph) -> str:
-    """The graph as text: operations with what they give, state and outputs by name."""
+    """Return the DOT text of a graph: operations with their types, and state and outputs by name."""
     numbers = {n: k for k, n in enumerate(graph.nodes()) if n.op not in CONSTANT_OPS}
     lines = ["digraph step {", '  node [shape=box, fontname="monospace", fontsize=10];']
     for n, k in numbers.items():
@@ -24,7 +24,7 @@ def dot_text(graph: Graph) -> str:
 
 
 def _constant_operands(n: Node) -> str:
-    """The numbers among the operands."""
+    """Return the text of a node's constant operands."""
     splats = [
         f"{i.attrs['value']:.4g}" if i.op == "full" else f"const {i.type}" for i in n.inputs if i.op in CONSTANT_OPS
     ]

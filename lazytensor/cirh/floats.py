@@ -1,8 +1,8 @@
-"""Floating-point numbers as MLIR prints them.
+"""Format floating-point numbers as MLIR prints them.
 
-MLIR first tries six significant digits in scientific form and keeps them if they read back as the same number; else
-it prints the digits that the format needs. Both go through one conversion, whose truncation to about 20 bits decides
-which of the two wins (0.1 is 1.000000e-01, 0.9 is 0.899999976). The steps were worked out from printed constants.
+MLIR first tries six significant digits in scientific form, and keeps them if they read back as the same number;
+otherwise it prints the digits that the format needs. Both use one conversion, whose truncation to about 20 bits decides
+the outcome (0.1 is 1.000000e-01, 0.9 is 0.899999976). The steps were derived from printed constants.
 """
 
 import numpy as np
@@ -10,23 +10,26 @@ import numpy as np
 from lazytensor.core import dtype as dt
 from lazytensor.core.dtype import DType, round_to
 
-# Bits of a significand, the hidden one included.
+# Bits of a significand, including the hidden one.
 _PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-# The words whose bits are printed, and their hexadecimal digits; the host holds bfloat16 in float32.
+# The NumPy type whose bits are printed, and the number of hexadecimal digits; bfloat16 is stored in float32.
 _NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16": ("<f4", 4)}
 
 
 def mlir_float(value: float, dtype: DType) -> str:
-    """One number of a floating dtype as MLIR spells it in `dense<...>`."""
-    # MLIR has no cbfloat16: the front end calls it f16, and says in an attribute of the function which one is meant.
+    """Return a number of a floating-point dtype as MLIR prints it in `dense<...>`.
+
+    Infinities and NaN are printed as hexadecimal bits, and cbfloat16 as f16.
+    """
+    # MLIR has no cbfloat16: the front end prints f16, and an attribute of the function names the type.
     dtype = dt.float16 if dtype is dt.cbfloat16 else dtype
-    # MLIR has no word for infinity or NaN and prints their bits.
+    # MLIR prints the bits of infinities and NaN.
     if not np.isfinite(value):
         return _hexadecimal(value, dtype)
     short = _format_digits(value, 6, 0, truncate_zero=False)
     if _round_to_dtype(float(short), dtype) == value:
         return short
-    # 59 / 196 is lg 2 as this conversion takes it; two more digits tell all numbers of the format apart.
+    # 59 / 196 approximates lg 2 in this conversion; two more digits distinguish all numbers of the format.
     digits = 2 + _PRECISION[dtype.mlir] * 59 // 196
     return _format_digits(value, digits, 3, truncate_zero=True)
 
@@ -45,9 +48,9 @@ def _hexadecimal(value: float, dtype: DType) -> str:
 
 
 def _format_digits(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
-    """`precision` significant digits; scientific if more than `max_padding` zeros would be needed."""
+    """Return `precision` significant digits, in scientific form if more than `max_padding` zeros would be needed."""
     sign = "-" if np.signbit(value) else ""
-    # Zero has no leading digit for what follows to count from.
+    # Zero has no leading digit, which the code below needs.
     if value == 0:
         return sign + ("0.0" if truncate_zero else "0.000000e+00")
     # Every finite number is an integer times a power of two, and 2^-k = 5^k 10^-k: exact in decimal from here on.
@@ -67,15 +70,15 @@ def _format_digits(value: float, precision: int, max_padding: int, truncate_zero
 
 def _truncate_significand(significand: int, exponent: int, precision: int) -> tuple[int, int]:
     """Cut the significand to about the bits that `precision` digits need (lg 10 is taken as 196/59)."""
-    # Rational numbers in place of logarithms, and a cut without rounding: both errors show in what is printed, and so
-    # belong here.
+    # Rational approximations of logarithms, and truncation without rounding: both errors affect the printed digits, so
+    # they have to be reproduced.
     surplus = significand.bit_length() - (precision * 196 + 58) // 59
     tens = surplus * 59 // 196 if surplus > 0 else 0
     return significand // 10**tens, exponent + tens
 
 
 def _round_digits(digits: str, exponent: int, precision: int) -> tuple[str, int]:
-    """At most `precision` digits, half rounded up, without trailing zeros."""
+    """Return at most `precision` digits, half rounded up, without trailing zeros, and the new exponent."""
     if len(digits) > precision:
         cut = len(digits) - precision
         number = int(digits[:precision]) + (digits[precision] >= "5")

@@ -1,8 +1,8 @@
-"""Graphs in MLIR's generic form, for tools that know MLIR: xDSL, and mlir-opt since 15 with unregistered dialects.
+"""Write graphs in MLIR's generic form, for xDSL, and for mlir-opt since release 15 with unregistered dialects.
 
-One function `graph` in a module. Its arguments are the leaves, with what they are in `arg_attrs`; its results are the
-new state and then the outputs, with their names in `res_attrs`. Operations are those of the house, under the name of a
-dialect: `torch.aten.add` as the script was traced, `cirh.add` as it was lowered. `generic_parser` reads it back.
+A module holds one function `graph`. Its arguments are the leaves, described in `arg_attrs`. Its results are the new
+state and then the outputs, with their names in `res_attrs`. Operations are those of this package under the name of a
+dialect: `torch.aten.add` as traced, `cirh.add` as lowered. `generic_parser` reads the text.
 """
 
 import math
@@ -19,19 +19,19 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 
 ATEN_DIALECT, CIRH_DIALECT = "torch.aten", "cirh"
-"""The dialects."""
+"""The dialects: for traced and for lowered graphs."""
 LEAF_OPS = ("batch", "state")
 LEAF_ATTRIBUTE_PREFIX = "lt."
-"""Before the name of each attribute of a leaf."""
+"""Prefix of the name of each attribute of a leaf."""
 
 
 def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
-    """The graph as text. cbfloat16, for which MLIR has no name, is written as f16.
+    """Return the graph as text. cbfloat16, which MLIR does not have, is written as f16.
 
-    Raises CompileError for an attribute that has no text.
+    Raise CompileError for an attribute that has no text.
     """
     leaves = [*graph.inputs, *graph.state.values()]
-    # A leaf that the graph does not list is an argument too, so that the text says what it needs.
+    # A leaf that is not in the graph's inputs or state is an argument too, so that the text is complete.
     nodes = graph.nodes()
     leaves = list(dict.fromkeys([*leaves, *(n for n in nodes if n.op in LEAF_OPS)]))
     names = {n: f"%arg{i}" for i, n in enumerate(leaves)}
@@ -46,7 +46,7 @@ def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
     results = ", ".join(type_text(r.type) for r in roots)
     arguments = ", ".join(f"{names[n]}: {type_text(n.type)}" for n in leaves)
     signature = f"({', '.join(type_text(n.type) for n in leaves)}) -> ({results})"
-    # MLIR lets arguments have only attributes that name their dialect.
+    # In MLIR, attributes of arguments need a dialect prefix.
     of_leaves = ", ".join(
         _attributes({"lt.leaf": n.op} | {f"{LEAF_ATTRIBUTE_PREFIX}{name}": value for name, value in n.attrs.items()})
         for n in leaves
@@ -64,7 +64,7 @@ def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
             f"  ^bb0({arguments}):",
             *lines,
             f'    "func.return"({", ".join(names[r] for r in roots)}) : ({results}) -> ()',
-            # Behind the region, and not in front of it as properties, which releases before 17 cannot read.
+            # Written after the region, not before it as properties, which releases before 17 cannot read.
             f"  }}) {{arg_attrs = [{of_leaves}], function_type = {signature}, res_attrs = [{of_results}], "
             'sym_name = "graph"} : () -> ()',
             "}) : () -> ()",
@@ -76,7 +76,7 @@ def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
 def _operation(n: Node, names: dict[Node, str], dialect: str) -> str:
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     left = f"{names[n]}:{len(types)}" if isinstance(n.type, tuple) else names[n]
-    # Constants and data of the script are their elements; a number that tells two leaves apart says nothing outside.
+    # Constants and leaves are printed by their elements; their internal attributes mean nothing in the text.
     attrs = {"value": _value(n)} if n.op in ("const", "leaf") else n.attrs
     try:
         said = _attributes(attrs, n.type)
@@ -102,7 +102,7 @@ def _attributes(attrs: Any, type: Any = None) -> str:
 
 
 def _attribute(value: Any, type: Any = None) -> str:
-    """One attribute; an array has the type of its node."""
+    """Return the text of one attribute; `type` is the type of an array."""
     if value is None:
         return "unit"
     if isinstance(value, bool):
@@ -128,12 +128,12 @@ def _float(value: float) -> str:
     if not math.isfinite(value):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     digits, _, exponent = repr(value).partition("e")
-    # MLIR wants a point in every number.
+    # MLIR requires a decimal point.
     return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
 def _string(value: str) -> str:
-    # Bytes that are no plain letters are written in hexadecimal.
+    # Bytes that are not printable ASCII are written in hexadecimal.
     plain: Iterable[str] = (
         chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value.encode("utf-8", "surrogateescape")
     )
@@ -141,14 +141,17 @@ def _string(value: str) -> str:
 
 
 def _elements(array: np.ndarray, type: Type) -> str:
-    # Truth values are packed into bits in MLIR's hexadecimal form; written out they are the same for everybody.
+    # Booleans are written as words, because MLIR's hexadecimal form packs them into bits.
     if type.dtype.kind == "b" or not array.size:
         return dense_text(array, type)
     return f'dense<"0x{elements_for_file(array, type).tobytes().hex().upper()}"> : {type_text(type)}'
 
 
 def elements_for_file(array: np.ndarray, type: Type) -> np.ndarray:
-    """The elements as files of others have them: little endian, halves in 16 bits, those of bfloat16 as integers."""
+    """Return elements in the layout of other tools' files: little endian, and half types in 16 bits.
+
+    bfloat16 becomes uint16 bits, cbfloat16 becomes float16.
+    """
     if type.dtype is bfloat16:
         array = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     elif type.dtype.is_half:

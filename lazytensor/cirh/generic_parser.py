@@ -1,7 +1,7 @@
-"""Reads MLIR's generic form: any module of one function whose operations are those of the house.
+"""Parse MLIR's generic form: any module with one function whose operations are in this package's op table.
 
-Who wrote it does not matter: names of values, the order of attributes and the spelling of numbers are free, so that a
-graph survives a way through xDSL or mlir-opt.
+Names of values, the order of attributes and the spelling of numbers are free, so that a graph can pass through xDSL or
+mlir-opt.
 """
 
 import re
@@ -28,12 +28,22 @@ _TOKEN_PATTERN = re.compile(
 )
 _ESCAPE_PATTERN = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
 MAX_CHARACTERS = 1 << 31
-"""Of a text, and bytes of a constant; what is longer is no graph that anybody printed."""
+"""The maximum length of a text in characters, and the maximum size of a constant in bytes."""
 
 
 @dataclass
 class ParsedOperation:
-    """One operation as it is written: operands and results by name, attributes and regions."""
+    """One parsed operation.
+
+    - `name`: the operation's full name.
+    - `results`: names of the results.
+    - `operands`: names of the operands.
+    - `types`: types of the results.
+    - `attrs`: its attributes.
+    - `body`: the operations in its regions.
+    - `arguments`: names and types of the block arguments.
+    - `line`: its line in the text.
+    """
 
     name: str
     results: list[str]
@@ -46,10 +56,10 @@ class ParsedOperation:
 
 
 def read_graph(text: str) -> Graph:
-    """The graph of a module in the generic form.
+    """Return the graph of a module in MLIR's generic form.
 
-    Raises CompileError with the line for anything else, for an operation that is not known, and for a type that is not
-    the one that an operation gives.
+    Raise CompileError with the line for a syntax error, for an unknown operation, and for a result type that differs
+    from the one the operation infers.
     """
     reader = _GenericParser(text)
     try:
@@ -61,12 +71,12 @@ def read_graph(text: str) -> Graph:
             reader.raise_error(f"the module has {len(functions)} functions, and one is read")
         return _graph(functions[0])
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
-        # Well formed, and yet nothing that a graph is made of: an attribute is missing, or is of another kind.
+        # Well-formed MLIR, but not a graph: for example, an attribute is missing or has the wrong type.
         reader.raise_error(f"this is no graph: {type(e).__name__}: {e}")
 
 
 class _GenericParser:
-    """A place in a text, and what stands there."""
+    """A recursive-descent parser: a text, a position in it, and the token there."""
 
     def __init__(self, text: str):
         if len(text) > MAX_CHARACTERS:
@@ -83,7 +93,7 @@ class _GenericParser:
         )
 
     def advance(self) -> None:
-        """Go on to the next token."""
+        """Move to the next token. Comments are skipped."""
         while True:
             self.match = _TOKEN_PATTERN.match(self.text, self.at)
             if self.match is None:
@@ -98,7 +108,7 @@ class _GenericParser:
                 return
 
     def take(self, kind: str = "") -> str:
-        """The token here, of one kind if that is asked for; the place moves behind it."""
+        """Return the current token and move past it. Raise CompileError if it is not of the given kind."""
         if not self.kind or (kind and self.kind != kind):
             self.raise_error(f"a {kind or 'token'} is missing before {self.token!r}")
         token = self.token
@@ -106,19 +116,22 @@ class _GenericParser:
         return token
 
     def takes(self, *marks: str) -> bool:
-        """Go past one of these marks or words if it stands here."""
+        """Move past the current token if it is one of these marks or words; return whether it was."""
         if self.kind in ("mark", "word") and self.token in marks:
             self.advance()
             return True
         return False
 
     def expect(self, mark: str) -> None:
-        """Go past a mark."""
+        """Move past a mark. Raise CompileError if the current token is another one."""
         if not self.takes(mark):
             self.raise_error(f"{mark!r} is missing before {self.token!r}")
 
     def items(self, end: str) -> Iterator[None]:
-        """Once for each item of a list, up to its end."""
+        """Yield once for each item of a comma-separated list, and move past its end mark.
+
+        The caller parses the items.
+        """
         while not self.takes(end):
             yield
             if not self.takes(","):
@@ -126,7 +139,10 @@ class _GenericParser:
                 return
 
     def value(self) -> tuple[str, int]:
-        """A value: its name with the part that is meant, and how many it names on the left of an equals sign."""
+        """Parse a value.
+
+        Return its name with the number of the result (`%1#0`), and the count after a colon (`%1:2`).
+        """
         if self.kind != "value":
             self.raise_error(f"a value is missing before {self.token!r}")
         name, part, count = self.match["value"], self.match["part"], int((self.match["count"] or "0")[:5])
@@ -134,7 +150,7 @@ class _GenericParser:
         return (f"{name}#{count}", 1) if part == "#" else (name, count)
 
     def operation(self) -> ParsedOperation:
-        """An operation in the generic form, with what lies in it."""
+        """Parse an operation in the generic form, with its regions."""
         results: list[str] = []
         line = self.text.count("\n", 0, self.at) + 1
         while self.kind == "value":
@@ -160,7 +176,7 @@ class _GenericParser:
         return op
 
     def location(self) -> None:
-        """Go past a location."""
+        """Skip a location, if there is one."""
         if self.takes("loc"):
             self.expect("(")
             depth = 1
@@ -168,7 +184,7 @@ class _GenericParser:
                 depth += {"(": 1, ")": -1}.get(self.take(), 0)
 
     def region(self, op: ParsedOperation) -> None:
-        """A region of one block."""
+        """Parse a region of one block into `op`."""
         self.expect("{")
         if self.kind == "symbol":
             self.take()
@@ -183,7 +199,7 @@ class _GenericParser:
             op.body.append(self.operation())
 
     def attributes(self) -> dict[str, Any]:
-        """A dictionary."""
+        """Parse a dictionary of attributes."""
         self.expect("{")
         attrs: dict[str, Any] = {}
         for _ in self.items("}"):
@@ -192,7 +208,7 @@ class _GenericParser:
         return attrs
 
     def attribute(self) -> Any:
-        """One attribute, as Python has it: lists as tuples, unit as None."""
+        """Parse one attribute to a Python value: lists become tuples, and unit becomes None."""
         if self.kind == "string":
             return _unquote(self.take())
         if self.kind == "number":
@@ -213,7 +229,7 @@ class _GenericParser:
         return self.raise_error(f"{self.token!r} is no attribute that is read")
 
     def number(self) -> int | float:
-        """A number with its type, i64 where none is said."""
+        """Parse a number with its type. Without a type it is i64, or f64 if it has a decimal point."""
         text = self.take("number")
         kind = self.take("word") if self.takes(":") else "i64" if "." not in text else "f64"
         if not kind.startswith(("f", "bf")):
@@ -223,7 +239,7 @@ class _GenericParser:
         return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
 
     def dense(self) -> np.ndarray:
-        """The elements of a constant."""
+        """Parse the elements of a constant."""
         self.expect("<")
         elements: Any = _unquote(self.take()) if self.kind == "string" else None
         if elements is None and not (self.kind == "mark" and self.token == ">"):
@@ -239,20 +255,20 @@ class _GenericParser:
             self.raise_error(f"the elements of a {t} are broken: {e}")
 
     def nested(self) -> Any:
-        """Numbers, and lists of them."""
+        """Parse a number, or nested lists of numbers, as text."""
         if self.takes("["):
             return [self.nested() for _ in self.items("]")]
         return self.take("number") if self.kind == "number" else self.take("word")
 
     def type(self) -> Type:
-        """A tensor type."""
+        """Parse a tensor type."""
         *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
         if element not in DTYPES or not all(e.isdigit() for e in extents):
             self.raise_error(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
         return Type(tuple(map(int, extents)), DTYPES[element])
 
     def function_type(self) -> tuple[list[Type], list[Type]]:
-        """The types of operands and results."""
+        """Parse the types of operands and results."""
         self.expect("(")
         operands = [self.type() for _ in self.items(")")]
         self.expect("->")
@@ -284,7 +300,7 @@ def _array(elements: Any, t: Type) -> np.ndarray:
             values = (values.astype(np.uint32) << 16).view(np.float32)
     else:
         values = np.array([_parse_element(e, d) for e in _flatten_elements(elements)], d.host)
-    # One element may stand for all; a scalar has no axis along which it could.
+    # A single element is a splat.
     whole = values.reshape(t.shape) if values.size == t.size else np.broadcast_to(values.reshape(()), t.shape)
     return np.ascontiguousarray(whole, d.host)
 
@@ -304,7 +320,7 @@ def _parse_element(text: str, d: DType) -> Any:
         return int(text, 0)
     if "x" not in text:
         return float(text)
-    # The bits of a number that has no digits: infinity, or none at all.
+    # Hexadecimal bits are used for infinities and NaN.
     bits = int(text, 16).to_bytes(d.itemsize, "little")
     if d is bfloat16:
         return np.frombuffer(b"\0\0" + bits, "<f4")[0]
@@ -340,7 +356,7 @@ def _graph_of_results(
     updates = {a["lt.state"]: n for n, a in zip(returned, said, strict=True) if "lt.state" in a}
     outputs = [(n, a.get("cs.output_name")) for n, a in zip(returned, said, strict=True) if "lt.state" not in a]
     names = tuple(name or f"output_{i}" for i, (_, name) in enumerate(outputs))
-    # Numbered names are those of a graph without any.
+    # Default names mean that the graph had no output names.
     plain = names == tuple(f"output_{i}" for i in range(len(names)))
     return Graph(tuple(inputs), state, tuple(n for n, _ in outputs), updates, () if plain else names)
 
@@ -349,7 +365,7 @@ def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
     kind = attrs.pop("leaf", "batch")
     if kind not in LEAF_OPS:
         raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAF_OPS)}")
-    # A function of another tool says nothing of its arguments: they are the batch, in order.
+    # In a function of another tool, arguments have no attributes: they are the batch, in order.
     attrs = attrs or {"index": place, "name": f"arg{place}", "type": t}
     return node(kind, (), attrs, t)
 
@@ -361,7 +377,7 @@ def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
 
 
 def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, ...]) -> None:
-    """Make the node of an operation, and name its results."""
+    """Create the node of an operation, and enter its results in `values`."""
     name = op.name.rpartition(".")[2]
     if name not in OPS:
         raise CompileError(f"line {op.line}: there is no operation {op.name!r}")

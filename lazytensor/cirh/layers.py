@@ -1,4 +1,4 @@
-"""How the operations of layers are spelled in CIRH: convolutions, windows, normalizations, places, orders."""
+"""CIRH text of layer operations: convolutions, pooling, normalization, indexing and sorting."""
 
 from collections.abc import Callable
 
@@ -13,15 +13,19 @@ from lazytensor.ir.operation import Legality
 from lazytensor.ir.reduction import REDUCTIONS
 
 LAYOUT_NAMES = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
-"""The name of a layout by the number of spatial dimensions."""
+"""The name of the data layout, by the number of spatial dimensions."""
 
 
 def convolution(direction: str, transposed: bool = False) -> Legality:
-    """A convolution or one of its adjoints. Groups are refused, as the vendor's front end does."""
+    """Return the spelling of a convolution or one of its gradients.
+
+    `direction` is CIRH's `conv_pass_direction`. The spelling raises CompileError for groups other than 1, as the
+    vendor's front end does.
+    """
 
     def attrs(n: Node) -> str:
         a = n.attrs
-        # CIRH has the attribute, but the front end refuses any other value: the text below can only ever say 1.
+        # CIRH has the attribute, but the front end refuses any value other than 1.
         if a["groups"] != 1:
             raise CompileError(
                 "'cirh.Convolution' op convolutions with groups != 1 are not supported",
@@ -31,7 +35,7 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
         listed = {
             "dilation": ints_text(a["dilation"]),
             "groups": f"{a['groups']} : i64",
-            # One number for both sides: the odd place that padding="same" gives an even kernel is not in the text.
+            # One number for both sides: the extra element of padding="same" with an even kernel is not printed.
             "padding": ints_text(low for low, _ in a["padding"]),
             "stride": ints_text(a["stride"]),
         }
@@ -43,11 +47,14 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
 
 
 def pool(kind: str, gradient: bool = False) -> Legality:
-    """Windows over [N, C, D, H, W]; the forward pass names its operand twice."""
+    """Return the spelling of pooling over [N, C, D, H, W].
+
+    The forward pass prints its operand twice; with `gradient`, the second operand is the gradient.
+    """
 
     def spell(out: Listing, n: Node) -> str:
         a = n.attrs
-        # Five pairs: batch and channels are never padded.
+        # Five pairs: batch and channels have no padding.
         pads = [p for pair in ((0, 0), (0, 0), *a["padding"]) for p in pair]
         body = [
             'data_format = "NCDHW"',
@@ -58,7 +65,7 @@ def pool(kind: str, gradient: bool = False) -> Legality:
             f'pool_type = "{kind}"',
             f"strides = {ints_text((1, 1, *a['stride']))}",
         ]
-        # Going forward both are the operand, which the front end prints twice; coming back the second is the gradient.
+        # In the forward pass both operands are the input; in the backward pass the second is the gradient.
         operands = (n.inputs[0], n.inputs[-1])
         names = ", ".join(out.names[i] for i in operands)
         types = ", ".join(type_text(i.type) for i in operands)
@@ -68,15 +75,18 @@ def pool(kind: str, gradient: bool = False) -> Legality:
 
 
 def epsilon_attribute(n: Node) -> str:
-    """What is added to a variance."""
+    """Return the attribute epsilon, the number added to a variance."""
     return f"epsilon = {float_text(n.attrs['eps'], float32)}"
 
 
 def batch_norm(training: bool) -> Callable[[Node], str]:
-    """Statistics of the batch in training, those given else."""
+    """Return a function that gives the attributes of batch normalization.
+
+    It uses the statistics of the batch if `training`, and otherwise the given ones.
+    """
 
     def attrs(n: Node) -> str:
-        # PyTorch's momentum is the weight of the new statistics, which the front end calls an averaging factor.
+        # PyTorch's momentum is the weight of the new statistics, which CIRH calls exponential_avg_factor.
         factor = float_text(n.attrs["momentum"], float32)
         return (
             f'data_format = "NCHW", {epsilon_attribute(n)}, exponential_avg_factor = {factor}, is_training = '
@@ -87,13 +97,16 @@ def batch_norm(training: bool) -> Callable[[Node], str]:
 
 
 def group_norm_attributes(n: Node) -> str:
-    """Return the attributes of GroupNorm, whose weight and bias are constants if the layer has none."""
+    """Return the attributes of GroupNorm.
+
+    If the layer has no weight and bias, they are constants and `affine` is false.
+    """
     groups, is_affine = n.attrs["groups"], n.inputs[1].op != "full"
     return f'affine = {bool_text(is_affine)}, data_format = "NCHW", {epsilon_attribute(n)}, num_groups = {groups} : i64'
 
 
 def group_norm_gradient_attributes(is_affine: bool) -> Callable[[Node], str]:
-    """Return the attributes of GroupNormGrad, which takes no epsilon."""
+    """Return a function that gives the attributes of GroupNormGrad, which has no epsilon."""
     affine = bool_text(is_affine)
     return lambda n: f'affine = {affine}, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
 
@@ -103,17 +116,17 @@ CHANNEL_GRADIENTS = ("x_backprop", "scale_backprop", "offset_backprop")
 
 
 def batch_norm_gradient_attributes(n: Node) -> str:
-    """Of a normalization by the statistics of the batch."""
+    """Return the attributes of the gradient of batch normalization with the statistics of the batch."""
     return f'data_format = "NCHW", {epsilon_attribute(n)}, is_training = true'
 
 
 def norm_attributes(n: Node) -> str:
-    """The dimensions of a Euclidean norm."""
+    """Return the attributes of a Euclidean norm: its dimensions and keepdim."""
     return f"dims = {ints_text(n.attrs['dims'])}, keepdim = {bool_text(n.attrs['keepdim'])}"
 
 
 def top_k_attributes(n: Node) -> str:
-    """The k first along a dimension, in order."""
+    """Return the attributes of top-k along a dimension, sorted."""
     a = n.attrs
     flags = f"largest = {bool_text(a['largest'])}, sorted = true"
     return f"dimension = {a['dim']} : i32, k = {a['k']} : i32, {flags}"
@@ -121,7 +134,7 @@ def top_k_attributes(n: Node) -> str:
 
 def _scan(out: Listing, n: Node) -> str:
     name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
-    # Only two of the three kinds are legal, and legality is said of a whole record: the third is refused in the act.
+    # Only two of the three kinds are legal, but legality is a property of the operation: refuse the third kind here.
     if name is None:
         raise CompileError(
             f"CIRH has no running {n.attrs['kind']!r}",
@@ -136,10 +149,10 @@ SCAN = Legality(_scan)
 
 
 def pad_attributes(n: Node) -> str:
-    """One value around the elements."""
+    """Return the attributes of padding with one value."""
     rank, a = len(n.type.shape), n.attrs
     value = float_text(a["value"], n.type.dtype) if n.type.dtype.kind == "f" else f"{a['value']} : {n.type.dtype.mlir}"
-    # One value fills a tensor of the operand's rank, as MLIR writes a splat.
+    # The value is printed as a splat over the operand's rank.
     number, kind = value.split(" : ")
     return (
         f"constant_values = dense<{number}> : tensor<{rank}x{kind}>, "
@@ -150,39 +163,43 @@ def pad_attributes(n: Node) -> str:
 
 
 def scatter_attributes(n: Node) -> str:
-    """What is set, or combined with what is there."""
+    """Return the attributes of a scatter: the axis, and how values are combined with those present ("NONE" to set
+    them).
+    """
     kind = n.attrs["kind"]
     keyword = "NONE" if kind == "set" else REDUCTIONS[kind].cirh
     return f'axis = {n.attrs["dim"]} : i64, reduce_kind = "{keyword}"'
 
 
 def gather_attributes(n: Node) -> str:
-    """Elements along one axis."""
+    """Return the attributes of a gather along one axis."""
     return f"axis = {n.attrs['dim']} : i64, batch_dims = 0 : i64, is_sparse = false"
 
 
 def split_attributes(n: Node) -> str:
-    """A dimension cut into sizes."""
+    """Return the attributes of a split of a dimension into sizes."""
     return f"axis = {n.attrs['dim']} : i64, split_sizes = {ints_text(n.attrs['sizes'])}"
 
 
 def boundary_attributes(n: Node) -> str:
-    """The edge of a named stretch of the model."""
+    """Return the attributes of the boundary of a named scope of the model."""
     return f'boundary_type = "{n.attrs["boundary"]}", scope_name = "{n.attrs["scope"]}"'
 
 
 def in_top_k_attributes(n: Node) -> str:
-    """Whether an element is among the k largest."""
+    """Return the attributes of the test whether an element is among the k largest."""
     return f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
 
 
 def alpha_attribute(name: str) -> Callable[[Node], str]:
-    """A float32 number, printed with the digits of a float64."""
-    # PyTorch hands the slope on as a double, and the front end has rounded it to float32 before: 0.01 becomes
+    """Return a function that gives the attribute `name` as alpha: a float32 number printed with the digits of a
+    float64.
+    """
+    # PyTorch passes the slope as a double, after the front end rounded it to float32: 0.01 becomes
     # 0.0099999997764825821.
     return lambda n: f"alpha = {float_text(float(np.float32(n.attrs[name])), float64)}"
 
 
 def softplus_parameters(n: Node) -> str:
-    """Both parameters with the digits of a float32."""
+    """Return the attributes beta and threshold with the digits of a float32."""
     return f"beta = {float_text(n.attrs['beta'], float32)}, threshold = {float_text(n.attrs['threshold'], float32)}"

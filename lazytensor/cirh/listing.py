@@ -1,4 +1,4 @@
-"""The lines of a printed function, and the spelling of what stands in all of them: types, integers, constants."""
+"""The lines of a function while it is printed, and the spelling of types, integers and constants."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,12 +12,14 @@ from lazytensor.ir.types import Type
 
 
 def type_text(t: Type) -> str:
-    """As in tensor<4x6xf32>."""
+    """Return a tensor type, such as tensor<4x6xf32>."""
     return f"tensor<{''.join(f'{e}x' for e in t.shape)}{t.dtype.mlir}>"
 
 
 def ints_text(values: Iterable[int]) -> str:
-    """A one-dimensional i64 attribute: dense<[0, 1]> : tensor<2xi64>, or a splat where all are equal."""
+    """Return a one-dimensional i64 attribute, such as dense<[0, 1]> : tensor<2xi64>, or a splat if all numbers are
+    equal.
+    """
     numbers = [int(v) for v in values]
     # MLIR prints equal elements once, and an empty vector without brackets.
     if numbers and all(v == numbers[0] for v in numbers):
@@ -36,7 +38,7 @@ def _element(v: object, t: Type) -> str:
 
 
 def dense_text(array: np.ndarray, t: Type) -> str:
-    """The elements of a constant, one if all are equal."""
+    """Return a constant as `dense<...> : type`, as a splat if all elements are equal."""
     flat = array.ravel()
     # MLIR prints a splat once. A NaN differs from itself, so an array of them is written out.
     if flat.size and bool(np.all(flat == flat[0])):
@@ -50,10 +52,20 @@ def dense_text(array: np.ndarray, t: Type) -> str:
 
 @dataclass
 class Listing:
-    """The lines of a function while it is printed, and the names given to values."""
+    """The state of printing a function.
 
-    # Values, named results, constants and products of stacks each have a numbering of their own, as MLIR's printer
-    # does.
+    - `names`: the name of each value.
+    - `lines`: the lines of the body, with their nodes.
+    - `constants`: the name of each constant, by its text.
+    - `bases`: how often each base name was used.
+    - `results`: the names of the results of operations with several.
+    - `node`: the node that is being printed.
+    - `first_users`: the node that first used each constant.
+    - `values`: the number of unnamed values.
+    - `products`: the number of products of stacks.
+    """
+
+    # Values, named results, constants and products of stacks are numbered separately, as in MLIR's printer.
     names: dict[Node, str] = field(default_factory=dict)
     lines: list[tuple[str, Node | None]] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
@@ -65,25 +77,25 @@ class Listing:
     products: int = 0
 
     def next_value_name(self) -> str:
-        """The next %0, %1, ..."""
+        """Return the next name: %0, %1, ..."""
         self.values += 1
         return f"%{self.values - 1}"
 
     def named(self, base: str) -> str:
-        """%base, or %base_0, %base_1, ... where it is taken."""
+        """Return %base, or %base_0, %base_1, ... if it is taken."""
         uses = self.bases.get(base, 0)
         self.bases[base] = uses + 1
-        # The first keeps the plain name and the second has number 0, by MLIR's rule for names that clash.
+        # MLIR's rule for name clashes: the first keeps the plain name, the second gets number 0.
         return f"%{base}_{uses - 1}" if uses else f"%{base}"
 
     def product_number(self) -> int:
-        """The next number of a product of stacks of matrices."""
+        """Return the next number of a product of stacks of matrices."""
         self.products += 1
         return self.products - 1
 
     def constant(self, dense: str) -> str:
-        """The name of a constant, which is printed once."""
-        # By text: equal constants are one, whichever operations ask for them.
+        """Return the name of a constant, given its text. Equal constants share a name and are printed once."""
+        # Keyed by text, so that equal constants are printed once.
         if dense not in self.constants:
             n = len(self.constants)
             self.constants[dense] = "%cst" if n == 0 else f"%cst_{n - 1}"
@@ -91,15 +103,15 @@ class Listing:
         return self.constants[dense]
 
     def integers(self, values: Iterable[int]) -> tuple[str, str]:
-        """An i64 vector as an operand: its name and its type."""
+        """Return an i64 vector as a constant operand: its name and its type."""
         dense = ints_text(values)
         return self.constant(dense), dense.rsplit(" : ", 1)[1]
 
     def line(self, text: str) -> None:
-        """Add a line of the body, which belongs to the node that is being printed."""
+        """Add a line of the body, which belongs to the current node."""
         self.lines.append(("    " + text, self.node))
 
 
 def float_text(value: float, dtype: DType) -> str:
-    """An attribute such as 1.000000e+00 : f32."""
+    """Return a float attribute such as 1.000000e+00 : f32. The value is rounded to the dtype."""
     return f"{mlir_float(float(round_to(np.asarray(value, dtype.host), dtype)), dtype)} : {dtype.mlir}"

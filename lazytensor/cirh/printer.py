@@ -1,4 +1,4 @@
-"""Graphs as MLIR text, in the spelling of the vendor's front end; nothing else knows that spelling.
+"""Print graphs as MLIR text in the spelling of the vendor's front end.
 
 `cirh_text` prints a lowered graph, `torch_text` the graph as it was traced, with the lines of the user's code.
 """
@@ -17,15 +17,15 @@ from lazytensor.ir.operation import OPS, Legality
 from lazytensor.ir.types import REPORTED_OPERATION, Type
 
 HIDDEN_STATE_PREFIX = "rng"
-"""Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
+"""Prefix of state that is not printed: the front end draws random numbers from a global seed instead."""
 
 
 SUPPORTED_DTYPES = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
-"""Names of the element types that CIRH computes in."""
+"""Names of the dtypes that CIRH computes in."""
 
 
 def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, list[str]]:
-    """What stands left of the equals sign for several results, and the name of each."""
+    """Return the left side of the equation for an operation with several results, and the name of each result."""
     if not bases:
         name = out.next_value_name()
         return f"{name}:{len(n.type)}", [f"{name}#{k}" for k in range(len(n.type))]
@@ -34,7 +34,10 @@ def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, l
 
 
 def _refuse_types(n: Node) -> None:
-    """Refuse an operation in a dtype that CIRH lacks; one whose operand has the dtype already follows from that."""
+    """Refuse an operation with a dtype that CIRH does not have.
+
+    An operation is not refused if an operand is computed in the same dtype, because that operand is refused already.
+    """
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     foreign = [t for t in (*(i.type for i in n.inputs), *types) if t.dtype.name not in SUPPORTED_DTYPES]
     if not foreign or any(_is_computed_in(i, foreign) for i in n.inputs):
@@ -58,7 +61,7 @@ def _is_computed_in(n: Node, foreign: list[Type]) -> bool:
 
 def _print_node(out: Listing, n: Node) -> None:
     out.node = n
-    # Constants stand at the head of the function, so they are named and produce no line here.
+    # Constants are printed at the head of the function, so they only get a name here.
     if n.op in ("full", "const"):
         array = np.asarray(n.attrs["value"]) if n.op == "full" else n.value
         assert array is not None
@@ -75,7 +78,7 @@ def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
     except CompileError as e:
         if e.is_refusal:
             raise
-        # A check notes the refusal; the operation is then printed as an unknown one.
+        # During a check, `refuse` records the error and returns; the operation is then printed by its ATen name.
         operands, name = ", ".join(str(i.type) for i in n.inputs), n.attrs.get("function", f"aten::{n.op}")
         if n.where is None or n.where.operation != REPORTED_OPERATION:
             refuse(n.attrs.get("rule", "no lowering"), e, f"{name}({operands})")
@@ -97,7 +100,7 @@ def _spell_operation(out: Listing, n: Node, legality: Legality) -> str:
 
 
 StateNotes = Mapping[str, Mapping[str, float]]
-"""By state, what is known of it beforehand, such as its sparsity."""
+"""Known properties of each state, such as its sparsity, by state id."""
 
 
 def cirh_text(
@@ -108,17 +111,21 @@ def cirh_text(
     traced: Graph | None = None,
     locations: bool = False,
 ) -> str:
-    """A lowered graph as CIRH. `half` is the name of the half type, `level` the precision optimization level.
+    """Return a lowered graph as CIRH text.
 
-    `traced` is the graph before anything was folded away: what it reads is an argument all the same. With `locations`
-    each line says where in the user's code it comes from.
-    Raises CompileError for an operation that CIRH does not have, naming the user's line.
+    - `half`: the name of the half type.
+    - `level`: the precision optimization level.
+    - `notes`: known properties of state; see `StateNotes`.
+    - `traced`: the graph before folding. Leaves that only this graph reads are arguments too.
+    - `locations`: whether each line has its location in the user's code.
+
+    Raise CompileError with the user's line for an operation that CIRH does not have.
     """
     out = Listing()
-    # All state is returned, changed or not: the aliases of the arguments count the results in this order.
+    # All state is returned, even if unchanged: `tf.aliasing_output` numbers refer to this order.
     results = [graph.updates.get(s, leaf) for s, leaf in _visible_state(graph)] + list(graph.outputs)
-    # What a random number is computed from stays hidden with the state that carries it.
-    # Last operands first: the order in which the original's lazy tensors are emitted, which numbers its arguments.
+    # The inputs of random operations are hidden, like the state that they use. Last operands are visited first, because
+    # the vendor's front end emits, and numbers its arguments, in this order.
     order = topological(results, lambda n: n.op.startswith("random_"), last_first=True)
     _, arguments = _arguments(out, graph, order + (traced or graph).nodes(), notes or {})
     if locations:
@@ -128,7 +135,7 @@ def cirh_text(
             _print_node(out, n)
     states = len(results) - len(graph.outputs)
     types = [type_text(r.type) for r in results]
-    # Updated state is returned before the outputs, and only outputs have names of the user's.
+    # Updated state is returned before the outputs, and only outputs have names.
     heads = [
         t if i < states else f'{t} {{cs.output_name = "{graph.output_names[i - states]}"}}' for i, t in enumerate(types)
     ]
@@ -151,17 +158,20 @@ def _visible_state(graph: Graph) -> list[tuple[str, Node]]:
 
 
 def _arguments(out: Listing, graph: Graph, order: list[Node], notes: StateNotes) -> tuple[list[Node], list[str]]:
-    """The leaves in the order in which the body first uses them, as printed arguments."""
+    """Return the leaves in the order of their first use in `order`, and their text as function arguments.
+
+    State that is not used comes last.
+    """
     shown = {leaf: s for s, leaf in _visible_state(graph)}
     place = {s: i for i, s in enumerate(shown.values())}
-    # Arguments are numbered as the body meets them; state that is only carried on comes last.
+    # Arguments are numbered by their first use; unused state comes last.
     leaves = list(dict.fromkeys(n for n in order if n in shown or n in graph.inputs))
     leaves += [n for n in shown if n not in set(leaves)]
     printed = []
     for i, n in enumerate(leaves):
         out.names[n] = f"%arg{i}"
         if n in shown:
-            # Sorted, so that the text does not depend on who noted what first.
+            # Sorted, so that the text does not depend on the order of the notes.
             facts = sorted(notes.get(shown[n], {}).items())
             said = "".join(f"cs.{name} = {mlir_float(value, float32)} : f32, " for name, value in facts)
             said += f'tf.aliasing_output = {place[shown[n]]} : i64, tf.resource_name = "state.{shown[n]}"'
@@ -172,7 +182,7 @@ def _arguments(out: Listing, graph: Graph, order: list[Node], notes: StateNotes)
 
 
 def torch_text(graph: Graph) -> str:
-    """The traced graph, one ATen operation a line, with the user's file, line and module path."""
+    """Return the traced graph as text, one ATen operation per line, with the user's file, line and module path."""
     names: dict[Node, str] = {}
     lines = []
     for i, n in enumerate(topological(graph.roots())):

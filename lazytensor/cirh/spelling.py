@@ -1,4 +1,4 @@
-"""How operations are spelled in CIRH: arithmetic, reductions, products, rearrangements."""
+"""CIRH text of operations: arithmetic, reductions, products and rearrangements."""
 
 import math
 from collections.abc import Callable
@@ -14,19 +14,25 @@ from lazytensor.ir.types import Type
 
 
 def arguments(out: Listing, n: Node) -> str:
-    """The names of the operands."""
+    """Return the names of the operands of `n`, separated by commas."""
     return ", ".join(out.names[i] for i in n.inputs)
 
 
 def function_type(n: Node) -> str:
-    """As in (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>; several results stand in brackets."""
+    """Return a function type, such as (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>.
+
+    Several results are in parentheses.
+    """
     results = ", ".join(map(type_text, n.type)) if isinstance(n.type, tuple) else type_text(n.type)
     operands = ", ".join(type_text(i.type) for i in n.inputs)
     return f"({operands}) -> ({results})" if isinstance(n.type, tuple) else f"({operands}) -> {results}"
 
 
 def same_type_operation(name: str, arrow: bool = False) -> Legality:
-    """An operation whose operands and result have one type; some are printed with a function type."""
+    """Return the spelling of an operation whose operands and result have one type.
+
+    If `arrow`, the type is printed as a function type.
+    """
 
     def spell(out: Listing, n: Node) -> str:
         t = type_text(n.type)
@@ -38,7 +44,10 @@ def same_type_operation(name: str, arrow: bool = False) -> Legality:
 def typed_operation(
     name: str, attrs: Callable[[Node], str] = lambda n: "", arrow: bool = True, results: tuple[str, ...] = ()
 ) -> Legality:
-    """An operation with attributes and a function type, or the one type if `arrow` is false."""
+    """Return the spelling of an operation with attributes and a function type, or its result type if not `arrow`.
+
+    `attrs` gives the text of the attributes. `results` are base names of several results.
+    """
 
     def spell(out: Listing, n: Node) -> str:
         body = attrs(n)
@@ -49,35 +58,38 @@ def typed_operation(
 
 
 def integer_attribute(keyword: str, attribute: str = "", type: str = "i64") -> Callable[[Node], str]:
-    """One integer attribute, as in axis = 1 : i64; it may be called otherwise on the node."""
+    """Return a function that gives one integer attribute, such as axis = 1 : i64.
+
+    `attribute` is its name on the node, if that differs from `keyword`.
+    """
     return lambda n: f"{keyword} = {n.attrs[attribute or keyword]} : {type}"
 
 
 def gelu_attribute(n: Node) -> str:
-    """How gelu is computed."""
+    """Return the attribute that says how GELU is approximated."""
     return f'approximation = "{n.attrs["approximate"].upper()}"'
 
 
 def broadcast_dims(n: Node) -> str:
-    """Where the dimensions of the operand stand in the result."""
+    """Return the attribute with the result dimensions of the operand's dimensions."""
     return f"broadcast_dimensions = {ints_text(n.attrs['dims'])}"
 
 
-# Truncate is false in all that the front end printed, also from float32 to a half type.
+# Truncate is false in all texts of the front end, also for float32 to a half type.
 def _cast(out: Listing, n: Node) -> str:
     source = type_text(n.inputs[0].type)
     return f"cirh.Cast {arguments(out, n)} {{Truncate = false}} : {source} -> {type_text(n.type)}"
 
 
 def bool_text(v: bool) -> str:
-    """As MLIR writes a truth value."""
+    """Return "true" or "false"."""
     return "true" if v else "false"
 
 
 def reduction_attributes(n: Node) -> str:
-    """The attributes of a reduction over several dimensions, or of the place of an extreme along one."""
+    """Return the attributes of a reduction over dimensions, or of an argmax or argmin along one."""
     kind = n.attrs["kind"]
-    # The place of an extreme is printed as a reduction too, of the kind ARGMAX or ARGMIN.
+    # An argmax or argmin is printed as a reduction of the kind ARGMAX or ARGMIN.
     if "dims" in n.attrs:
         dims, kind = n.attrs["dims"], REDUCTIONS[kind].cirh
     else:
@@ -91,13 +103,13 @@ def _product(out: Listing, n: Node) -> str:
     types = f"({type_text(a.type)}, {type_text(b.type)}) -> {type_text(n.type)}"
     args = f"{out.names[a]}, {out.names[b]}"
     flags = n.attrs["transpose_a"], n.attrs["transpose_b"]
-    # Matrices have an instruction of their own; stacks of them go by the general product and its dimensions.
+    # Matrices use MatMul; stacks of matrices use DotGeneral.
     if len(a.type.shape) == 2:
         body = f"cs.internal = {{}}, transpose_a = {bool_text(flags[0])}, transpose_b = {bool_text(flags[1])}"
         return f"cirh.MatMul {args} {{{body}}} : {types}"
     rank = len(a.type.shape)
     lead = ints_text(range(rank - 2))
-    # A transposed operand is contracted over its other matrix dimension: stacks need no flags.
+    # DotGeneral has no transposition flags: a transposed operand is contracted over its other matrix dimension.
     left, right = rank - 1 - flags[0], rank - 2 + flags[1]
     sides = [(f"{s}_batching_dimensions = {lead}", f"{s}_contracting_dimensions") for s in ("lhs", "rhs")]
     pairs = [f"{batching}, {k} = {ints_text([d])}" for (batching, k), d in zip(sides, (left, right), strict=True)]
@@ -127,11 +139,10 @@ def _slice(out: Listing, n: Node) -> str:
 
 def _uniform(out: Listing, n: Node) -> str:
     scalar = Type((), n.type.dtype)
-    # The seed is global in the text; the state that our numbers come from is hidden (see
-    # `printer.HIDDEN_STATE_PREFIX`).
+    # The text has a global seed; the state of our generator is not printed (see `printer.HIDDEN_STATE_PREFIX`).
     bounds = n.attrs.get("low", 0.0), n.attrs.get("high", 1.0)
     low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in bounds)
-    # torch.rand leaves the shape open, torch.rand_like gives it.
+    # torch.rand prints the shape -1, torch.rand_like prints the real shape.
     shape, t = out.integers((-1,) if n.attrs.get("is_open") else n.type.shape)
     s = type_text(scalar)
     operands = f"{low}, {high}, {shape} {{global_seed = 0 : i64}}"
@@ -152,7 +163,7 @@ def _normal(out: Listing, n: Node) -> str:
 
 
 def _multinomial(out: Listing, n: Node) -> str:
-    # As for other draws the seed is global, and the state that our numbers come from is hidden.
+    # The text has a global seed; the state of our generator is not printed.
     weights = n.inputs[0]
     attributes = (
         f"num_samples = {n.attrs['samples']} : i64, replacement = {bool_text(n.attrs['replacement'])}, seed = 0 : i64"
@@ -162,12 +173,12 @@ def _multinomial(out: Listing, n: Node) -> str:
 
 
 def extremum_as_clamp(is_maximum: bool) -> Legality:
-    """A maximum or a minimum as a clamp whose other side is the limit of the type."""
+    """Return the spelling of a maximum or minimum as a clamp whose other bound is the limit of the type."""
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
         other = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
-        # Clamp takes the lower bound before the upper: max(a, b) is a clamped from below by b.
+        # Clamp takes (x, lower, upper): max(a, b) is a clamped from below by b.
         bounds = (out.names[b], other) if is_maximum else (other, out.names[b])
         t = type_text(n.type)
         return f"cirh.Clamp {out.names[a]}, {', '.join(bounds)} : ({t}, {t}, {t}) -> {t}"
@@ -185,7 +196,7 @@ def _limit(t: Type, upper: bool) -> float:
 def _arange(out: Listing, n: Node) -> str:
     start, step = n.attrs["start"], n.attrs["step"]
     scalar = Type((), n.type.dtype)
-    # The limit is exclusive, and the record keeps the count; that has to be turned back into a limit.
+    # The node stores the count; CIRH takes an exclusive limit.
     bounds = (start, start + step * n.type.size, step)
     names = ", ".join(out.constant(dense_text(np.asarray(v), scalar)) for v in bounds)
     s = type_text(scalar)
@@ -195,7 +206,7 @@ def _arange(out: Listing, n: Node) -> str:
 def _band(out: Listing, n: Node) -> str:
     (x,) = n.inputs
     scalar = "tensor<i64>"
-    # -1 keeps a whole triangle.
+    # -1 keeps the whole triangle.
     low, high = (-1 if v is None else v for v in (n.attrs["lower"], n.attrs["upper"]))
     names = ", ".join([out.names[x], *(out.constant(f"dense<{v}> : {scalar}") for v in (low, high))])
     t = type_text(x.type)
@@ -203,7 +214,7 @@ def _band(out: Listing, n: Node) -> str:
 
 
 def comparison(direction: str) -> Legality:
-    """A comparison; its result is printed where it differs from the operands."""
+    """Return the spelling of a comparison. The result type is printed if it differs from that of the operands."""
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
@@ -215,12 +226,12 @@ def comparison(direction: str) -> Legality:
 
 
 def one_hot() -> Legality:
-    """Vectors with one value at the place of a label, and another one elsewhere."""
+    """Return the spelling of one-hot vectors: one value at the index of a label, and another value elsewhere."""
 
     def spell(out: Listing, n: Node) -> str:
         (labels,) = n.inputs
         scalar, whole = Type((), n.type.dtype), Type((), int32)
-        # The classes lie in the dimension that the labels do not have, which is counted from the first.
+        # The classes are in the last dimension, which is printed as a non-negative axis.
         axis, classes = len(n.type.shape) - 1, n.type.shape[-1]
         values = [(classes, whole), (n.attrs["on"], scalar), (n.attrs["off"], scalar), (axis, whole)]
         names = [out.names[labels], *(out.constant(dense_text(np.asarray(v), t)) for v, t in values)]

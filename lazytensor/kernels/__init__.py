@@ -1,4 +1,4 @@
-"""The kernel library, ordered by benefit: the first kernel that matches a node computes it."""
+"""The kernel library, in the order of benefit: the first kernel that matches a node computes it."""
 
 from lazytensor.kernels.joining import CONCAT, SLICE_UPDATE
 from lazytensor.kernels.kernel import Kernel, Match

@@ -1,8 +1,7 @@
-"""Convolution and its two gradients as routines: the geometry that the compiled kernels read.
+"""Convolution and its two gradients as routines: compute the geometry that the compiled kernels read.
 
-Everything has three dimensions; missing ones have extent 1. This module computes the data that
-`lazytensor.runtime.compiled_kernels` reads: phases, taps as shifts, bands of rows that fit a cache, and parts for
-threads.
+All windows have three dimensions; missing ones have extent 1. The geometry consists of the phases of a stride, taps as
+shifts, bands of rows that fit a cache, and parts for threads. The kernels are in `lazytensor.runtime.compiled_kernels`.
 """
 
 import math
@@ -21,23 +20,31 @@ from lazytensor.kernels.routine import DOTS, Routine
 Dims = tuple[int, ...]
 
 SLACK = 64  # elements that the widest tile may read past the end
-BLOCK = 8  # rows of the highest tile: panels of weights are filled up to it
+BLOCK = 8  # rows of the highest tile: panels of weights are padded to a multiple of it
 WIDEST = 16  # elements of the widest register
-DOMAIN_ELEMENTS = 1 << 17  # of tiles in Winograd's domain: half of a second-level cache
-PIECE_CHANNELS = 128  # fewer do not make up for what the pieces of a gradient all compute
-LEAST_TILES = 32  # fewer do not make the passing of the weight cheaper
-IMAGE_ELEMENTS = 1 << 16  # of a band of an image: 256 KiB, half of a second-level cache
-LEAST_FLOPS = 200_000  # below that NumPy is as fast, and nothing has to be compiled
-PART_FLOPS = 4_000_000  # below that a part costs less than waking somebody for it
+DOMAIN_ELEMENTS = 1 << 17  # target size of the transformed tiles (Winograd): half of a second-level cache
+PIECE_CHANNELS = 128  # minimum channels per piece of a gradient: each piece repeats the transforms
+LEAST_TILES = 32  # minimum tiles per part: with fewer, reading the weight dominates
+IMAGE_ELEMENTS = 1 << 16  # maximum elements in a band of an image: 256 KiB, half of a second-level cache
+LEAST_FLOPS = 200_000  # minimum flops for a routine: below this NumPy is as fast
+PART_FLOPS = 4_000_000  # minimum flops per part: a smaller part takes less time than to wake a thread
 MOST_PARTS = 64
-MOST_SUMS = 8
-ADDED = 16  # products that an addition of partial sums counts for: it waits for memory
-SUM_ELEMENTS = 1 << 22  # of all partial sums of a gradient of weights together
+MOST_SUMS = 8  # maximum number of partial sums of a weight gradient
+ADDED = 16  # flops that an addition of partial sums counts for: it is bound by memory
+SUM_ELEMENTS = 1 << 22  # maximum elements of all partial sums of a weight gradient
 
 
 @dataclass(frozen=True)
 class Window:
-    """Extents of image and kernel in three dimensions, and how the kernel moves."""
+    """A convolution window in three dimensions.
+
+    - `extents`: of the input image.
+    - `kernel`: of the window.
+    - `out`: extents of the result.
+    - `stride`: of the window.
+    - `low`: leading padding.
+    - `dilation`: of the window.
+    """
 
     extents: Dims
     kernel: Dims
@@ -48,13 +55,17 @@ class Window:
 
     @property
     def taps(self) -> list[Dims]:
-        """The places of the kernel, in the order of its weights."""
+        """Return the positions in the kernel, in the order of its weights."""
         return list(product(*map(range, self.kernel)))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Taps that give some of the results: weight number, phase and shift of each; start and counts of the results."""
+    """A set of taps that computes some of the results.
+
+    `taps` holds (weight index, phase, shift) for each tap. `start` and `counts` are the first result and the number of
+    results in each dimension.
+    """
 
     taps: tuple[tuple[int, int, Dims], ...]
     start: Dims
@@ -63,7 +74,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sum:
-    """What a kernel computes: results from shifted phases of images."""
+    """A kernel's computation: results from shifted phases of images.
+
+    - `extents`: of the input images.
+    - `steps`: between elements of a phase.
+    - `starts`: the first element of each phase.
+    - `out_extents`: of the results.
+    - `out_steps`: between the results of a problem.
+    - `problems`: sets of taps, each for some of the results.
+    """
 
     extents: Dims
     steps: Dims
@@ -73,25 +92,28 @@ class Sum:
     problems: tuple[Problem, ...]
 
     def box(self, band: int) -> Dims:
-        """The extents that a phase needs for `band` rows of results."""
+        """Return the extents of a phase that `band` rows of results need."""
         reach = [max((s[d] for p in self.problems for _, _, s in p.taps), default=0) for d in range(3)]
         counts = [max(p.counts[d] for p in self.problems) for d in range(3)]
         return (band + reach[0], counts[1] + reach[1], counts[2] + reach[2])
 
     @property
     def rows(self) -> int:
-        """The most rows of results that a problem gives."""
+        """Return the largest number of result rows of a problem."""
         return max(p.counts[0] for p in self.problems)
 
 
 def window(extents: Dims, kernel: Dims, out: Dims, attrs: Attrs) -> Window | None:
-    """The window in three dimensions, the missing ones behind the first; None for more than three."""
+    """Return the window in three dimensions, or None if it has more than three.
+
+    Missing dimensions are inserted after the first one of two, and before a single one.
+    """
     rank = len(kernel)
     if rank > 3:
         return None
 
     def wide(values: Dims, alone: int) -> Dims:
-        # The first dimension is cut into bands and the last one runs through memory: both should be long.
+        # The first dimension is cut into bands, and the last one is contiguous: both should be long.
         return (alone, alone, *values) if rank == 1 else (values[0], *(alone,) * (3 - rank), *values[1:])
 
     return Window(
@@ -105,7 +127,10 @@ def window(extents: Dims, kernel: Dims, out: Dims, attrs: Attrs) -> Window | Non
 
 
 def forward(w: Window) -> Sum:
-    """Each result is one window over the image; a stride takes the image apart into phases."""
+    """Return the sum of a convolution: each result is one window over the image.
+
+    A stride splits the image into phases.
+    """
     places = [tuple(t * d for t, d in zip(tap, w.dilation, strict=True)) for tap in w.taps]
     phases = sorted({tuple(p % s for p, s in zip(place, w.stride, strict=True)) for place in places})
     taps = []
@@ -124,7 +149,9 @@ def forward(w: Window) -> Sum:
 
 
 def backward(w: Window) -> Sum:
-    """The gradient of the image: for each phase of a stride the taps whose windows can lie there."""
+    """Return the sum of the image's gradient: one problem for each phase of the stride, with the taps that contribute
+    to it.
+    """
     shifts: list[tuple[Dims, Dims, list[tuple[int, Dims]]]] = []
     for phase in product(*map(range, w.stride)):
         start = tuple((r - low) % s for r, low, s in zip(phase, w.low, w.stride, strict=True))
@@ -133,7 +160,7 @@ def backward(w: Window) -> Sum:
             continue
         taps = []
         for number, tap in enumerate(w.taps):
-            # Element i is under a tap of window o where i + low = o * stride + tap * dilation.
+            # Element i is under a tap of window o if i + low = o * stride + tap * dilation.
             ways = [a + low - t * d for a, low, t, d in zip(start, w.low, tap, w.dilation, strict=True)]
             if all(way % s == 0 for way, s in zip(ways, w.stride, strict=True)):
                 taps.append((number, tuple(way // s for way, s in zip(ways, w.stride, strict=True))))
@@ -155,7 +182,14 @@ def backward(w: Window) -> Sum:
 
 @dataclass(frozen=True)
 class Channels:
-    """How many images, groups, channels read and results given, and the strides of the weight for these three."""
+    """Sizes and strides of the channels.
+
+    - `images`: in the batch.
+    - `groups`: of channels.
+    - `channels`: input channels per group.
+    - `results`: result channels per group.
+    - `weight`: strides of the weight for group, result and channel; zeros for a weight gradient.
+    """
 
     images: int
     groups: int
@@ -165,13 +199,13 @@ class Channels:
 
 
 def _band(sum: Sum, channels: int) -> int:
-    """How many rows of results to compute at a time, so that what they read stays in a cache."""
+    """Return the number of result rows to compute at a time, so that their inputs stay in a cache."""
     whole = sum.box(sum.rows)
     if len(sum.starts) * channels * math.prod(whole) <= IMAGE_ELEMENTS:
         return sum.rows
     row = len(sum.starts) * channels * math.prod(whole[1:])
     reach = whole[0] - sum.rows
-    # At least as many rows as are read besides, or half of the reading is done twice.
+    # A band has at least as many rows as the overlap with its neighbour, or most rows would be read twice.
     return min(sum.rows, max(IMAGE_ELEMENTS // row - reach, reach, 1))
 
 
@@ -180,7 +214,7 @@ def _ceil(a: int, b: int) -> int:
 
 
 def _filled(values: dict[str, Any], lists: dict[str, list[int]]) -> np.ndarray:
-    """The geometry: numbers at their places, and behind them the lists, whose places then hold where they begin."""
+    """Return the geometry: numbers at their indices, followed by the lists, whose entries hold where they begin."""
     numbers = np.zeros(SIZE + sum(map(len, lists.values())), np.int64)
     at = SIZE
     for name, items in lists.items():
@@ -199,7 +233,10 @@ def _filled(values: dict[str, Any], lists: dict[str, list[int]]) -> np.ndarray:
 def _described(
     sum: Sum, c: Channels, band: int, together: int = 1
 ) -> tuple[dict[str, Any], dict[str, list[int]], Dims]:
-    """What both kernels read of a sum over boxes of some images together, and the box."""
+    """Return the geometry that both kernels need (numbers and lists), and the box of one image.
+
+    `together` images are laid out together.
+    """
     box = sum.box(band)
     size = together * math.prod(box)
     first = 0
@@ -243,7 +280,7 @@ def _parts(flops: int, most: int) -> int:
 
 
 def _convolution(sum: Sum, c: Channels) -> Routine | None:
-    """The routine of a sum with weights; None where there is little to do."""
+    """Return the routine of a sum with weights, or None if there are fewer than LEAST_FLOPS flops."""
     band = _band(sum, c.channels)
     values, lists, box = _described(sum, c, band)
     taps = values["all_taps"]
@@ -254,7 +291,7 @@ def _convolution(sum: Sum, c: Channels) -> Routine | None:
     parts = _parts(flops, c.images * values["bands"] * c.groups * _ceil(c.results, BLOCK))
     each = _ceil(c.images * values["bands"], parts)
     each = max(1, each // values["bands"])
-    # Few images are also cut by channels: each part then lays out the image for itself.
+    # Few images are also cut by channels; each part then copies the image separately.
     wanted = _ceil(parts, _ceil(c.images, each) * values["bands"])
     groups_each, results_each, chunks = c.groups, c.results, 1
     if c.groups > 1:
@@ -285,9 +322,9 @@ def _convolution(sum: Sum, c: Channels) -> Routine | None:
 
 
 def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: int = 0) -> Routine | None:
-    """The routine in Winograd's domain, for windows of 3 x 3; None where products of the windows take no longer.
+    """Return the routine by Winograd's algorithm for 3 x 3 windows, or None if it does not apply or is not faster.
 
-    The adjoint begins with the last tap; a gradient of the weight has no strides of one.
+    `tap` is 8 for the adjoint, which reads the weight from its last tap. `c.weight` is all zeros for a weight gradient.
     """
     down, across = _ceil(out[0], 2), _ceil(out[2], 2)
     room = max(LEAST_TILES, DOMAIN_ELEMENTS // (16 * (c.channels + c.results)))
@@ -301,7 +338,7 @@ def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: 
     rows, is_gradient = min(max(1, room // across), c.images * down), c.weight == (0, 0, 0)
     tiles, wide = _ceil(rows * across, BLOCK) * BLOCK, _ceil(c.results, 2 * WIDEST) * 2 * WIDEST
     domain = 16 * (c.channels * wide + 16)
-    # At least two of even the largest, or one thread would do all of the work.
+    # At least two partial sums, even of the largest weights, or one thread would do all of the work.
     each = _ceil(c.images, min(MOST_SUMS, max(2, SUM_ELEMENTS // domain)))
     sums = is_gradient * _ceil(c.images, each)
     pieces = max(1, min(MOST_SUMS // max(sums, 1), c.channels // PIECE_CHANNELS)) if is_gradient else 1
@@ -336,12 +373,12 @@ def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: 
 
 
 def _fits(*types: Type) -> bool:
-    # The kernels compute in float32, which also holds the half types.
+    # The kernels compute in float32, in which half types are stored too.
     return all(t.dtype.host == float32.host and t.size for t in types)
 
 
 def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`conv`: x, w -> y."""
+    """Return the routine of `conv` (input x, weight w -> y), or None."""
     (x, w), y = ins, outs[0]
     geometry = window(x.shape[2:], w.shape[2:], y.shape[2:], attrs) if _fits(x, w, y) else None
     if geometry is None:
@@ -354,7 +391,7 @@ def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine
 
 
 def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`conv_input`: g, w -> x."""
+    """Return the routine of `conv_input` (gradient of y, weight w -> gradient of x), or None."""
     (g, w), x = ins, outs[0]
     geometry = window(x.shape[2:], w.shape[2:], g.shape[2:], attrs) if _fits(g, w, x) else None
     if geometry is None:
@@ -368,7 +405,10 @@ def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> R
 
 
 def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`conv_weight`: x, g -> w; some images at a time give partial sums, which are added in order."""
+    """Return the routine of `conv_weight` (input x, gradient of y -> gradient of w), or None.
+
+    Groups of images give partial sums, which are added in order.
+    """
     (x, g), w = ins, outs[0]
     geometry = window(x.shape[2:], w.shape[2:], g.shape[2:], attrs) if _fits(x, g, w) else None
     if geometry is None:
@@ -408,7 +448,7 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
 
 
 def _together(sum: Sum, c: Channels, band: int, each: int) -> int:
-    """How many small images to sum over in one go: as many as a cache holds of those that a part has."""
+    """Return how many small images to sum over at a time: as many as fit a cache, of those in a part."""
     if band < sum.rows:
         return 1
     most = IMAGE_ELEMENTS // (len(sum.starts) * c.channels * math.prod(sum.box(band)))

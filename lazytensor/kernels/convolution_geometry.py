@@ -1,4 +1,4 @@
-"""Where each number lies in the geometry that compiled convolutions read: names of places in one array."""
+"""Indices of the numbers in the geometry that compiled convolutions read."""
 
 NAMES = (
     "images channels results groups extents steps phases starts box out_extents out_steps problems problem_list taps "
@@ -10,26 +10,34 @@ PLACES = {name: sum(_WIDTH.get(n, 1) for n in NAMES[:k]) for k, name in enumerat
 SIZE = sum(_WIDTH.get(n, 1) for n in NAMES)
 
 IMAGES, CHANNELS, RESULTS, GROUPS = (PLACES[n] for n in ("images", "channels", "results", "groups"))
-"""Images in the batch; channels read and results given by each group of channels."""
+"""Images in the batch; input and result channels of each group; groups."""
 EXTENTS, STEPS, PHASES, STARTS = (PLACES[n] for n in ("extents", "steps", "phases", "starts"))
-"""The images that are read: extents, the step between elements of a phase, the phases, where they start."""
+"""Of the input images: extents; steps between elements of a phase; number of phases; where the list of starts
+begins.
+"""
 BOX, BAND, BANDS = PLACES["box"], PLACES["band"], PLACES["bands"]
-"""Extents of a phase with its padding, rows of results computed at a time, and how often."""
+"""Extents of a phase with its padding; rows of results computed at a time; number of such bands."""
 OUT_EXTENTS, OUT_STEPS = PLACES["out_extents"], PLACES["out_steps"]
 PROBLEMS, PROBLEM_LIST = PLACES["problems"], PLACES["problem_list"]
-"""A problem is a row of eight: first and last tap, start in the result, counts."""
+"""Number of problems, and where their list begins.
+
+A problem is a row of eight numbers: first tap and end of taps, start in the result (3), number of results (3).
+"""
 TAPS, OFFSETS, ALL_TAPS = PLACES["taps"], PLACES["offsets"], PLACES["all_taps"]
-"""The weight's number of each tap, the shift in the box of each channel and tap."""
+"""Where the list of taps begins (the weight index of each); where the list of offsets begins (the shift in the box for
+each channel and tap); the number of taps of all problems.
+"""
 CHUNKS, IMAGES_EACH, GROUPS_EACH, RESULTS_EACH = (
     PLACES[n] for n in ("chunks", "images_each", "groups_each", "results_each")
 )
 IMAGE = PLACES["image"]
-"""Elements that an image takes in the thread's own memory; behind it lies what the tiles give."""
+"""Elements that an image takes in the thread's scratch buffer; the results of the tiles follow it."""
 WEIGHT_GROUP, WEIGHT_RESULT, WEIGHT_CHANNEL = (PLACES[f"weight_{n}"] for n in ("group", "result", "channel"))
 SUMS, PITCH = PLACES["sums"], PLACES["pitch"]
-"""How many partial sums a gradient of weights has, and the length of a row of one."""
+"""Number of partial sums of a weight gradient, and the length of a row of one."""
 TOGETHER, ROWS_EACH = PLACES["together"], PLACES["rows_each"]
-"""How many images lie behind each other in a gradient of weights, and of how many rows a part adds the partial sums."""
+"""Number of images that are concatenated for a weight gradient, and the rows of partial sums that a part adds."""
 LOW, DOWN, ACROSS, TILES, TAP, PIECES = (PLACES[n] for n in ("low", "down", "across", "tiles", "tap", "pieces"))
-"""In Winograd's domain: padding before an image, its tiles down and across, room for tiles, the weight's first tap; in
-how many pieces a partial sum is computed, of some channels each."""
+"""For Winograd's algorithm: padding before an image; rows and columns of tiles in an image; tiles that the scratch
+buffer holds; the weight's first tap; number of channel pieces in which a partial sum is computed.
+"""

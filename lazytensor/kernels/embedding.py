@@ -1,4 +1,4 @@
-"""Rows of a table by number as routines: reading them, and adding to them."""
+"""Routines that read rows of a table by index, and that add rows to a table by index."""
 
 import numpy as np
 
@@ -10,7 +10,10 @@ from lazytensor.kernels.routine import Routine
 
 
 def _routine(module: str, table: Type, rows: Type, places: tuple[Type, ...], dims: tuple[int, ...]) -> Routine | None:
-    """Where one tensor of numbers indexes the first dimension, and there is a row for each."""
+    """Return the routine, or None unless one int64 tensor indexes dimension 0 of a float32 table.
+
+    `rows` is the type of the selected rows.
+    """
     is_plain = dims == (0,) and table.dtype.host == rows.dtype.host == float32.host and len(places) == 1
     if not is_plain or places[0].dtype is not int64 or rows.shape != (*places[0].shape, *table.shape[1:]):
         return None
@@ -18,7 +21,7 @@ def _routine(module: str, table: Type, rows: Type, places: tuple[Type, ...], dim
     if not rows.size or not table.size:
         return None
     columns = rows.size // count
-    # Columns of a sum are apart from each other, whatever the numbers are.
+    # The gradient is cut by columns, because different indices may add to the same row.
     parts = bounds(columns if module == "embedding_gradient" else count, rows.size)
     return Routine(
         module=module,
@@ -31,13 +34,16 @@ def _routine(module: str, table: Type, rows: Type, places: tuple[Type, ...], dim
 
 
 def index_get(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`index_get`: table, numbers -> rows."""
+    """Return the routine of `index_get` (table, indices -> rows), or None."""
     return _routine("embedding", ins[0], outs[0], ins[1:], attrs["dims"])
 
 
 def index_put(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`index_put` where rows are added: table, rows, numbers -> table."""
-    # Of single numbers NumPy adds up pairs, which is more exact than one after the other.
+    """Return the routine of `index_put` (table, rows, indices -> table) with accumulate, or None.
+
+    A one-dimensional table has none, because NumPy adds pairwise there, which is more accurate.
+    """
+    # NumPy adds single numbers pairwise, which is more accurate than one after the other.
     is_wide = len(ins[0].shape) > 1
     return (
         _routine("embedding_gradient", ins[0], ins[1], ins[2:], attrs["dims"])

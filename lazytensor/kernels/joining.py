@@ -1,4 +1,4 @@
-"""Rearrangements that join several arrays: concatenation and the write into a part, row by row in generated text."""
+"""Concatenation, and the write of a slice into a copy of an array: kernels that are generated row by row."""
 
 import math
 from functools import partial
@@ -11,7 +11,7 @@ from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Step, by_op, op_wor
 from lazytensor.kernels.loop_parts import Bounds, bounds
 
 _KINDS = {np.dtype(f"{k}{size}"): f"{name}{8 * size}" for k, name in (("f", "float"), ("i", "int")) for size in (4, 8)}
-"""What elements the text is written for; NumPy copies the others."""
+"""The element types that the generated text supports. NumPy copies the others."""
 
 _HEAD = """\
 import numpy as np
@@ -26,7 +26,7 @@ def kernel(start, end, {names}):
 
 
 def _head(types: tuple[Type, ...], names: list[str]) -> str:
-    """The beginning of a text of rows; empty for elements that it is not written for."""
+    """Return the beginning of the text; "" if an operand is empty or has an unsupported element type."""
     kinds = [_KINDS.get(t.dtype.host) for t in types]
     if None in kinds or any(t.size == 0 for t in types):
         return ""
@@ -47,7 +47,7 @@ def _concat_source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) 
     text = _head((*ins, *outs), [*names, "y"])
     if not text:
         return ""
-    # A row is all that lies behind the dimension, of each array one after the other.
+    # A row is the dimension `dim` and all after it, of each array one after the other.
     inner = math.prod(outs[0].shape[attrs["dim"] + 1 :])
     whole, at = outs[0].shape[attrs["dim"]] * inner, 0
     for name, x in zip(names, ins, strict=True):
@@ -62,15 +62,14 @@ def _concat_parts(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
 
 
 def _write(out: np.ndarray, part: np.ndarray, base: np.ndarray, value: np.ndarray) -> None:
-    # All of the base, then over it: a copy of what surrounds the part alone would be several.
+    # Copy all of the base, then overwrite the part: copying only the surroundings would take several copies.
     np.copyto(out, base)
     np.copyto(part, value)
 
 
 def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     starts, limits, strides = attrs["starts"], attrs["limits"], attrs["strides"]
-    # The window into the output is cut once, when the step is bound; a step only copies.
-    # With the dots, a part of an array without dimensions is a view too.
+    # The view of the output is made once, when the step is bound. The ellipsis makes it a view for 0-d arrays too.
     windows: list[Any] = [slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True)]
     part = outs[0][(*windows, ...)]
     return partial(_write, outs[0], part, *ins)
@@ -79,13 +78,13 @@ def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
 def _slice_source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
     text = _head((*ins, *outs), ["base", "value", "y"])
     windows = list(zip(attrs["starts"], attrs["limits"], attrs["strides"], strict=True))
-    # A value that is repeated over the part, and a part of a scalar, are NumPy's.
+    # A value that is broadcast over the part, and a part of a 0-d array, are left to NumPy.
     if not text or not windows or ins[1].shape != tuple(len(range(*window)) for window in windows):
         return ""
     *shape, columns = outs[0].shape
     *extents, length = ins[1].shape
     text += _copy(f"y[r * {columns} + c]", f"base[r * {columns} + c]", columns)
-    # A row lies in the part if its number in each dimension does; where all do, nothing is asked.
+    # A row is in the part if its index in each dimension is; no test is written if all rows are.
     place, inside, below = "0", [], 1
     for d in reversed(range(len(shape))):
         first, _, step = windows[d]

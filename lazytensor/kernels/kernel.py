@@ -1,4 +1,4 @@
-"""The record of a library kernel: which node it computes, and how the host does it."""
+"""The record of a library kernel: which nodes it computes, and how the host runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ Source = Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str]
 
 
 KNOWN = "known"
-"""An attribute that is no part of the operation: what a kernel may make use of."""
+"""Name of a kernel attribute that is not part of the operation: a known property that the kernel may use."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A kernel's operands and attributes for one node."""
+    """The operands and attributes with which a kernel computes one node."""
 
     operands: tuple[Node, ...]
     attrs: Attrs
@@ -33,18 +33,20 @@ class Match:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One entry of the library.
+    """One entry of the kernel library.
 
-    match(node) gives the operands, or None where the kernel does not apply; the first match in order of `benefit` wins.
-    bind(attrs, outs, ins) gives a function without arguments that computes the arrays `outs` from `ins`.
-    source(attrs, out_types, in_types) is, where given, text in the kernel language that defines `kernel(*ins, *outs)`
-    over flat arrays; it is used instead of `bind` when kernels are compiled, unless it is empty. Where there are
-    `parts(attrs, out_types, in_types)` too, the kernel takes the bounds of one part before all else, and threads share
-    them.
-    cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say; each is a
-    product whose arguments are its operands and its result.
-    work(attrs, out_types, in_types) counts flops and bytes.
-    One that `is_by_rows` has rows of its first operand's last dimension for parts, and so many of all other operands.
+    - `match(node)`: returns the operands and attributes, or None if the kernel does not apply.
+    - `bind(attrs, outs, ins)`: returns a function without arguments that computes the arrays `outs` from `ins`.
+    - `source(attrs, out_types, in_types)`: returns the text of a kernel-language module that defines `kernel(*ins,
+      *outs)` over flat arrays. If it is not empty and LT_JIT is on, it replaces `bind`.
+    - `parts(attrs, out_types, in_types)`: returns the bounds of the parts that threads share. The compiled kernel then
+      takes the bounds of one part as its first two arguments.
+    - `cut(attrs, outs, ins)`: returns the same computation as matrix products that threads share, as partial(function,
+      a, b, out). The cuts depend only on shapes.
+    - `work(attrs, out_types, in_types)`: returns flops and bytes.
+    - `benefit`: the kernel with the highest benefit that matches a node computes it.
+    - `is_by_rows`: whether the parts are rows along the last dimension of the first operand, and every other operand
+      has as many rows.
     """
 
     name: str
@@ -59,17 +61,17 @@ class Kernel:
 
 
 def by_op(name: str) -> Callable[[Node], Match | None]:
-    """A match rule: the node is an `name`, its inputs are the operands."""
+    """Return a match rule that accepts nodes of operation `name`. The node's inputs are the operands."""
     return lambda n: Match(n.inputs, n.attrs) if n.op == name else None
 
 
 def own(attrs: Attrs) -> Attrs:
-    """The attributes of an operation itself."""
+    """Return the attributes of the operation itself, without KNOWN."""
     return {name: value for name, value in attrs.items() if name != KNOWN}
 
 
 def op_work(name: str) -> Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]:
-    """A work rule: that of the operation `name`."""
+    """Return a work rule that gives the flops and bytes of operation `name`."""
 
     def work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
         return OPS[name].work(outs[0] if len(outs) == 1 else outs, *ins, **own(attrs))

@@ -1,10 +1,10 @@
-"""Sums in a fixed order, as text of a kernel: the bits depend on the number of elements, and on nothing else.
+"""Generate sums in a fixed order: the bits of a sum depend only on the number of elements.
 
 A sum has `LANES` partial sums, which LLVM keeps in vector registers: lane j adds the elements j, j + LANES and so on.
-Behind the last whole round, elements in whole groups go on in the lanes from 0 on. Fewer than GROUP elements that are
-left over go into the last lanes of the first group; if there are no more than these, they go into the first lanes. The
-lanes are then added by halves: the lanes from the largest power of two on are added to the first ones, until one is
-left. A sum of more than two blocks is a sum of the sums of blocks in their order, which keeps the rounding error small.
+After the last full round, elements in full groups continue in the lanes from 0 on. Fewer than GROUP remaining elements
+go into the last lanes of the first group, or into the first lanes if there are no other elements. The lanes are then
+added by halves: those from the largest power of two on are added to the first ones, until one is left. A sum of more
+than two blocks adds the sums of its blocks in order, which keeps the rounding error small.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,16 +15,20 @@ LANES = 64  # partial sums of one reduction: four registers of AVX-512, eight of
 GROUP = 16  # lanes that the last elements fill together
 
 Line = Callable[[int, str], None]
-"""Adds a line of text at an indent."""
+"""A function (indent, text) that adds a line of text."""
 Values = Callable[[str, int], list[str]]
-"""Writes one iteration, from its number and the indent; the texts of the values to accumulate."""
+"""A function (index text, indent) that writes one iteration, and returns the texts of the values to accumulate."""
 
 
 @dataclass(frozen=True)
 class Accumulation:
-    """One of the sums of a loop: its name, its start, one step from two texts, its NumPy type, its `lanes_` function.
+    """One of the sums of a loop. The variable of its result is `s{name}_{indent}`.
 
-    The name of its result is `s{name}_{indent}`; `total` is empty where lanes are added singly.
+    - `name`: part of the names of its variables.
+    - `start`: the text of the initial value.
+    - `step`: a function from two texts to the text of their sum.
+    - `kind`: the NumPy type of the lanes.
+    - `total`: the name of the `lanes_` function that adds the lanes; empty if they are added one by one.
     """
 
     name: str
@@ -34,22 +38,22 @@ class Accumulation:
     total: str
 
     def lane(self, place: str) -> str:
-        """One of its lanes."""
+        """Return the text of the lane at index `place`."""
         return f"l{self.name}[{place}]"
 
 
 class LaneWriter:
-    """Writes sums with `line`. With `reads_once`, no iteration may be written that has run before."""
+    """Writes sums by calling `line`. If `reads_once`, it never generates an iteration that runs a second time."""
 
     def __init__(self, line: Line, sums: Sequence[Accumulation], reads_once: bool):
         self._line, self._sums, self._reads_once = line, sums, reads_once
 
     def allocations(self) -> list[str]:
-        """The lines before all loops."""
+        """Return the lines that allocate the lanes, to be placed before all loops."""
         return [f"l{s.name} = np.empty({LANES}, np.{s.kind})" for s in self._sums]
 
     def write(self, size: int, indent: int, values: Values) -> None:
-        """The sums of `size` elements."""
+        """Write the sums of `size` elements."""
         if size <= 2 * BLOCK:
             self._lanes("", size, indent, values)
             return
@@ -62,7 +66,7 @@ class LaneWriter:
             self._line(inside, f"s{s.name}_{indent} = {s.step(f's{s.name}_{indent}', f's{s.name}_{inside}')}")
 
     def _lanes(self, block: str, size: int, indent: int, values: Values) -> None:
-        """The sums of all elements, or of those of a block."""
+        """Write the sums of all elements, or of one block if `block` is the name of its first element."""
         rounds, rest = size // LANES * LANES, size % GROUP
         count = LANES if rounds else (size - rest) or size
         self._each_lane(self._sums, count, indent, lambda s: s.start)
@@ -79,7 +83,7 @@ class LaneWriter:
         self._total(count, indent)
 
     def _last(self, size: int, rounds: int, rest: int, indent: int, values: Values) -> None:
-        """Accumulate the elements behind the last whole round."""
+        """Write the accumulation of the elements after the last full round."""
         groups = size - rest - rounds
         if groups:
             self._over_lanes(f"{groups}", f"{rounds} + lane", indent, values)
@@ -90,18 +94,18 @@ class LaneWriter:
         elif self._reads_once:
             self._over_lanes(f"{GROUP - rest}, {GROUP}", f"{size - GROUP} + lane", indent, values)
         else:
-            # A whole vector from memory, of which the elements that have been accumulated before do not count.
+            # Load a whole vector, and mask the elements that are accumulated already.
             self._over_lanes(f"{GROUP}", f"{size - GROUP} + lane", indent, values, f"lane >= {GROUP - rest}")
 
     def _over_lanes(self, span: str, at: str, indent: int, values: Values, condition: str = "") -> None:
-        """Accumulate one element in each lane of a span."""
+        """Write the accumulation of one element in each lane of a span."""
         self._line(indent, f"for lane in range({span}):")
         for s, value in zip(self._sums, values(at, indent + 1), strict=True):
             chosen = f"({value} if {condition} else {s.start})" if condition else value
             self._line(indent + 1, f"{s.lane('lane')} = {s.step(s.lane('lane'), chosen)}")
 
     def _total(self, count: int, indent: int) -> None:
-        """The lanes of each sum as one number, by halves."""
+        """Write the addition of the lanes of each sum, by halves."""
         singly = [s for s in self._sums if not s.total or count % GROUP]
         left = count
         while singly and left > 1:
@@ -115,21 +119,21 @@ class LaneWriter:
     def _each_lane(
         self, sums: Sequence[Accumulation], count: int, indent: int, value: Callable[[Accumulation], str]
     ) -> None:
-        """Give each lane of some sums a value."""
+        """Write the assignment of a value to each of the first `count` lanes of some sums."""
         self._line(indent, f"for lane in range({count}):")
         for s in sums:
             self._line(indent + 1, f"{s.lane('lane')} = {value(s)}")
 
 
 def _halves(half: int) -> Callable[[Accumulation], str]:
-    """A lane with the one `half` lanes further."""
+    """Return the text of a lane added to the lane `half` further."""
     return lambda s: s.step(s.lane("lane"), s.lane(f"lane + {half}"))
 
 
 def sum_text(size: int, indent: int, lines: Sequence[str], value: str, reads_once: bool) -> str:
-    """The text of one sum of float32, `s0_{indent}` over the array `l0` of lanes.
+    """Return the text of one float32 sum of `size` elements: `s0_{indent}`, over the array `l0` of lanes.
 
-    `lines` compute element `k` of the sum, which is the text `value`.
+    `lines` compute element `k` of the sum, whose text is `value`. `reads_once` is as in `LaneWriter`.
     """
     written: list[str] = []
 

@@ -1,17 +1,21 @@
-"""How loops are cut for threads: as their extents and their work say, whoever runs them."""
+"""Cut loops into parts for threads. The cuts depend only on the extent and the work of a loop."""
 
 PART_WORK = 1 << 16
-"""Additions that are worth waking a thread for: some 20 us."""
+"""The minimum work of a part, in additions (about 20 us); less is not worth waking a thread."""
 SPECIAL = 8
-"""How many additions one exponential or logarithm counts for."""
+"""The number of additions that one exponential, logarithm or similar function counts for."""
 MOST_PARTS = 16
-LINE = 16  # elements of float32 in a line of the cache: two threads should not write into one
+LINE = 16  # float32 elements in a cache line: two threads should not write to the same line
 
 Bounds = tuple[tuple[int, int], ...]
 
 
 def bounds(extent: int, work: int) -> Bounds:
-    """First and last of each part of a loop; one part where `work` is too little to share."""
+    """Return (first, end) of each part of a loop over `extent` iterations.
+
+    There are at most MOST_PARTS parts, and one for each PART_WORK of `work` (in additions). The length of a part of
+    more than 4 * LINE iterations is a multiple of LINE. An empty loop has one empty part.
+    """
     parts = max(1, min(MOST_PARTS, work // PART_WORK, extent))
     each = -(-extent // parts)
     if each > 4 * LINE:

@@ -1,4 +1,4 @@
-"""Matrix products by BLAS, straight into a given array; a transposed operand is read in place, never copied."""
+"""Matrix products by BLAS, written into a given array. A transposed operand is read in place and never copied."""
 
 from functools import partial
 
@@ -7,16 +7,19 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
-LEAST_FLOPS = 1_000_000  # 10 us or so: below twice that a product stays whole
+LEAST_FLOPS = 1_000_000  # minimum flops per part, about 10 us: a product below twice that is not cut
 LEAST_ROWS = 128
 BLOCK, COLUMNS = 256, 64
-"""Rows of a part, about, and columns: BLAS packs the other operand anew for each, so smaller parts cost more."""
+"""Approximate rows, and minimum columns, of a part.
+
+BLAS packs the other operand again for each part, so smaller ones cost more.
+"""
 MOST_PARTS = 16
-LINE = 16  # elements in a line of the cache; register tiles of BLAS divide it
+LINE = 16  # float32 elements in a cache line; a multiple of BLAS's register tiles
 
 
 def _swaps_last(n: Node) -> bool:
-    """True for a transpose that only exchanges the two last dimensions."""
+    """Return whether a node is a transpose that only exchanges the last two dimensions."""
     if n.op != "transpose":
         return False
     rank = len(n.type.shape)
@@ -28,7 +31,7 @@ def _match(n: Node) -> Match | None:
         return None
     a, b = n.inputs
     flips = dict(n.attrs)
-    # Simplify has done this for graphs that went through it; others may still hold transposes.
+    # `simplify` has done this already, but not every target runs it.
     while _swaps_last(a):
         a, flips["transpose_a"] = a.inputs[0], not flips["transpose_a"]
     while _swaps_last(b):
@@ -37,14 +40,14 @@ def _match(n: Node) -> Match | None:
 
 
 def _views(attrs: Attrs, ins: Arrays) -> Arrays:
-    """The operands as they are multiplied."""
+    """Return the operands with their transpositions applied, as views."""
     flips = (attrs["transpose_a"], attrs["transpose_b"])
     return tuple(np.swapaxes(x, -1, -2) if flip else x for x, flip in zip(ins, flips, strict=True))
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> partial[object]:
-    # np.dot takes 0.3 us to call and np.matmul 0.7, but it copies what is neither a matrix in one piece nor one's
-    # transpose: rows of a transposed matrix took twice the time of their product to copy.
+    # A call of np.dot takes 0.3 us and one of np.matmul 0.7 us, but np.dot copies operands that are neither contiguous
+    # matrices nor transposes of them: to copy rows of a transposed matrix took twice the time of their product.
     if a.ndim == 2 and out.flags.c_contiguous and a.flags.forc and b.flags.forc:
         return partial(np.dot, a, b, out)
     return partial(np.matmul, a, b, out)
@@ -61,7 +64,7 @@ def _blocks(extent: int, parts: int, multiple: int = 1) -> list[slice]:
 
 
 def _power(most: int) -> int:
-    """The largest power of two up to a number: two and four threads have equal shares then."""
+    """Return the largest power of two up to `most` and MOST_PARTS, so that two and four threads get equal shares."""
     power = 1
     while 2 * power <= min(most, MOST_PARTS):
         power *= 2
@@ -69,7 +72,7 @@ def _power(most: int) -> int:
 
 
 def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
-    """The product by blocks: of a stack its matrices, of a matrix its rows or columns, whichever are more."""
+    """Return the product in parts: matrices of a stack, or the rows or columns of a matrix, whichever are more."""
     a, b = _views(attrs, ins)
     out = outs[0]
     parts = _power(2 * out.size * a.shape[-1] // LEAST_FLOPS)
@@ -81,8 +84,8 @@ def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
         blocks = [(slice(None),) * lead + (s,) for s in _blocks(out.shape[lead], parts)]
         return [_product(a[s], b[s], out[s]) for s in blocks]
     m, n = out.shape
-    # Few rows beside many columns: a thread then reads some columns of the larger operand alone, those that it read and
-    # updated in the step before. Elsewhere by rows, whose parts write no line of the cache together.
+    # With few rows and many columns, cut by columns: a thread then reads only the columns of the larger operand that it
+    # used in the step before. Otherwise cut by rows, whose parts share no cache line of the result.
     if m < min(n, LEAST_ROWS):
         return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, min(parts, _power(n // COLUMNS)), LINE)]
     return [_product(a[s], b, out[s]) for s in _blocks(m, min(parts, _power(max(2 * BLOCK, m, n) // BLOCK)), LINE)]

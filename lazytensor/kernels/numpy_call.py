@@ -1,4 +1,4 @@
-"""The kernel of last resort: any operation by its NumPy meaning, copied into the planned array."""
+"""The fallback kernel "call": run any operation by its NumPy function, and copy the result into the planned array."""
 
 from functools import partial
 
@@ -15,10 +15,10 @@ def _match(n: Node) -> Match:
 
 
 def _run(name: str, attrs: Attrs, outs: Arrays, ins: Arrays) -> None:
-    # What overflows is infinity, as on the device; a warning would speak of the house, not of the script.
+    # Overflow gives infinity, as on the device. A NumPy warning would point to this file, not to the script.
     with np.errstate(all="ignore"):
         results = OPS[name].eval(*ins, **attrs)
-    # Copied, for the plan has given the result a place, and NumPy its own.
+    # Copied, because the plan has assigned an array to the result.
     for out, value in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
         np.copyto(out, value, casting="unsafe")
 

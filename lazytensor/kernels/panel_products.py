@@ -1,7 +1,7 @@
-"""Matrix products as routines: the second factor is laid out in panels, which rows of the first one pass by.
+"""Matrix products as routines: the second factor is packed into panels, which register tiles multiply with rows.
 
-Parts are blocks of the result, or some matrices of a stack. Measured with AVX-512 on Zen 4, of whose cores each makes
-118 GFLOP/s at most: 111 of it with extents in hundreds, whichever operand is transposed; OpenBLAS 0.3 makes 84 to 107.
+Parts are blocks of the result, or some matrices of a stack. Measured with AVX-512 on Zen 4, whose cores reach at most
+118 GFLOP/s: 111 GFLOP/s with extents in the hundreds, whichever operand is transposed; OpenBLAS 0.3 reaches 84 to 107.
 """
 
 import math
@@ -15,35 +15,45 @@ from lazytensor.kernels.loop_parts import MOST_PARTS
 from lazytensor.kernels.routine import Routine
 
 STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH = range(7)
-"""Where each number lies in the geometry: matrices in the stack, extents of a product and terms of its sums, which
-operands lie transposed, terms of a piece of a sum."""
+"""Indices in the geometry: matrices in the stack; rows, columns and terms of a product; which operands are transposed;
+terms per piece of a sum.
+"""
 STACK_EACH, ROWS_EACH, COLUMNS_EACH, PACKERS, CAUSAL, SWAPPED, STRIPS = range(7, 14)
-"""Matrices, rows and columns of a part, parts that lay panels out; what is known of the diagonal; whether the product
-is computed transposed, which all numbers but the flips are of then, and whether the first factor is laid out too."""
+"""Indices in the geometry: matrices, rows and columns per part; parts that pack panels; causal structure (LEFT, RESULT
+or 0); whether the product is computed transposed (extents and parts are then those of the transposed product);
+whether the first factor is packed into strips.
+"""
 LEFT, RESULT = 1, 2
-"""Above whose diagonal nothing is: zeros in the first factor, or numbers of the result that nobody looks at."""
+"""Causal structure: the first factor is zero above the diagonal, or the result above the diagonal is not used."""
 TILE, PANEL = 8, 32
 """Rows and columns of the widest register tile."""
 LEAST, LEAST_TALL, LEAST_FLIPPED = (384, 256, 256), (1024, 128, 128), (768, 64, 64)
 LEAST_STACKED, LEAST_CAUSAL = (64, 64, 32), (64, 32, 32)
-"""Rows, columns and terms from which on panels pay: where BLAS reads the second operand across its rows, of few
-and of many rows, along them, in stacks of small matrices, and where half of them is left out."""
+"""Minimum rows, columns and terms for which panels are faster than BLAS.
+
+LEAST is for few rows and LEAST_TALL for many rows, if BLAS reads the second operand across its rows. LEAST_FLIPPED is
+for a transposed second operand, LEAST_STACKED for stacks of small matrices, and LEAST_CAUSAL for causal products, of
+which half of the terms are skipped.
+"""
 ALIAS = 1024
-"""Lines of so many elements, or of a multiple, all begin in one set of a cache."""
+"""If the elements of a row are a multiple of this number, all rows begin in one set of the cache."""
 STRIP = 64
-"""Rows of a part whose first factor has such lines across them: its elements are laid beside each other first."""
+"""Rows of a part if the first factor has such rows and is read across them: its elements are copied to strips first."""
 MOST_ROWS, MOST_DEPTH = 256, 384
-"""What is read again for each panel stays in the second-level cache."""
+"""Maximum rows and terms of a block, so that the data read again for each panel stays in the second-level cache."""
 MOST_PACKED = 1 << 23
+"""Maximum number of elements in the packed panels."""
 
 
 def _even(extent: int, most: int, multiple: int) -> int:
-    """The length of equal pieces, none longer than about `most`."""
+    """Split `extent` into equal pieces of about `most` at most; return their length, rounded up to a multiple of
+    `multiple`.
+    """
     return -(-extent // (-(-extent // most) * multiple)) * multiple
 
 
 def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`matmul`: two matrices, or two stacks of as many -> the product."""
+    """Return the routine of `matmul` for two float32 matrices or two equal stacks of them; None if BLAS is faster."""
     (out,), (a, b) = outs, ins
     flip_a, flip_b = attrs["transpose_a"], attrs["transpose_b"]
     if any(t.dtype.host != float32.host for t in (a, b, out)) or not a.shape[:-2] == b.shape[:-2] == out.shape[:-2]:
@@ -51,7 +61,7 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     causal = attrs.get(KNOWN, 0)
     stack, (m, n) = math.prod(out.shape[:-2]), out.shape[-2:]
     k = a.shape[-2 if flip_a else -1]
-    # The smaller factor is laid out; a result of whole tiles may be computed transposed for that.
+    # Pack the smaller factor. To do so, a result of whole tiles may be computed transposed.
     is_swapped = flip_a and not flip_b and stack == 1 and 2 * m <= n and not (causal or m % PANEL or n % PANEL)
     if is_swapped:
         m, n = n, m
@@ -59,7 +69,7 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     of_one = LEAST_FLIPPED if flip_b else LEAST_TALL if m >= LEAST_TALL[0] else LEAST
     least = LEAST_CAUSAL if causal else LEAST_STACKED if stack > 1 else of_one
     is_small = any(extent < bound for extent, bound in zip((m, n, k), least, strict=True))
-    # Of a panel that is not full the rest is computed too.
+    # The last panel is computed whole, even if it is not full.
     if is_small or 7 * width > 8 * n or (stack > 1 and causal != LEFT and (flip_a or not flip_b)):
         return None
     is_aliased = flip_a and m % ALIAS == 0

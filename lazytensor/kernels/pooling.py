@@ -1,4 +1,6 @@
-"""Pooling as routines: places of the largest elements, reading and adding there; sums of windows, and back."""
+"""Pooling as routines: indices of maxima, gather and scatter-add at indices, and sums over windows and their
+gradient.
+"""
 
 import math
 
@@ -9,8 +11,8 @@ from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
-PART_ELEMENTS = 1 << 15  # taps or elements that are worth waking a thread for
-LEAST_ELEMENTS = 1 << 13  # below that nothing is compiled for it
+PART_ELEMENTS = 1 << 15  # minimum taps or elements per part that are worth waking a thread for
+LEAST_ELEMENTS = 1 << 13  # minimum taps or elements for a routine; smaller operations run in NumPy
 MOST_PARTS = 32
 BAD_PLACE = "found an invalid max index: the places are 0..{}"
 
@@ -20,20 +22,23 @@ def _three(values: tuple[int, ...], alone: int) -> tuple[int, ...]:
 
 
 def _each(rows: int, elements: int) -> int:
-    """How many rows a part has, if one has so many elements."""
+    """Return the number of rows per part, if a row has `elements` elements."""
     parts = max(1, min(rows * elements // PART_ELEMENTS, MOST_PARTS, rows))
     return -(-rows // parts)
 
 
 def _windows(extents: tuple[int, ...], windows: tuple[int, ...], attrs: Attrs) -> tuple[tuple[int, ...], ...]:
-    """Extents, how many windows, their extents, stride and padding, in three dimensions each."""
+    """Return extents, number of windows, kernel size, stride and leading padding, each padded to three dimensions."""
     before = tuple(low for low, _ in attrs["padding"])
     alone = (_three(extents, 1), _three(windows, 1), _three(attrs["kernel"], 1), _three(attrs["stride"], 1))
     return (*alone, _three(before, 0))
 
 
 def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`window_argmax`: x -> places, for up to three dimensions of windows."""
+    """Return the routine of `window_argmax` (x -> indices), or None.
+
+    None if x is not float32, if there is little work, or if windows have more than three dimensions.
+    """
     (x,), kernel = ins, attrs["kernel"]
     if x.dtype.host != float32.host or not outs[0].size or not x.size or len(kernel) > 3:
         return None
@@ -60,12 +65,12 @@ def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine 
 
 
 def window_sum(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`window_sum`: x -> y."""
+    """Return the routine of `window_sum` (x -> sums of the windows), or None."""
     return _totals(ins[0], outs[0], attrs, spreads=False)
 
 
 def window_spread(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`window_spread`: the gradient of y -> that of x."""
+    """Return the routine of `window_spread` (gradient of the sums -> gradient of x), or None."""
     return _totals(outs[0], ins[0], attrs, spreads=True)
 
 
@@ -87,10 +92,10 @@ def _by_rows(module: str, values: Type, places: Type, extent: int) -> Routine | 
 
 
 def at_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`at_places`: x, places -> y."""
+    """Return the routine of `at_places` (x, indices -> elements of x), or None."""
     return _by_rows("read_at_indices", ins[0], ins[1], ins[0].shape[-1])
 
 
 def put_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """`put_places` where values for one place are added: g, places -> x."""
+    """Return the routine of `put_places` (gradient, indices -> x) if it accumulates, else None."""
     return _by_rows("add_at_indices", ins[0], ins[1], attrs["extent"]) if attrs["accumulate"] else None

@@ -1,5 +1,7 @@
-"""Where each number lies in the geometry that compiled recurrent layers read."""
+"""Indices of the numbers in the geometry that compiled recurrent layers read."""
 
 STEPS, BATCH, HIDDEN, IS_REVERSE, EACH, PACKERS, IS_RELU = range(7)
-"""Times, sequences, units of a layer, its direction, sequences of a part, parts that pack the weight, its function."""
+"""Time steps; sequences in the batch; hidden units; 1 for the reverse direction; sequences per part; parts that pack
+the weight; 1 for ReLU in place of tanh.
+"""
 SLACK = 64  # elements that the widest tile may write past the end of a row

@@ -1,4 +1,4 @@
-"""The record of a routine: how an operation runs on the host as parts that threads share."""
+"""The record of a routine: an operation that compiled code runs on the host, in parts that threads share."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,25 @@ import numpy as np
 from lazytensor.errors import ShapeError
 
 DOTS = 3
-"""How many taps of a gradient of weights a register tile sums at a time."""
+"""The number of taps of a weight gradient that a register tile sums at a time."""
 
 
 @dataclass(frozen=True)
 class Routine:
-    """One operation as `module`, one of `lazytensor.runtime.compiled_kernels` that defines its `kernel`.
+    """An operation as a compiled module of `lazytensor.runtime.compiled_kernels`.
 
-    The kernel is called with (phase, part, geometry, shared, own, *ins, *outs) for each part of each phase; the parts
-    of a phase are independent, and how many there are depends on shapes alone, so that the bits of a result do not
-    depend on the number of threads. `shared` and `own` are elements of float32 that all parts, and each thread, need.
-    A kernel that gives True has refused its operands: `refusal` says why, in an `error`. It `is_special` where loops
-    are so short that the numbers of the geometry have to stand in its text.
+    The module's `kernel(phase, part, geometry, shared, own, *ins, *outs)` is called for each part of each phase. The
+    parts of a phase are independent. Their number depends only on shapes, so that the bits of a result do not depend on
+    the number of threads.
+
+    - `module`: the name of the module.
+    - `geometry`: int64 numbers that the kernel reads.
+    - `parts`: the number of parts of each phase.
+    - `shared`: float32 elements of scratch buffer that all parts share.
+    - `own`: float32 elements of scratch buffer for each thread.
+    - `refusal`: the error message if the kernel returns True, which means that it refuses its operands.
+    - `error`: the type of that error.
+    - `is_special`: whether the numbers of the geometry become constants of the text, because the loops are short.
     """
 
     module: str

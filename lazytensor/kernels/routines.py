@@ -1,4 +1,4 @@
-"""Which operations the host runs as routines, in place of their NumPy meaning."""
+"""The table of operations that the host runs as routines instead of by NumPy."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,14 +25,17 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     panel_products.matmul,
 )
 ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {f.__name__: f for f in _WRITTEN}
-"""By operation, whose name it has: the routine for attributes, types of results, types of operands.
+"""By operation name: a function from attributes, result types and operand types to the routine.
 
-It gives None where it does not apply.
+It returns None if the routine does not apply.
 """
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:
-    """The routine that runs an instruction, if there is one."""
+    """Return the routine that runs an instruction, or None.
+
+    A "call" instruction is looked up by the operation it calls.
+    """
     is_call = instr.kernel == "call"
     name = instr.attrs["op"] if is_call else instr.kernel
     return (

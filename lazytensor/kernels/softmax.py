@@ -1,7 +1,7 @@
 """Softmax over the last dimension, and softmax with cross entropy: one pass over each row, in the kernel language.
 
-Method: subtract the row's maximum, so that no exponential overflows; the gradient of the loss with respect to the
-logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing once the exponentials are there.
+Method: subtract the row's maximum, so that no exponential overflows. The gradient of the loss with respect to the
+logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing extra once the exponentials are computed.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,8 @@ from lazytensor.runtime.lanes import lanes_add
 from lazytensor.runtime.vecmath import exp_below_f4, log_f4
 """
 
-# The largest of a row with a NaN may be any number: the sum of the exponentials is NaN, and with it all of the row.
-# Rows are widened from 32 bits without a sign, so that LLVM knows that no index is negative and does not ask for each
-# element.
+# For a row with a NaN, `top` may be any number: the sum of the exponentials is NaN, and so is the whole row. Row
+# numbers are zero-extended from 32 bits, so that LLVM can prove that no index is negative and generates no tests.
 _LONG_ROW = """\
     l0 = np.empty({lanes}, np.float32)
     for row in range(np.int64(start), np.int64(end)):
@@ -40,11 +39,11 @@ _LONG_ROW = """\
         scale = np.float32(1) / total
 """
 
-# A block of rows stays in the first-level cache. Its exponentials are one long loop, because a row of ten classes is
-# too short for vector registers.
+# A block of rows fits the first-level cache. Its exponentials are one long loop, because a row of ten classes is too
+# short for vector registers.
 _BLOCK_ELEMENTS = 4096
 _SHORT = 64
-"""Rows of fewer elements than this are taken in blocks: four vectors abreast of eight elements each, and twice that."""
+"""Rows with fewer elements than this are computed in blocks: twice four vectors of eight elements."""
 
 _SHORT_ROWS = """\
     l0 = np.empty({lanes}, np.float32)
@@ -99,10 +98,10 @@ _KEEP = "loss[r] = x[at + min(max(labels[r], 0), {last_column})] - top"
 
 def _match(name: str) -> Callable[[Node], Match | None]:
     def match(n: Node) -> Match | None:
-        # The text computes in float32, which also holds the half types.
+        # The text computes in float32, in which half types are stored too.
         if n.op != name or n.inputs[0].type.dtype.host != float32.host or n.inputs[0].type.size == 0:
             return None
-        # Rows have to lie in one piece.
+        # Rows have to be contiguous.
         if name == "softmax" and n.attrs["dim"] % len(n.type.shape) != len(n.type.shape) - 1:
             return None
         return Match(n.inputs, n.attrs)
@@ -128,7 +127,7 @@ def _source(head: str, end: str, keep: str = "") -> Source:
 
 
 def _parts(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Bounds:
-    """Some rows each."""
+    """Return the bounds of the parts, which are rows."""
     return bounds(ins[0].size // ins[0].shape[-1], (SPECIAL + 4) * ins[0].size)
 
 

@@ -1,5 +1,5 @@
-"""The compiler of the kernel language: a function in a subset of Python becomes LLVM's text, and LLVM does the rest.
+"""Compiler of the kernel language: translate functions in a subset of Python to LLVM IR, and compile them with LLVM.
 
-In this subset every name has one type and nothing is an object: `emit` says in a few hundred lines what that is in
-LLVM. What it does not have raises `Unknown`. lazytensor/README.md, section "Kernel language", describes it.
+In this subset every name has one type and there are no objects. `emit` translates it, and raises `Unknown` for anything
+else. The section "Kernel language" of lazytensor/README.md describes the language.
 """

@@ -1,4 +1,4 @@
-"""Bound code: compiled code as a function of Python."""
+"""Compiled kernels as Python functions."""
 
 import ctypes
 from collections.abc import Collection
@@ -10,17 +10,20 @@ _PROTOTYPES = {
     "void": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "bool": ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p),
 }
-"""By kind of result. A kernel takes the address of its table of arguments."""
+"""ctypes prototypes, by type of the result. A kernel takes the address of its argument table."""
 
 
 class Kernel:
-    """A compiled `kernel`, called with its numbers and its flat arrays; nobody holds the interpreter's lock then."""
+    """A compiled kernel. Calls release the interpreter's lock.
+
+    It takes numbers and flat, C-contiguous arrays. A wrong dtype raises TypeError.
+    """
 
     def __init__(self, address: int, kinds: tuple[str, ...]):
         result, *self._kinds = kinds
         self.address, self.gives = address, result
         self._run = _PROTOTYPES[result](address)
-        # Of an argument that is an array its type, since NumPy takes long to say the name of one.
+        # The dtype of each array argument. Dtypes are compared, because NumPy takes long to return a dtype's name.
         self._dtypes = [np.dtype(kind[:-1]) if kind.endswith("*") else None for kind in self._kinds]
         self._table = ctypes.c_int64 * len(self._kinds)
         self.places = tuple(k for k, dtype in enumerate(self._dtypes) if dtype is not None)
@@ -29,16 +32,20 @@ class Kernel:
         return self.bound(*arguments)()
 
     def bound(self, *arguments: Any) -> "Bound":
-        """The same with its arguments given: a call that costs a microsecond less for each of them."""
+        """Return the kernel with its arguments bound. A later call saves a microsecond per argument."""
         return self.bound_parts(((),), arguments)[0]
 
     def bound_parts(self, parts: Collection[tuple[int, ...]], arguments: tuple[Any, ...]) -> list["Bound"]:
-        """The same for parts, each of which says its first numbers; all else is equal."""
+        """Return one bound call for each part.
+
+        A part gives the values of the first arguments; `arguments` are the others, shared by all parts. Raise TypeError
+        for a wrong number of arguments or a wrong dtype.
+        """
         leading = len(self._kinds) - len(arguments)
         for part in parts:
             if len(part) != leading:
                 raise TypeError(f"a kernel of {len(self._kinds)} arguments is given {len(part) + len(arguments)}")
-        # To ask an array for its address takes a microsecond, which parts that share arrays pay once.
+        # To get the address of an array takes a microsecond, so parts that share arrays get it once.
         words = [self._word(argument, dtype) for argument, dtype in zip(arguments, self._dtypes[leading:], strict=True)]
         return [Bound(self, self._table(*part, *words), (*part, *arguments)) for part in parts]
 
@@ -53,9 +60,13 @@ class Kernel:
 
 
 class Bound:
-    """A kernel with the table of its arguments, whose addresses are good for as long as it holds the arrays.
+    """A kernel bound to an argument table.
 
-    `places` are those of the addresses in the table.
+    - `function`: the address of the machine code.
+    - `argument`: the address of the table.
+    - `gives`: the type of the result, "void" or "bool".
+    - `held`: the table and the arrays, to keep them alive while their addresses are used.
+    - `places`: the indices of the addresses in the table.
     """
 
     __slots__ = ("_run", "argument", "function", "gives", "held", "places")

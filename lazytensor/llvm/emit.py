@@ -1,8 +1,8 @@
-"""Emit: the text of a kernel in Python's syntax becomes a function in LLVM's.
+"""Translate the text of a kernel in Python syntax to a function in LLVM IR.
 
-Every name is a place on the stack, which LLVM turns into registers; functions of the library are written out where they
-are called. Both sides of a choice are computed, as they have no effects, and `select` takes one; only where a side
-reads an array there is a branch. Arithmetic is strict everywhere but in `sum_f4`.
+Every variable is a stack slot, which LLVM turns into a register. Library functions are inlined at each call. Both sides
+of a conditional expression are evaluated, because they have no side effects, and `select` chooses one; if a side reads
+an array there is a branch. Arithmetic is strict, except in `sum_f4`.
 """
 
 import ast
@@ -15,19 +15,22 @@ from lazytensor.llvm.number_types import BOOL, INT, KINDS, Array, Unknown, Value
 from lazytensor.llvm.register_tiles import tiles_text
 
 SHORT, LONG = 16, 2048
-"""Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code. What
-loops of many vectors abreast leave over is computed singly, and counts for little in those of very many steps."""
+"""SHORT: loops with at most this many iterations may be unrolled; unrolling long ones would cost a second of compile
+time.
+
+LONG: the minimum number of iterations for more interleaving, whose remainder loop is computed without vectors.
+"""
 LANE = "lane"
-"""The variable of loops over the partial sums of a reduction."""
+"""The variable name that marks loops over the partial sums of a reduction."""
 _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
 def kernel_text(source: str, name: str, kernel: str = "kernel") -> tuple[str, tuple[str, ...]]:
-    """LLVM's text of the `kernel` that a module text defines, under a name, and the kinds of its result and arguments.
+    """Return the LLVM text of the function `kernel` of a module text under a new name, and its types (result,
+    arguments).
 
-    A kind that ends in `*` is the address of an array. The function takes the address of a table, in which each
-    argument has eight bytes: a call from Python takes as long as it has arguments. Raises Unknown for what the kernel
-    language does not have.
+    A type that ends in `*` is the address of an array. The function takes the address of a table with eight bytes per
+    argument. Raise Unknown for what the kernel language does not support.
     """
     definition = _kernel(source, kernel)
     result, *kinds = _signature(definition)
@@ -49,7 +52,7 @@ def kernel_text(source: str, name: str, kernel: str = "kernel") -> tuple[str, tu
     text = function.module(name, "void" if result == "void" else "i1")
     declared = {line.split("@")[1].split("(")[0] for line in function.declarations}
     for line in tiles_text(function.tiles).splitlines(keepends=True):
-        # A tile and the kernel may both declare an instruction of LLVM, which allows it once.
+        # A tile and the kernel may both declare an intrinsic, but LLVM allows only one declaration.
         if not line.startswith("declare") or line.split('@"')[1].split('"')[0] not in declared:
             text += line
     return text, (result, *kinds)
@@ -76,7 +79,7 @@ def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
 
 
 class _Body:
-    """Writes statements one after the other into the function of a scope."""
+    """Translates statements one after the other into the function of a scope."""
 
     def __init__(self, scope: Scope, result: str = ""):
         self.scope, self.function, self.result = scope, scope.function, result
@@ -90,7 +93,7 @@ class _Body:
                     raise Unknown(f"the statement {type(statement).__name__}")
                 write(statement)
             except Unknown as error:
-                # The innermost statement tells most.
+                # Report the innermost statement.
                 first = ast.unparse(statement).splitlines()[0]
                 error.statement = error.statement or f", in line {statement.lineno}: {first}"
                 raise
@@ -112,7 +115,7 @@ class _Body:
             raise Unknown("a function that ends in several places")
         value = expressions.truth(statement.value, self.scope).text if statement.value else ""
         self.function.end(f"i1 {value}" if value else "void")
-        # What follows is never reached, and LLVM drops it.
+        # Code after the return is unreachable, and LLVM removes it.
         self.function.begin(*self.function.labels("behind"))
 
     def _continue(self, statement: ast.Continue) -> None:
@@ -164,7 +167,7 @@ class _Body:
         self.depth -= 1
 
     def _looped(self, body: Sequence[ast.stmt], following: str, end: str) -> None:
-        """Write the body of a loop, whose next turn begins at one label, and which ends at another."""
+        """Write the body of a loop: `continue` jumps to the label `following`, and `break` to `end`."""
         self.function.nexts.append(following)
         self.function.ends.append(end)
         self._inside(body)
@@ -216,7 +219,7 @@ class _Body:
         self._looped(body, after, end)
         function.line(f"br label %{after}")
         function.begin(after)
-        # The loop ends before the sum could overflow: the bounds are those of arrays.
+        # `nsw`: the counter cannot overflow, because loop bounds are array sizes.
         following = function.new(f"add nsw i64 {k.text}, {step.text}")
         function.line(f"store i64 {following}, ptr {counter}")
         steps = int(last.text) if last.text.isdigit() else LONG
@@ -231,7 +234,7 @@ class _Body:
 def _written_out(
     parameters: ast.arguments, body: Sequence[ast.stmt], arguments: Sequence[Value | Array], scope: Scope
 ) -> tuple[Value | Array, ...]:
-    """The results of a function of the library, whose lines are written where it is called."""
+    """Inline a library function at its call, and return its results."""
     for parameter, value in zip(parameters.args, arguments, strict=True):
         scope.store(parameter.arg, value)
     *lines, last = body

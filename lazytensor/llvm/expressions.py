@@ -1,4 +1,4 @@
-"""Expressions: what the operators, choices and calls of a kernel text are in LLVM."""
+"""Translate expressions of kernel texts (operators, choices, calls) to LLVM."""
 
 import ast
 import math
@@ -33,7 +33,7 @@ ARITHMETIC = {
     ast.LShift: ("", "shl"),
     ast.RShift: ("", "ashr"),
 }
-"""The instruction for floating-point and for whole numbers."""
+"""The instructions of an operator for floating-point numbers and for integers; "" if there is none."""
 COMPARISONS = {
     ast.Eq: ("oeq", "eq"),
     ast.NotEq: ("une", "ne"),
@@ -48,7 +48,7 @@ CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
 
 
 def number(node: ast.expr, scope: Scope) -> Value:
-    """The one number that an expression gives."""
+    """Write an expression, and return the one number that it gives. Raise Unknown if it gives something else."""
     value = _single(node, scope)
     if not isinstance(value, Value):
         raise Unknown("something else than a number")
@@ -63,12 +63,15 @@ def _single(node: ast.expr, scope: Scope) -> Value | Array:
 
 
 def truth(node: ast.expr, scope: Scope) -> Value:
-    """Whether an expression is true."""
+    """Write an expression, and return whether it is not zero, as a boolean."""
     return scope.function.converted(number(node, scope), BOOL)
 
 
 def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
-    """What an expression gives, a number or an array; more than one for a tuple. Raises Unknown."""
+    """Write an expression and return its results, numbers or arrays; several for a tuple.
+
+    Raise Unknown for what the language does not support.
+    """
     folded = _folded(node)
     if folded is not None:
         return (literal(folded, BOOL if isinstance(folded, bool) else INT if isinstance(folded, int) else DOUBLE),)
@@ -87,7 +90,7 @@ def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
 
 
 def _folded(node: ast.expr) -> bool | int | float | None:
-    """The value of an expression of literals alone."""
+    """Return the value of an expression that consists only of literals, or None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -110,7 +113,7 @@ _FOLDS: dict[type, Callable[[float, float], float]] = {
 
 
 def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
-    """The array of `array[index]`, and the address of that element."""
+    """Write `array[index]`; return the array and the address of the element."""
     array = _array(node.value, scope)
     return array, scope.function.element(array, number(node.slice, scope))
 
@@ -127,7 +130,7 @@ def _array(node: ast.expr, scope: Scope) -> Array:
 
 
 def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
-    """`array[first:last]`, of which the last does not matter: nothing asks for the length of an array."""
+    """Write the slice `array[first:last]`. `last` is ignored, because arrays have no length in the language."""
     array = _array(node.value, scope)
     first = number(part.lower or ast.Constant(0), scope)
     if part.step is not None:
@@ -139,7 +142,7 @@ def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
 def _subscript(node: ast.Subscript, scope: Scope) -> Value:
     array, pointer = element(node, scope)
     value = scope.function.new(f"load {array.kind.stored}, ptr {pointer}")
-    # A truth takes a byte in memory and a bit in a register.
+    # A boolean is a byte in memory and a bit in a register.
     if array.kind is BOOL:
         value = scope.function.new(f"icmp ne i8 {value}, 0")
     return Value(array.kind, value)
@@ -147,7 +150,7 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Value:
 
 def _name(node: ast.Name, scope: Scope) -> Value:
     known = scope.names.get(node.id)
-    # A variable lies in memory until LLVM finds a register for it: so it may be assigned in a loop.
+    # A variable is a stack slot, so that it may be assigned in a loop; LLVM turns it into a register.
     if isinstance(known, tuple):
         kind, place = known
         return Value(kind, scope.function.new(f"load {kind.llvm}, ptr {place}"))
@@ -162,7 +165,7 @@ def _name(node: ast.Name, scope: Scope) -> Value:
 
 
 def _scope_of(given: Meaning, scope: Scope) -> Scope:
-    """A new scope in the module that says what something means."""
+    """Return a new scope in the module that defines a name."""
     return Scope(scope.function, given.module, scope.text if given.module == scope.module else "")
 
 
@@ -192,16 +195,19 @@ def _binary(node: ast.BinOp, scope: Scope) -> Value:
 
 
 def _divided(operator: type, a: Value, b: Value, scope: Scope) -> Value:
-    """Quotient or rest of whole numbers, rounded down as Python does; 0 for a divisor of 0, as NumPy has it."""
+    """Write `a // b` or `a % b` of integers, rounded down as in Python.
+
+    The result is 0 for a divisor of 0, as in NumPy.
+    """
     new = scope.function.new
     if b.text.isdigit() and int(b.text) > 0:
         safe = b.text
     else:
-        # The processor refuses to divide by 0, and the lowest number by -1: both are divided by 1 instead.
+        # Division by 0, and of the lowest number by -1, traps: use the divisor 1 and correct the result below.
         one, zero = new(f"icmp eq i64 {b.text}, -1"), new(f"icmp eq i64 {b.text}, 0")
         safe = new(f"select i1 {new(f'or i1 {one}, {zero}')}, i64 1, i64 {b.text}")
     quotient, rest = new(f"sdiv i64 {a.text}, {safe}"), new(f"srem i64 {a.text}, {safe}")
-    # The processor rounds towards zero: one too many where the signs differ and something is left.
+    # The processor rounds towards zero: subtract 1 if the signs differ and the remainder is not 0.
     differs = new(f"icmp slt i64 {new(f'xor i64 {rest}, {safe}')}, 0")
     is_low = new(f"and i1 {differs}, {new(f'icmp ne i64 {rest}, 0')}")
     if operator is ast.Mod:
@@ -246,15 +252,18 @@ def _compared(op: ast.cmpop, a: Value, b: Value, scope: Scope) -> Value:
         raise Unknown(type(op).__name__)
     kind = common(a.kind, b.kind)
     if kind is BOOL and not isinstance(op, ast.Eq | ast.NotEq):
-        kind = INT  # true is no negative number
+        kind = INT  # as a signed bit, True would be -1
     a, b = function.converted(a, kind), function.converted(b, kind)
     which = COMPARISONS[type(op)][kind.sort != "f"]
     return Value(BOOL, function.new(f"{'fcmp' if kind.sort == 'f' else 'icmp'} {which} {kind.llvm} {a.text}, {b.text}"))
 
 
 def _reads(node: ast.expr, scope: Scope) -> bool:
-    """True if an expression reads an array or hands one on: it must not be computed where nobody asks for it."""
-    # A function that is given an array may read an element that is there only if the condition holds.
+    """Return whether an expression reads an array or passes one on.
+
+    Such an expression must not be evaluated unless its value is needed.
+    """
+    # A called function may read an element that exists only if the condition holds.
     return any(
         isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and isinstance(scope.names.get(n.id), Array))
         for n in ast.walk(node)
@@ -270,7 +279,7 @@ def _logic(node: ast.BoolOp, scope: Scope) -> Value:
                 BOOL, function.new(f"{'and' if is_and else 'or'} i1 {result.text}, {truth(each, scope).text}")
             )
             continue
-        # A way around what must not be read, since `and` and `or` of bits compute both sides.
+        # Branch around a side that must not be evaluated: bitwise `and` and `or` evaluate both sides.
         place = function.place(BOOL)
         more, end = function.labels("more", "end")
         function.line(f"store i1 {result.text}, ptr {place}")
@@ -292,11 +301,14 @@ def _choice(node: ast.IfExp, scope: Scope) -> Value | Array:
 
 
 def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value | Array:
-    """A choice of which only one side is computed, of two numbers or two arrays."""
+    """Write a choice with a branch, so that only one side is evaluated.
+
+    Both sides are numbers, or arrays of one type.
+    """
     function = scope.function
     yes, no, end = function.labels("yes", "no", "end")
     function.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
-    # Written first apart from each other, since the kind in which both meet is known behind the second.
+    # Both sides are written to separate lists, because their common type is known only after the second.
     sides, arrays = [], []
     for label, side in ((yes, body), (no, orelse)):
         with function.apart() as lines:
@@ -371,7 +383,10 @@ def _numbers(arguments: Sequence[Value | Array]) -> list[Value]:
 
 
 def _empty(node: ast.Call, scope: Scope) -> Array:
-    """`np.empty(count, np.KIND)`: memory of the call, freed behind it; few elements are on the stack."""
+    """Write `np.empty(count, np.KIND)`: memory that is freed when the kernel returns.
+
+    Up to 64 elements, as a literal count, are on the stack.
+    """
     count, given = node.args
     if not isinstance(given, ast.Attribute) or given.attr.removesuffix("_") not in KINDS:
         raise Unknown("memory of some kind")
@@ -384,7 +399,7 @@ def _empty(node: ast.Call, scope: Scope) -> Array:
 
 
 def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value, ...]:
-    """What `lazytensor.runtime.panels` has: addresses of arrays, copies, and register tiles."""
+    """Write a call of a function of `lazytensor.runtime.panels`: addresses of arrays, copies, and register tiles."""
     function = scope.function
     if name == "address":
         (array,) = arguments
@@ -402,9 +417,9 @@ def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> t
 
 
 def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
-    """`np.NAME(...)` or `math.NAME(...)`: a conversion, or a function of the C library."""
+    """Write `np.NAME(...)` or `math.NAME(...)`: a conversion, or a float64 function of the C library."""
     function = scope.function
-    # `np.bool_` is the type, whose kind is called as Python's.
+    # `np.bool_` is called "bool" in `KINDS`.
     name = name.removesuffix("_")
     if name in KINDS:
         (value,) = arguments
@@ -422,7 +437,7 @@ def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
 
 
 def _c_name(name: str) -> str:
-    """What a function of NumPy or `math` is called in the C library, which has it for double precision."""
+    """Return the C library's name of a function of NumPy or `math`. Raise Unknown if there is none."""
     known = {"power": "pow"} | {n: n for n in "exp expm1 log log2 log1p tanh erf sin cos tan atan2 fmod".split()}
     if name not in known:
         raise Unknown(name)
@@ -430,7 +445,7 @@ def _c_name(name: str) -> str:
 
 
 def _narrow(value: Value) -> Value:
-    """A literal of double precision as one of single: a number in the text costs no instruction."""
+    """Return a float64 literal as a float32 literal, which needs no instruction."""
     (exact,) = struct.unpack("<d", int(value.text, 16).to_bytes(8, "little"))
     return literal(exact, SINGLE)
 
@@ -465,7 +480,7 @@ _BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
 
 
 def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value | Array, ...]:
-    """The result of a function that a module defines as `inline(lambda ...)`."""
+    """Write a call of a function that a module defines as `inline(lambda ...)`; return its result."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name) or value.func.id != "inline":
         raise Unknown("a function")
     (function,) = value.args

@@ -1,4 +1,4 @@
-"""Instructions of floating-point numbers: what `lazytensor.runtime.intrinsics` is in LLVM."""
+"""LLVM instructions of the functions in `lazytensor.runtime.intrinsics`: floating-point numbers."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,16 @@ _LLVM: dict[str, str] = {
     "largest_f4": "llvm.maxnum",
 }
 _COUNTS = {"fma": 3} | dict.fromkeys(("max", "min", "maximum", "minimum", "copysign", "largest", "sum"), 2)
-"""Of the arguments where it is not one, by the name without the type."""
+"""The number of arguments, if it is not 1, by the name without the type suffix."""
 _FLAGS = {"largest_f4": ("nnan", "nsz")}
 _BITS = {"bits_f4": "int32", "float_f4": "float32", "bits_f8": "int64", "float_f8": "float64"}
 
 
 def written(name: str, arguments: Sequence[Value], function: Function) -> Value:
-    """Write the instruction of an intrinsic. Raises Unknown for other names and for arguments of other kinds."""
+    """Write the instruction of a function of `intrinsics`, and return its result.
+
+    Raise Unknown for an unknown name, and for arguments of the wrong number or type.
+    """
     if len(arguments) != _COUNTS.get(name.partition("_")[0], 1):
         raise Unknown(f"{name} of {len(arguments)} arguments")
     if name in _BITS:
@@ -43,7 +46,10 @@ def written(name: str, arguments: Sequence[Value], function: Function) -> Value:
 
 
 def instruction(name: str, arguments: Sequence[Value], function: Function, flags: Sequence[str] = ()) -> Value:
-    """Write a call of an LLVM intrinsic on floating-point numbers of one kind; `flags` are what LLVM may assume."""
+    """Write a call of an LLVM intrinsic on floating-point numbers of one type.
+
+    `flags` are fast-math flags of the call.
+    """
     kind = arguments[0].kind
     full = f"@{name}.f{kind.bits}"
     _check_kinds(kind, arguments)

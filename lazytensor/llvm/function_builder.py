@@ -1,4 +1,4 @@
-"""Function: the lines of one function of LLVM while it is written, and the names that a text knows in it."""
+"""Build the LLVM text of one function, and keep the scope of names in it."""
 
 import ast
 import hashlib
@@ -15,27 +15,32 @@ END = "end "
 WrittenOut = Callable[
     [ast.arguments, Sequence[ast.stmt], Sequence["Value | Array"], "Scope"], tuple["Value | Array", ...]
 ]
-"""Writes the lines of a function where it is called: parameters, body, arguments, its scope; what it gives."""
+"""A function (parameters, body, arguments, scope) that inlines a function at its call, and returns its results."""
 
 ABREAST, MOST_ABREAST = 4, 8
-"""Vectors of a loop whose instructions are mixed. An exponential is 20 instructions that wait for each other,
-and a processor looks ahead by less than two of them; LLVM would mix none, as constants alone fill the registers.
+"""The number of vectors that a loop interleaves (LLVM's interleave count).
 
-Where one long chain leads from few elements to one result, more are mixed, so that the units for sums work while those
-for products do: two exponentials and quotients take a tenth less. With more elements in use registers run out."""
+An exponential is 20 dependent instructions, and a processor looks ahead by less than two of them. LLVM would choose no
+interleaving, because the constants fill the registers. A loop with one long dependency chain on few elements
+interleaves MOST_ABREAST, so that adders and multipliers overlap: two exponentials and quotients take a tenth less time.
+With more elements in use, registers run out.
+"""
 _CHAIN, _ELEMENTS = 150, 3
-"""The lines of such a loop at least, and the elements of arrays that it uses at most."""
+"""The minimum number of lines in such a loop, and the maximum number of array elements that it uses."""
 
 
 class Function:
-    """Collects instructions in blocks; what is declared stands outside, places on the stack at the beginning."""
+    """Collects the instructions of one function in blocks.
+
+    Declarations come first, stack slots at the function's start.
+    """
 
     def __init__(self, written_out: WrittenOut) -> None:
         self.written_out = written_out
         self.declarations: set[str] = set()
         self.tiles: set[str] = set()
-        self.nexts: list[str] = []  # where `continue` goes, for each loop around
-        self.ends: list[str] = []  # and where `break` goes
+        self.nexts: list[str] = []  # the target of `continue` for each open loop
+        self.ends: list[str] = []  # the target of `break` for each open loop
         self._memory: list[str] = []
         self._lines: list[str] = []
         self._places: list[str] = []
@@ -43,29 +48,32 @@ class Function:
         self.notes: list[str] = []
 
     def line(self, text: str) -> None:
-        """One instruction without a result."""
+        """Add an instruction without a result."""
         self._lines.append(text)
 
     def new(self, text: str) -> str:
-        """One instruction; the name of its result."""
+        """Add an instruction and return the name of its result."""
         name = self._name("v")
         self._lines.append(f"%{name} = {text}")
         return f"%{name}"
 
     def place(self, kind: Kind) -> str:
-        """A place for a number, which LLVM will keep in a register."""
+        """Add a stack slot for a number and return its name. LLVM keeps it in a register."""
         name = self._name("s")
         self._places.append(f"%{name} = alloca {kind.llvm}")
         return f"%{name}"
 
     def array(self, kind: Kind, count: int) -> str:
-        """An array of few numbers on the stack, which LLVM may keep in registers."""
+        """Add a small array on the stack and return its name."""
         name = self._name("a")
         self._places.append(f"%{name} = alloca [{count} x {kind.stored}], align 64")
         return f"%{name}"
 
     def memory(self, size: str) -> str:
-        """A block of so many bytes, freed when the same line asks again, and at the end."""
+        """Add a heap block of `size` bytes and return its name.
+
+        It is freed when the same line runs again, and when the function returns.
+        """
         self.declarations |= {"declare ptr @malloc(i64)", "declare void @free(ptr)"}
         name = self._name("m")
         self._places += [f"%{name} = alloca ptr", f"store ptr null, ptr %{name}"]
@@ -76,7 +84,7 @@ class Function:
         return block
 
     def constants(self, table: np.ndarray) -> Array:
-        """Return an array of constants of the module, a table of one dimension."""
+        """Add a one-dimensional table as a constant of the module, and return it as an array."""
         kind = KINDS[table.dtype.name]
         texts = ", ".join(f"{kind.stored} {literal(number, kind).text}" for number in table.tolist())
         name = f"@table{hashlib.blake2b(kind.stored.encode() + table.tobytes(), digest_size=8).hexdigest()}"
@@ -84,18 +92,18 @@ class Function:
         return Array(kind, name)
 
     def element(self, array: Array, place: Value) -> str:
-        """Return the pointer to an element of an array."""
-        # `inbounds`: an element lies in its array, from which LLVM knows that addresses do not wrap around.
+        """Return the pointer to element `place` of an array."""
+        # `inbounds`: the element is in its array, so that LLVM can assume that addresses do not wrap around.
         at = self.converted(place, INT).text
         return self.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at}")
 
     def end(self, result: str) -> None:
-        """Leave the function with a result, which is a type and a value."""
+        """Add a return of `result`, which is a type and a value."""
         self.line(f"{END}{result}")
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Lines that are written now and added later."""
+        """Collect the lines written in this block in a separate list, to be added later with `add`."""
         before, self._lines = self._lines, []
         try:
             yield self._lines
@@ -103,25 +111,26 @@ class Function:
             self._lines = before
 
     def add(self, lines: list[str]) -> None:
-        """Lines that were written apart."""
+        """Add lines that were collected by `apart`."""
         self._lines += lines
 
     def labels(self, *names: str) -> list[str]:
-        """New labels of blocks."""
+        """Return new block labels."""
         return [self._name(name) for name in names]
 
     def begin(self, label: str) -> None:
-        """What follows is the block of this label."""
+        """Start the block of this label."""
         self._lines.append(f"{label}:")
 
     def position(self) -> int:
-        """Where the next line will stand."""
+        """Return the number of lines so far."""
         return len(self._lines)
 
     def kept_a_loop(self, first: int | None = None) -> str:
-        """The mark of a jump that ends a loop: LLVM must not write its steps out, but run several vectors abreast.
+        """Return the loop metadata for a jump that ends a loop: LLVM must not unroll it, but interleave several
+        vectors.
 
-        `first` is where the lines of a loop begin that may have very many steps.
+        `first` is the position of the first line of a loop that may have very many iterations.
         """
         body = [] if first is None else self._lines[first:]
         is_innermost = not any(line.startswith("br label %head") for line in body)
@@ -129,26 +138,27 @@ class Function:
         return self._marked(MOST_ABREAST if is_innermost and is_chain else ABREAST)
 
     def all_lanes(self, count: int) -> str:
-        """The mark of a jump that ends a loop over lanes, which has `count` steps: LLVM computes them abreast.
+        """Return the loop metadata for a loop over `count` lanes: LLVM computes all of them in vectors at the same
+        time.
 
         No loop is left then, and the lanes of a sum become registers.
         """
-        # LLVM chooses the width of a vector, and whether the few steps in vectors are written out, which they may be
-        # again: it prints a remark about each loop that it cannot compile as a mark demands.
+        # LLVM chooses the vector width, and may unroll the remaining loop. The width is not forced, because LLVM warns
+        # about each loop that it cannot compile as forced.
         abreast = count // LANES
         in_vectors = '!{!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.isvectorized", i32 1}}'
         return self._marked(abreast if abreast.bit_count() == 1 else 1, in_vectors)
 
     def _marked(self, abreast: int, *more: str) -> str:
-        """The mark of a loop that is not written out, with so many vectors abreast."""
+        """Return loop metadata that disables unrolling and sets the interleave count."""
         self._loops += 1
         facts = ('!{!"llvm.loop.unroll.disable"}', f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}', *more)
-        # A loop's mark begins with itself, so that no two are the same.
+        # The metadata node of a loop refers to itself first, so that no two loops share one.
         self.notes.append(f"!{self._loops} = distinct !{{!{self._loops}, {', '.join(facts)}}}")
         return f", !llvm.loop !{self._loops}"
 
     def converted(self, value: Value, kind: Kind) -> Value:
-        """The number as another kind; truth is what is not zero."""
+        """Return a number converted to another type. As a boolean it is True unless it is zero."""
         if value.kind is kind:
             return value
         if kind is BOOL:
@@ -160,13 +170,15 @@ class Function:
         return Value(kind, self.new(f"{instruction} {value.kind.llvm} {value.text} to {kind.llvm}"))
 
     def module(self, name: str, result: str) -> str:
-        """The whole text of a function with the result type `result`."""
+        """Return the LLVM text of the function `name` with the result type `result`, with its declarations and
+        metadata.
+        """
         declared, notes = "\n".join(sorted(self.declarations)), "\n".join(self.notes)
         places, body = "\n".join(self._places), "\n".join(line for each in self._lines for line in self._ended(each))
         return f"{declared}\ndefine {result} @{name}(ptr %table) {{\nentry:\n{places}\n{body}\n}}\n{notes}\n"
 
     def _ended(self, line: str) -> list[str]:
-        """A line; where it leaves the function, all memory is freed before."""
+        """Return the lines for `line`. A return is preceded by freeing all memory."""
         if not line.startswith(END):
             return [line]
         frees = []
@@ -181,14 +193,17 @@ class Function:
 
 
 class Scope:
-    """The names of one text or function body, and the module in which others are looked up."""
+    """The names of a text or function body, and the module in which other names are looked up."""
 
     def __init__(self, function: Function, module: str, text: str = ""):
         self.function, self.module, self.text = function, module, text
         self.names: dict[str, Array | tuple[Kind, str]] = {}
 
     def store(self, name: str, value: Value | Array, may_change: bool = False) -> None:
-        """Give a name its number or its array; a number keeps its kind, but in straight lines."""
+        """Assign a number or an array to a name.
+
+        Raise Unknown if the name's type changes, unless `may_change` (outside of loops and conditions).
+        """
         known = self.names.get(name)
         if isinstance(value, Array):
             self.names[name] = value

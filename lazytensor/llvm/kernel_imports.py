@@ -1,4 +1,4 @@
-"""Library: the functions and constants that kernel texts import, read from their files."""
+"""Resolve the names that kernel texts import: functions, constants and tables, read from their source files."""
 
 import ast
 import functools
@@ -14,17 +14,26 @@ from lazytensor.llvm.register_tiles import DOTS, LANES, PAIR, ROWS, VECTORS
 
 ROOT = pathlib.Path(__file__).parent.parent
 HOMES, NUMBERS = "lazytensor.runtime.", "lazytensor.kernels."
-"""The rooms from which texts may import functions and constants, and whole numbers; `np` and `math` are known."""
+"""Prefixes of the modules from which kernel texts may import: functions and constants from the first, integers from the
+second. `np` and `math` are built in.
+"""
 PANELS, LANES_MODULE = "lazytensor.runtime.panels", "lazytensor.runtime.lanes"
 INTRINSICS, THREADS = "lazytensor.runtime.intrinsics", "lazytensor.runtime.atomics"
-"""Modules whose functions the compiler writes itself."""
+"""Modules whose functions the compiler generates itself (with PANELS and LANES_MODULE)."""
 SIZES = {"LANES": LANES, "ROWS": ROWS, "VECTORS": VECTORS, "DOTS": DOTS, "PAIR": PAIR}
 """The constants of `panels`."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name means, and the module that defines it: a function, an expression, a whole number, or a table."""
+    """The definition of a name.
+
+    - `module`: the module that defines it.
+    - `function`: its definition, if it is a function.
+    - `value`: its expression, if it is an assignment.
+    - `number`: its value, if it is an integer.
+    - `table`: its value, if it is an array.
+    """
 
     module: str
     function: ast.FunctionDef | None = None
@@ -34,7 +43,10 @@ class Meaning:
 
 
 def meaning(name: str, module: str, text: str = "") -> Meaning:
-    """What `name` stands for in a module, whose text is given or lies in its file. Raises Unknown if it says not."""
+    """Return the definition of `name` in `module`, following imports.
+
+    `text` is the source of the module, if it is not a file. Raise Unknown if the name is not defined.
+    """
     node: ast.AST | None = None
     for _ in range(4):  # an import of an import
         node = (_names(text) if text else _file_names(module)).get(name)
@@ -59,7 +71,7 @@ def meaning(name: str, module: str, text: str = "") -> Meaning:
 
 
 def _computed(name: str, module: str) -> object:
-    """The value of a name that its module computes when it is imported."""
+    """Return the value of a name that its module computes when it is imported."""
     return getattr(importlib.import_module(module), name, None)
 
 

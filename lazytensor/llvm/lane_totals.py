@@ -1,4 +1,4 @@
-"""Totals of lanes with vector registers: what `lazytensor.runtime.lanes` defines."""
+"""Generate the reductions of lanes that `lazytensor.runtime.lanes` defines, as vector instructions."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,15 @@ from lazytensor.llvm.function_builder import Function
 from lazytensor.llvm.number_types import Array, Unknown, Value
 
 GROUP = 16
-"""Lanes in one vector of LLVM, which is as many registers as the processor needs for it."""
+"""Lanes in one LLVM vector. LLVM maps it to as many registers as the processor needs."""
 _STEPS = {"lanes_add": "fadd", "lanes_mul": "fmul", "lanes_maximum": "llvm.maximum", "lanes_minimum": "llvm.minimum"}
 
 
 def total(name: str, arguments: Sequence[Value | Array], function: Function) -> Value:
-    """The lanes of an array as one number, by halves. Their number is a multiple of GROUP and stands in the text."""
+    """Write the reduction `name` of an array of lanes, by halves, and return its result.
+
+    `arguments` are the array and the number of lanes, a literal multiple of GROUP. Raise Unknown for other arguments.
+    """
     lanes, count = arguments
     if not isinstance(lanes, Array) or not isinstance(count, Value) or lanes.kind.sort != "f" or name not in _STEPS:
         raise Unknown(f"{name} of something else than lanes")
@@ -34,7 +37,7 @@ def total(name: str, arguments: Sequence[Value | Array], function: Function) -> 
 
 
 def _part(vector: str, lanes: Array, width: int, first: int, count: int, function: Function) -> str:
-    """`count` elements of a vector of `width`, from `first` on."""
+    """Write the extraction of `count` elements of a vector of `width`, from element `first` on; return its name."""
     places = ", ".join(f"i32 {k}" for k in range(first, first + count))
     whole = f"<{width} x {lanes.kind.llvm}>"
     return function.new(f"shufflevector {whole} {vector}, {whole} poison, <{count} x i32> <{places}>")

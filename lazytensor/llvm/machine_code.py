@@ -1,4 +1,4 @@
-"""Machine: LLVM's text becomes machine code that this process can call, and is kept from run to run.
+"""Compile LLVM IR to machine code for this process, and keep it on disk between runs.
 
 Importing this module imports llvmlite.
 """
@@ -22,12 +22,13 @@ _lock = threading.Lock()
 
 
 def load(source: str, identity: str, kernel: str = "kernel") -> Kernel:
-    """The compiled kernel of a module text, found by `identity`, which tells both and all that is imported there.
+    """Return the compiled function `kernel` of a module text, from the disk cache if it is there.
 
-    Raises Unknown for what the kernel language does not have.
+    `identity` must identify the text and everything that it imports; it is part of the cache key. Raise Unknown for
+    what the kernel language does not support.
     """
     name = "native_" + hashlib.blake2b(identity.encode() + _surroundings(), digest_size=16).hexdigest()
-    with _lock:  # LLVM's engine is one for the process
+    with _lock:  # the process has one LLVM engine
         data = private_files.read_kernel(f"{name}.kernel")
         if data is None:
             text, kinds = kernel_text(source, name, kernel)
@@ -44,7 +45,7 @@ def _object(text: str) -> bytes:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
-    except RuntimeError as error:  # a value that is not there on every way to its use
+    except RuntimeError as error:  # for example, a variable that is not assigned on every path to its use
         raise Unknown(str(error)) from error
     machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -76,7 +77,9 @@ def _engine() -> Any:
 
 @functools.cache
 def _surroundings() -> bytes:
-    """What machine code depends on besides the text and the library: LLVM, the processor, and these files."""
+    """Return a digest of what machine code depends on besides `identity`: LLVM, the processor, and the compiler's
+    files.
+    """
     own = b"".join(p.read_bytes() for p in sorted(pathlib.Path(__file__).parent.glob("*.py")))
     features = llvm.get_host_cpu_features().flatten()
     return hashlib.blake2b(repr((llvmlite.__version__, llvm.get_host_cpu_name(), features)).encode() + own).digest()

@@ -1,11 +1,11 @@
-"""Kinds: the numbers of kernel texts, what LLVM calls them, and how one becomes another."""
+"""Types of numbers in kernel texts, their LLVM names, and conversions between them."""
 
 import struct
 from dataclasses import dataclass
 
 
 class Unknown(Exception):
-    """A text has something that the kernel language does not have; `statement` is where."""
+    """A kernel text has something that the kernel language does not support. `statement` describes where."""
 
     statement = ""
 
@@ -15,7 +15,13 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of a number: its NumPy name, its name in LLVM, and `b`, `i`, `u` or `f` with its bits."""
+    """The type of a number.
+
+    - `name`: its NumPy name.
+    - `llvm`: its LLVM name.
+    - `sort`: `b` (boolean), `i` (signed), `u` (unsigned), `f` (floating point) or `p` (pointer).
+    - `bits`: its size.
+    """
 
     name: str
     llvm: str
@@ -24,7 +30,7 @@ class Kind:
 
     @property
     def stored(self) -> str:
-        """What an element of an array is in LLVM: truth takes a byte."""
+        """Return the LLVM type of an array element. A boolean takes a byte in memory."""
         return "i8" if self.sort == "b" else self.llvm
 
 
@@ -44,7 +50,7 @@ POINTER = Kind("pointer", "ptr", "p", 64)
 
 @dataclass(frozen=True)
 class Value:
-    """A number: its kind, and its name or its literal in LLVM."""
+    """A number: its type, and its name or literal in LLVM."""
 
     kind: Kind
     text: str
@@ -52,36 +58,36 @@ class Value:
 
 @dataclass(frozen=True)
 class Array:
-    """A flat array: the kind of its elements, and the name of the pointer to the first."""
+    """A flat array: the type of its elements, and the name of the pointer to the first one."""
 
     kind: Kind
     text: str
 
 
 def literal(number: bool | int | float, kind: Kind) -> Value:
-    """A number that stands in the text."""
+    """Return a Python number as a literal of the given type."""
     if kind.sort == "b":
         return Value(kind, "true" if number else "false")
     if kind.sort != "f":
         return Value(kind, str(int(number)))
     if kind is SINGLE and number == number and abs(number) != float("inf"):
-        # LLVM writes numbers of single precision as the double that is equal to one.
+        # LLVM writes a float32 literal as the equal float64.
         number = struct.unpack("<f", struct.pack("<f", number))[0]
     return Value(kind, f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}")
 
 
 def common(a: Kind, b: Kind) -> Kind:
-    """The kind in which two numbers meet, whole numbers as int64."""
+    """Return the type of an arithmetic operation on two types: int64 for integers, as in NumPy otherwise."""
     if a is b and a.sort in "bf":
         return a
     if "f" not in (a.sort, b.sort):
         return INT
-    # A whole number beside a float32 makes float64 of both.
+    # An integer and a float32 are both converted to float64.
     return SINGLE if a is b is SINGLE else DOUBLE
 
 
 def conversion(source: Kind, target: Kind) -> str:
-    """The instruction that makes one kind another; none where the bits are the same."""
+    """Return the LLVM instruction that converts one type to another, or "" if the bits stay the same."""
     if source.sort == "f":
         if target.sort == "f":
             return "fpext" if target.bits > source.bits else "fptrunc" if target.bits < source.bits else ""

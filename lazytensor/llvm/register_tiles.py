@@ -1,8 +1,8 @@
-"""Register tiles: the innermost loops of convolutions and their gradients, written with explicit vector registers.
+"""Register tiles: innermost loops of matrix products and convolutions, written with explicit vector registers.
 
-LLVM does not find these by itself: a tile of sums has to stay in registers while one loop runs over the products. The
-operands are raw addresses: places within arrays are computed by the kernel. Width and height of a tile
-follow the processor: enough independent sums to hide the latency of a multiply-add, few enough to stay in registers.
+LLVM does not find these by itself: a tile of sums has to stay in registers while one loop runs over the products.
+Operands are raw addresses, which the kernel computes. Width and height of a tile depend on the processor: enough
+independent sums to hide the latency of a multiply-add, and few enough to stay in registers.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,26 +11,26 @@ from typing import Any
 from llvmlite import binding, ir
 
 Emit = Callable[[Any, Any], None]
-"""Writes the instructions of a tile with a builder of llvmlite, from its arguments."""
+"""A function (llvmlite builder, arguments) that writes the instructions of a tile."""
 DOTS = 3
-"""How many taps of a gradient of weights a register tile sums at a time."""
+"""The number of taps of a weight gradient that a register tile sums at a time."""
 _FEATURES = binding.get_host_cpu_features()
-LANES = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx") else 4  # float32 in a register
-ROWS = 8 if LANES == 16 else 4  # sums of as many output channels grow together
-VECTORS = 2 if LANES == 16 else 3  # registers of neighbouring places in a tile
-PAIR = 2 * LANES  # neighbouring places of a block
+LANES = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx") else 4  # float32 elements in a register
+ROWS = 8 if LANES == 16 else 4  # rows of a tile
+VECTORS = 2 if LANES == 16 else 3  # registers per row of a tile
+PAIR = 2 * LANES  # columns of a `block` tile
 SINGLE, WORD, PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 REGISTER = ir.VectorType(SINGLE, LANES)
 
 
 class _Tile:
-    """Emits one loop over `count` steps that keeps vector sums in registers."""
+    """Writes one loop over `count`, in steps of `step`, that keeps vector sums in registers."""
 
     def __init__(self, builder: Any, count: Any, step: int):
         self.builder, self.count, self.step = builder, count, step
 
     def address(self, base: Any, *elements: Any) -> Any:
-        """The address of an element of float32 counted from the address `base`."""
+        """Return the address `base` plus the given numbers of float32 elements."""
         for e in elements:
             base = self.builder.add(base, self.builder.mul(e, WORD(4)))
         return base
@@ -43,15 +43,15 @@ class _Tile:
         self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=4)
 
     def ask(self, address: Any) -> None:
-        """Have memory bring a line into the second-level cache, while all else goes on."""
+        """Prefetch the cache line at an address into the second-level cache."""
         pointer, name = ir.IntType(8).as_pointer(), "llvm.prefetch.p0"
         kind = ir.FunctionType(ir.VoidType(), [pointer, PLACE, PLACE, PLACE])
         ask = self.builder.module.globals.get(name) or ir.Function(self.builder.module, kind, name)
-        # To be read, into that cache, as data.
+        # Arguments: 0 = read, 2 = into the second-level cache, 1 = data cache.
         self.builder.call(ask, (self.builder.inttoptr(address, pointer), PLACE(0), PLACE(2), PLACE(1)))
 
     def spread(self, value: Any) -> Any:
-        """A number in all lanes."""
+        """Return a vector with a number in all lanes."""
         empty = ir.Constant(REGISTER, ir.Undefined)
         first = self.builder.insert_element(empty, value, PLACE(0))
         return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(PLACE, LANES), [0] * LANES))
@@ -64,13 +64,16 @@ class _Tile:
         return self.builder.call(add, (SINGLE(0.0), vector), fastmath=("reassoc",))
 
     def named(self, name: str, result: Any, arguments: list[Any], suffix: str = "") -> Any:
-        """An intrinsic of vectors, for which llvmlite has no names."""
+        """Return an LLVM vector intrinsic, declared if needed. llvmlite has no names for these."""
         full = f"{name}.v{LANES}f32{suffix}"
         known = self.builder.module.globals.get(full)
         return known or ir.Function(self.builder.module, ir.FunctionType(result, arguments), full)
 
     def loop(self, sums: int, body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
-        """Run `body(k, sums)`, which gives the new sums, for k = 0, step, ... below the count; the last sums."""
+        """Write a loop that calls `body(k, sums)` for k = 0, step, ... below the count; `body` returns the new sums.
+
+        `sums` is the number of vector sums, which start at zero. Return the final sums.
+        """
         builder = self.builder
         entry = builder.block
         head, inside, end = (builder.append_basic_block(name) for name in ("tile", "tile.body", "tile.end"))
@@ -93,7 +96,10 @@ class _Tile:
 
 
 def _products(vectors: int) -> Emit:
-    """c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane] for ROWS rows of c, which are `pitch` apart."""
+    """Return the tile that sets c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane], for ROWS rows of c.
+
+    `vectors` is the number of registers per row. Rows of c are `pitch` elements apart.
+    """
 
     def emit(builder: Any, arguments: Any) -> None:
         a, offsets, count, b, c, pitch = arguments
@@ -117,7 +123,11 @@ def _products(vectors: int) -> Emit:
 
 
 def _dots() -> Emit:
-    """c[r, j] += sum over q of a[r, q] * b[offsets[j] + q] for ROWS rows r, `reach` apart, and DOTS columns."""
+    """Return the tile that adds to c[r, j] the sum over q of a[r, q] * b[offsets[j] + q], for ROWS rows and DOTS
+    columns.
+
+    Rows of a are `reach` elements apart.
+    """
 
     def emit(builder: Any, arguments: Any) -> None:
         a, reach, offsets, count, b, c, pitch = arguments
@@ -140,9 +150,10 @@ def _dots() -> Emit:
 
 
 def _block(is_sum: bool) -> Emit:
-    """c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane] for ROWS rows of PAIR lanes; += for a sum.
+    """Return the tile that sets c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane], for ROWS rows.
 
-    More arguments are places in memory, each with the bytes from what is asked for in one step to that in the next.
+    A row has PAIR lanes. If `is_sum`, the tile adds to c instead. Further arguments are pairs: an address to prefetch,
+    and the bytes by which it advances with each k.
     """
 
     def emit(builder: Any, arguments: Any) -> None:
@@ -167,7 +178,10 @@ def _block(is_sum: bool) -> Emit:
 
 
 def _sandwich(matrix: tuple[tuple[float, ...], ...]) -> Emit:
-    """target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j] for `count` lanes, a multiple of LANES."""
+    """Return the tile that sets target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j].
+
+    The argument `count` is the number of lanes, a multiple of LANES.
+    """
 
     def emit(builder: Any, arguments: Any) -> None:
         source, source_row, source_column, target, target_row, target_column, count = arguments
@@ -203,7 +217,10 @@ def _sandwich(matrix: tuple[tuple[float, ...], ...]) -> Emit:
 
 
 def _turned(builder: Any, arguments: Any) -> None:
-    """target[i, j] = source[j, i] for i < rows <= LANES and j < lanes <= LANES; LANES rows of the source are read."""
+    """Write the tile that transposes a block: target[i, j] = source[j, i] for i < rows <= LANES and j < lanes <= LANES.
+
+    LANES rows of the source are read, even if `lanes` is less.
+    """
     source, source_pitch, target, target_pitch, rows, lanes = arguments
     tile = _Tile(builder, rows, 1)
     kind = ir.VectorType(WORD, LANES)
@@ -219,7 +236,7 @@ def _turned(builder: Any, arguments: Any) -> None:
     load = tile.named("llvm.masked.load", REGISTER, [pointer, PLACE, truth, REGISTER], ".p0")
     store = tile.named("llvm.masked.store", ir.VoidType(), [REGISTER, pointer, PLACE, truth], ".p0")
     zero, inside = ir.Constant(REGISTER, [0.0] * LANES), mask(rows)
-    # Each round deals the two halves of all rows out like a pack of cards; the last one has turned them.
+    # Each round interleaves the two halves of the rows (a perfect shuffle); log2(LANES) rounds transpose the block.
     low, high = (
         ir.Constant(ir.VectorType(PLACE, LANES), [half + k // 2 + k % 2 * LANES for k in range(LANES)])
         for half in (0, LANES // 2)
@@ -242,7 +259,7 @@ def _turned(builder: Any, arguments: Any) -> None:
             count = builder.select(builder.icmp_signed("<", WORD(i), rows), lanes, WORD(0))
             builder.call(store, (value, builder.inttoptr(at, pointer), PLACE(4), mask(count)))
 
-    # Masks make loads and stores slow, and are mostly full.
+    # Masked loads and stores are slow, and most blocks are full.
     full = builder.icmp_signed("==", builder.add(rows, lanes), WORD(2 * LANES))
     with builder.if_else(full) as (whole, part):
         with whole:
@@ -270,11 +287,14 @@ TILES: dict[str, tuple[Emit, int]] = {
     "from_weight": (_sandwich(FROM_WEIGHT), 7),
     "to_weight": (_sandwich(tuple(zip(*FROM_WEIGHT, strict=True))), 7),
 }
-"""By name: what writes it, and how many whole numbers it takes."""
+"""By name: the function that writes the tile, and its number of integer arguments."""
 
 
 def tiles_text(names: Iterable[str]) -> str:
-    """Tiles as functions in LLVM's text, calls of which cost less than the registers that their surroundings need."""
+    """Return the LLVM text of the named tiles as functions.
+
+    They are not inlined: a call costs less than the registers that the surrounding code would need.
+    """
     module = ir.Module()
     for name in sorted(names):
         emit, arity = TILES[name]
@@ -284,5 +304,5 @@ def tiles_text(names: Iterable[str]) -> str:
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         emit(builder, function.args)
         builder.ret_void()
-    # The target is for the whole module, whose text begins elsewhere.
+    # The kernel's module sets the target.
     return "\n".join(line for line in str(module).splitlines() if not line.startswith("target "))

@@ -1,7 +1,7 @@
-"""Instructions of threads, shared words and calls: what `lazytensor.runtime.atomics` is in LLVM.
+"""LLVM instructions of the functions in `lazytensor.runtime.atomics`: threads, shared words and calls.
 
-Linux and macOS have calls by which a thread sleeps until a word changes. On another system `wait` returns at once;
-`schedule.can_share` is false there, and programs run with one thread.
+Linux and macOS have system calls with which a thread sleeps until a word changes. On other systems `wait` returns at
+once; there `schedule.can_share` is False, and programs run in one thread.
 """
 
 import functools
@@ -16,7 +16,7 @@ from lazytensor.llvm.function_builder import Function
 from lazytensor.llvm.number_types import BOOL, INT, Array, Unknown, Value
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-"""The number of the system call of Linux, by processor."""
+"""The number of Linux's futex system call, by processor."""
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process only
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
 _UL_COMPARE_AND_WAIT64, _ULF_WAKE_ALL, _ULF_NO_ERRNO = 5, 0x100, 0x1000000  # of macOS's sys/ulock.h
@@ -24,7 +24,9 @@ _UL_COMPARE_AND_WAIT64, _ULF_WAKE_ALL, _ULF_NO_ERRNO = 5, 0x100, 0x1000000  # of
 
 @functools.cache
 def way_to_wait() -> str:
-    """Return how threads wait for a word: `futex` of Linux, `os_sync` or `ulock` of macOS; empty if not known."""
+    """Return how threads wait for a word: "futex" (Linux), "os_sync" or "ulock" (macOS), or "" if the system has no
+    way.
+    """
     if sys.maxsize < 1 << 32:
         return ""
     if sys.platform == "linux" and platform.machine() in _FUTEX:
@@ -36,7 +38,10 @@ def way_to_wait() -> str:
 
 
 def written(name: str, arguments: Sequence[Value | Array], function: Function) -> tuple[Value | Array, ...]:
-    """Write the instructions of an intrinsic. Raises Unknown for other names and for arguments of other kinds."""
+    """Write the instructions of a function of `atomics`, and return its results.
+
+    Raise Unknown for an unknown name, and for arguments of the wrong number or type.
+    """
     write = _WRITERS.get(name)
     if write is None:
         raise Unknown(f"a call of {name}")
@@ -142,7 +147,7 @@ def _futex(function: Function, arguments: str) -> None:
 
 def _prefetch(function: Function, address: Value) -> tuple[()]:
     function.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    # To be read, into the second-level cache, as data.
+    # Arguments: 0 = read, 2 = into the second-level cache, 1 = data cache.
     function.line(f"call void @llvm.prefetch.p0(ptr {_pointer(address, function)}, i32 0, i32 2, i32 1)")
     return ()
 
