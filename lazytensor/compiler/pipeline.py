@@ -56,8 +56,8 @@ class Heading:
     - `level`: the precision optimization level.
     - `notes`: known properties of state, by state id.
     - `locations`: whether to print source locations.
-    - `planning`: micro-batching and number of systems for a plan of the program. It is not in the text, but a different
-      value is a different compilation.
+    - `planning`: micro-batching and number of systems, for a plan of the program. The text does not contain it, but a
+      different value is a different compilation.
     """
 
     half: str = "float16"

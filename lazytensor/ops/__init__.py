@@ -1,4 +1,4 @@
-"""The op table: one row for each operation, one file for each family. Importing this package fills it."""
+"""The op table: one row for each operation, one file for each family. Importing this package fills the table."""
 
 from lazytensor.ir.operation import OPS, Op
 from lazytensor.ops import (

@@ -1,4 +1,4 @@
-"""Activations with a parameter and their gradients: CIRH has them, everybody else sees a formula."""
+"""Activations with a parameter, and their gradients. CIRH has them as operations; the host computes formulas."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from lazytensor.ops.op import call, full_like, op, same_types
 
 
 def softplus(x: Node, *, beta: float, threshold: float) -> Node:
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    """Return log(1 + exp(beta x)) / beta, and x itself where beta x is above `threshold`."""
     scaled = x * beta
-    # The branch that is not chosen must not overflow: its gradient would be 0 times infinity.
+    # The branch that is not selected must not overflow: its gradient would be 0 times infinity.
     bounded = call("minimum", scaled, full_like(threshold, x))
-    # log1p, since exp(x) vanishes beside 1 for x below -17 in float32, where the result is still exp(x).
+    # log1p, because for x below -17 in float32 1 + exp(x) is 1, but the result is exp(x).
     soft = call("log1p", call("exp", bounded)) / beta
     return where(scaled > threshold, x, soft)
 
@@ -28,40 +28,40 @@ def _softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
 
 
 def _decompose_softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
-    """As on the host, without a bound on the exponent of the branch that is not chosen."""
+    """Return the gradient of softplus without a bound on the exponent of the branch that is not selected."""
     scaled = x * beta
     z = call("exp", scaled)
     return where(scaled > threshold, g, g * z / (z + 1))
 
 
 def elu(x: Node, *, alpha: float) -> Node:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """Return x where x > 0, and alpha * (exp(x) - 1) elsewhere."""
     above = x > 0
-    # The exponential sees no positive x: it would overflow there, and its gradient be 0 times infinity.
+    # The exponential gets no positive x: it could overflow, and its gradient would be 0 times infinity.
     return where(above, x, call("expm1", where(above, 0, x)) * alpha)
 
 
 def leaky_relu(x: Node, *, slope: float) -> Node:
-    """x where it is positive, else slope * x."""
+    """Return x where x > 0, and slope * x elsewhere."""
     return where(x > 0, x, x * slope)
 
 
 def log_sigmoid(x: Node) -> Node:
-    """log(sigmoid(x)) without overflow."""
-    # log(1 / (1 + exp(-x))) overflows for x below -88 in float32; here no exponent is above 0.
+    """Return log(sigmoid(x)), computed without overflow."""
+    # log(1 / (1 + exp(-x))) overflows for x below -88 in float32. Here no exponent is above 0.
     smaller = call("minimum", x, full_like(0, x))
     return smaller - call("log1p", call("exp", -call("abs", x)))
 
 
 def _log_sigmoid_total(x: Node) -> tuple[Node, Node]:
-    """m = max(-x, 0), and exp(-m) + exp(-x - m)."""
+    """Return m = max(-x, 0), and exp(-m) + exp(-x - m)."""
     less = -x
     most = call("maximum", less, full_like(0, x))
     return most, call("exp", -most) + call("exp", less - most)
 
 
 def _decompose_log_sigmoid(x: Node) -> Node:
-    """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
+    """Return -(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), the front end's formula."""
     most, total = _log_sigmoid_total(x)
     return -(most + call("log", total))
 
@@ -133,10 +133,10 @@ def _square(x: Node) -> Node:
     return x * x
 
 
-# Its gradient is the front end's: x times two, where that of a product has two terms.
+# Its gradient is x * 2, as in the front end; that of a product would have two terms.
 composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
 
-# A third power by products, where the front end has a power.
+# A third power by products. The front end has a power.
 composite("cube", lambda x: x * (x * x), flops=2, cirh=legal_by_decomposition(lambda x: x**3), gradient_name="Pow")
 
 
@@ -147,7 +147,7 @@ def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
 
 def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
     above = x > 0
-    # By x and not by the result, since a negative alpha would turn the sign that tells the two branches apart.
+    # Uses x and not the result, whose sign does not identify the branch if alpha is negative.
     below = g * (call("exp", where(above, 0, x)) * alpha)
     return where(above, g, below)
 
@@ -161,7 +161,7 @@ def _relu_grad(g: Node, y: Node) -> Node:
     return where(call("le", y, full_like(0, y)), 0, g)
 
 
-# The front end's comparison is the other way round, and lets no gradient pass at NaN.
+# The front end compares y > 0, so that no gradient passes at NaN.
 composite("relu_grad", _relu_grad, flops=2, cirh=legal_by_decomposition(lambda g, y: where(y > 0, g, 0)))
 composite(
     "softplus_grad",
@@ -197,7 +197,7 @@ def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tupl
     return (where(outside, 0, g),)
 
 
-# A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.
+# A clamp without a gradient at the bounds; clamp has one there.
 op(
     "hardtanh",
     lambda x, *, low, high: same_types(x),

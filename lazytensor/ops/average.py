@@ -1,4 +1,4 @@
-"""The mean under each window, and its gradient."""
+"""Average pooling and its gradient."""
 
 import math
 from typing import Any
@@ -18,23 +18,25 @@ from lazytensor.ops.shape import broadcast_to
 def _count_window_elements(
     extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool
 ) -> Any:
-    """How many elements each window counts: those of the padding too, but never those beyond it."""
-    # A window is a product of intervals, so its count is a product too: one vector a dimension, multiplied out.
+    """Return the number of elements that each window counts, of the shape of the windows.
+
+    Padding counts if `include_pad`. Elements beyond the padding `around` never count.
+    """
+    # A window is a product of intervals, so its count is the outer product of one vector per dimension.
     counts = np.ones((), np.int64)
     for e, k, s, pair, p in zip(extents, kernel, stride, padding, around, strict=True):
-        # Where each window starts, with 0 at the first element that is no padding.
+        # The start of each window, relative to the first element that is not padding.
         starts = np.arange(0, e + sum(pair) - k + 1, s) - p
-        # `pair` may reach farther than `around`: ceil_mode adds rows at the end that PyTorch does not count in either
-        # case.
+        # `pair` may exceed `around`: ceil_mode adds elements at the end, which PyTorch never counts.
         low, high = (-p, e + p) if include_pad else (0, e)
         counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
     return counts
 
 
 def _divide_by_counts(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
-    """Each window's total divided by what it counts, or by the divisor."""
+    """Return each window's total divided by its number of elements, or by `divisor`."""
     counts = _count_window_elements(extents, **window)
-    # One number divides all where every window counts alike, as without padding.
+    # One number divides all totals if every window has the same count.
     if divisor is not None or (counts.size and counts.min() == counts.max()):
         return total / (divisor or int(counts.flat[0]))
     dtype = total.type.dtype
@@ -46,21 +48,24 @@ def _sum_window(window: dict[str, Any]) -> dict[str, Any]:
 
 
 def pooled_shape(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
-    """The shape of what windows over the last dimensions of `shape` give."""
+    """Return the shape of the result of windows over the last dimensions of `shape`."""
     lead = len(shape) - len(kernel)
     sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
     return (*shape[:lead], *((e + low + high - k) // s + 1 for e, k, s, (low, high) in sizes))
 
 
 def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
-    """The mean of x under each window; `padding` is what was added, `around` what the script asked for."""
+    """Return the mean of x under each window.
+
+    `padding` is the padding in effect, and `around` the padding that the script requested (ceil_mode adds more).
+    """
     total = call("window_sum", x, **_sum_window(window))
     return _divide_by_counts(total, x.type.shape[-len(window["kernel"]) :], divisor, window)
 
 
 def _average_gradient(x: Node, g: Node, *, divisor: int | None = None, **window: Any) -> Node:
     extents = x.type.shape[-len(window["kernel"]) :]
-    # Divided before it is spread: there are fewer windows than elements, and each has its own count.
+    # Divide before spreading: there are fewer windows than elements, and the count belongs to the window.
     return call("window_spread", _divide_by_counts(g, extents, divisor, window), extents=extents, **_sum_window(window))
 
 
@@ -91,7 +96,7 @@ composite(
     work=_work,
     cirh=legal_by_decomposition(_average_in_3d, _DIVISOR_HINT),
 )
-# The values of x do not matter; CIRH takes it for its extents.
+# The values of x are not used; CIRH takes x for its extents.
 composite(
     "avg_pool_grad",
     _average_gradient,

@@ -1,6 +1,7 @@
-"""Gradients that are parts of a longer one: of what thousands of tensors were joined to, as an optimizer joins them.
+"""Gradients that are slices of a larger gradient: that of tensors joined by a concatenation, as optimizers make.
 
-A slice for each of them is a node to record, to look for and to compute, and mostly nobody asks for it as a node.
+Recording, looking up and computing a slice node for each of thousands of tensors is slow, and usually these nodes are
+not needed. So a slice becomes a node only when one is required.
 """
 
 import math
@@ -11,9 +12,13 @@ from lazytensor.ir.types import Type, Where
 
 
 class JoinedGradient:
-    """The gradient of tensors that were joined along a dimension, and the place of the line that joined them.
+    """The gradient of a concatenation along dimension `dim`, and the source location of the concatenation.
 
-    `is_in_order`: their elements stand one behind the other, `row` of them for each place of the dimension.
+    - `node`: the gradient.
+    - `dim`: the dimension.
+    - `place`: the location.
+    - `is_in_order`: whether the elements of each operand are contiguous (dim is 0).
+    - `row`: the number of elements per index of the dimension.
     """
 
     __slots__ = ("dim", "is_in_order", "node", "place", "row")
@@ -24,7 +29,7 @@ class JoinedGradient:
 
 
 class GradientSlice:
-    """The gradient of one of them: what begins at `start`."""
+    """The gradient of one operand of a concatenation: the slice of `of` from index `start` on, of the given type."""
 
     __slots__ = ("of", "start", "type")
 
@@ -32,8 +37,8 @@ class GradientSlice:
         self.of, self.start, self.type = of, start, type
 
     def slice(self) -> Node:
-        """This piece as a node."""
-        # Not by `call`, which would ask for the type and the line, which are known.
+        """Return the slice as a node."""
+        # Not by `call`, which would infer the type and look up the line.
         g, dim, extents = self.of.node, self.of.dim, self.type.shape
         starts = tuple([self.start if d == dim else 0 for d in range(len(extents))])
         limits = tuple([self.start + e if d == dim else e for d, e in enumerate(extents)])
@@ -46,5 +51,5 @@ class GradientSlice:
 
 
 def materialize_slice(g: Any) -> Any:
-    """A gradient that is no piece."""
+    """Return a gradient as a node if it is a `GradientSlice`, and otherwise unchanged."""
     return g.slice() if g.__class__ is GradientSlice else g

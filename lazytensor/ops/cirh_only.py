@@ -1,6 +1,6 @@
-"""Operations that only CIRH has: what lowering makes of windows, orders, places and parts; scripts record none.
+"""Operations that only CIRH has. Lowering makes them; scripts do not record them.
 
-Windows stand in [N, C, D, H, W], places one point a row, and several results come at once.
+Pooling windows are over [N, C, D, H, W], index tensors hold one point per row, and several results come at once.
 """
 
 import math
@@ -23,7 +23,8 @@ from lazytensor.ops.shape import Dims, reshape, slice_
 
 Pairs = tuple[tuple[int, int], ...]
 
-# Choices and no extremes: where a is NaN the comparison fails and b is taken, as `where(a > b, a, b)` says.
+# These are selections, not extremes: if a or b is NaN the comparison is False and b is selected, as in
+# `where(a > b, a, b)`.
 for _name, _relation, _sign in (
     ("gt", np.greater, ">"),
     ("ge", np.greater_equal, ">="),
@@ -46,7 +47,7 @@ def _flatten_spatial(n: Node) -> Node:
     return reshape(n, (*n.type.shape[:2], math.prod(n.type.shape[2:])))
 
 
-# The values are defined by the pair of operations that the host runs, so that a tie or a NaN goes one way on both.
+# The values are defined by the operations that the host runs, so that ties and NaN are handled equally.
 def _pool_max(x: Node, **window: Any) -> Node:
     places = call("window_argmax", x, **window)
     return reshape(call("at_places", _flatten_spatial(x), _flatten_spatial(places)), places.type.shape)
@@ -60,8 +61,7 @@ def _pool_max_grad(x: Node, g: Node, **window: Any) -> Node:
 
 def _register_windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None:
     def infer(x: Type, *g: Type, **window: Any) -> Type:
-        # A gradient has the type of what was pooled, whatever the window; only the forward pass needs the formula's
-        # answer.
+        # A gradient has the type of the pooled input. Only the forward pass needs the type of the formula.
         if g:
             return x
         leaf = call("full", value=0, type=x)
@@ -72,7 +72,7 @@ def _register_windowed(name: str, formula: Any, dtype: Any = None, **facets: Any
 
 
 def _window_work(out: Type, x: Type, *g: Type, kernel: Dims, **window: Any) -> Any:
-    # There are as many windows as results going forward, and as many as gradients coming back.
+    # The number of windows is that of the results in the forward pass, and that of the gradients in the backward pass.
     return elementwise_work(math.prod(kernel))(g[0] if g else out, x, *g)
 
 
@@ -89,11 +89,11 @@ def _pad_type(x: Type, *, pairs: Pairs, value: float, interior: Dims) -> Type:
 
 
 def _pad_eval(x: np.ndarray, *, pairs: Pairs, value: float, interior: Dims) -> np.ndarray:
-    """x with `value` around it and between its elements; negative widths cut off."""
+    """Return x with `value` around it and between its elements. Negative widths cut elements off."""
     apart = np.full([e + max(e - 1, 0) * i for e, i in zip(x.shape, interior, strict=True)], value, x.dtype)
     apart[tuple(slice(None, None, i + 1) for i in interior)] = x
     kept = tuple(slice(max(-a, 0), e - max(-b, 0)) for e, (a, b) in zip(apart.shape, pairs, strict=True))
-    # NumPy refuses an empty list of pairs, which is what a scalar has.
+    # NumPy refuses the empty list of pairs of a 0-d array.
     around = [(max(a, 0), max(b, 0)) for a, b in pairs]
     return np.pad(apart[kept], around, constant_values=value) if x.ndim else x
 
@@ -116,7 +116,7 @@ def _put_along(base: np.ndarray, index: np.ndarray, value: np.ndarray, dim: int)
 
 
 def split_limits(shape: Dims, dim: int, sizes: Dims, index: int) -> tuple[Dims, Dims]:
-    """Where part `index` of a dimension cut into `sizes` starts and ends."""
+    """Return starts and limits of part `index` of a dimension that is split into `sizes`."""
     start = sum(sizes[:index])
     starts = tuple(start if d == dim else 0 for d in range(len(shape)))
     return starts, tuple(start + sizes[index] if d == dim else e for d, e in enumerate(shape))
@@ -136,8 +136,7 @@ op(
 
 
 def _top_k_eval(x: np.ndarray, *, dim: int, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
-    # Sorted from the back and turned around again: among equal elements the first stays first in a descending order
-    # too.
+    # Sort the reversed array and reverse the result, so that equal elements keep their order in a descending sort too.
     from_largest = np.flip(x, dim) if largest else x
     places = np.argsort(from_largest, axis=dim, kind="stable")
     if largest:
@@ -161,10 +160,9 @@ op(
 
 
 def unstack_coordinates(points: Node) -> tuple[Node, ...]:
-    """The coordinates of points [..., k], one node each."""
+    """Return the coordinates of points [..., k], one int64 node per coordinate."""
     lead = points.type.shape[:-1]
-    # CIRH passes coordinates as the last dimension of one operand; indexing by tensors takes a tensor for each
-    # dimension.
+    # CIRH takes coordinates as the last dimension of one operand; indexing takes one tensor per dimension.
     cut = (slice_(points, (0,) * len(lead) + (k,), (*lead, k + 1)) for k in range(points.type.shape[-1]))
     return tuple(reshape(c if c.type.dtype is int64 else call("cast", c, dtype=int64), lead) for c in cut)
 
@@ -176,7 +174,7 @@ def _gather_points(x: Node, points: Node, *, sparse_grad: bool = True) -> Node:
 
 def _scatter_points(base: Node, points: Node, value: Node) -> Node:
     coordinates = unstack_coordinates(points)
-    # ScatterNd adds where points repeat: that is why it can stand for the gradient of an embedding.
+    # ScatterNd adds the values of repeated points, so it can compute the gradient of an embedding.
     return index_put_at(base, value, coordinates, tuple(range(len(coordinates))), True)
 
 

@@ -1,4 +1,7 @@
-"""Rows, parts and turns that CIRH knows by name, where the host sees indexing, slices and concatenations."""
+"""Operations on rows and parts that CIRH has, while the host uses indexing, slices and concatenations.
+
+These are embeddings, splits, selections, stacks, repeats, padding and rolls.
+"""
 
 from typing import Any
 
@@ -19,7 +22,7 @@ from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, reshape, slice_
 
 NO_PADDING_INDEX = -1
-"""What the front end takes for the row without a gradient where there is none."""
+"""The padding index that the front end passes if the layer has none."""
 
 
 def _gather_rows(x: Node, numbers: Node, *, dim: int) -> Node:
@@ -32,7 +35,7 @@ def _gather_rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
-# Two names for one reading: CIRH's Gather takes a vector of int32 as it is, where indexing converts to int64.
+# A separate operation, because CIRH's Gather takes a vector of int32 unchanged, but indexing converts to int64.
 composite("gather_rows", _gather_rows, _gather_rows_type, cirh=typed_operation("Gather", gather_attributes))
 
 
@@ -42,7 +45,7 @@ def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
 
 def _decompose_embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
     flat = reshape(numbers, (numbers.type.size,))
-    # Gather takes one vector: the numbers are laid flat before, and the rows put into their shape after it.
+    # Gather takes one vector: flatten the indices before it, and reshape the rows after it.
     rows = call("gather_rows", weight, flat, dim=0)
     return reshape(rows, (*numbers.type.shape, *weight.type.shape[1:]))
 
@@ -52,10 +55,10 @@ def _embedding_vjp(g: Node, y: Node, weight: Node, numbers: Node, *, padding: in
 
 
 def _flat_gradient(g: Node, numbers: Node, padding: int) -> tuple[Node, Node]:
-    """The numbers as a vector, and a row of the gradient for each; rows of the padding are zero."""
+    """Return the indices as a vector, and a row of the gradient for each. Rows of the padding index are zero."""
     flat = reshape(numbers, (numbers.type.size,))
     rows = reshape(g, (*flat.type.shape, g.type.shape[-1]))
-    # Compared with `padding` also where the layer has none, since the front end's text shows that comparison always.
+    # Compare with `padding` even if the layer has none, because the front end's text always shows this comparison.
     counts = reshape(ne(flat, padding), (*flat.type.shape, 1))
     wide = call("broadcast_in_dim", counts, shape=rows.type.shape, dims=(0, 1))
     return flat, where(wide, rows, 0)
@@ -70,7 +73,7 @@ def _embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
 def _decompose_embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
     table = full(0, Type((rows, g.type.shape[-1]), g.type.dtype))
     flat, values = _flat_gradient(g, numbers, padding)
-    # ScatterNd does not count from the end, where an index in PyTorch may.
+    # ScatterNd does not support negative indices, but PyTorch does.
     from_end = flat < 0
     inside = where(from_end, flat + rows, flat)
     return call("scatter_points", table, reshape(inside, (*flat.type.shape, 1)), values)
@@ -126,12 +129,14 @@ def _join_parts_with_zeros(*parts: Node, shape: Dims, dim: int, sizes: Dims, ind
 
 
 def join_parts(parts: tuple[Node, ...], shape: Dims, dim: int) -> Node:
-    """Return `parts` one after the other along `dim`; a single part as it is."""
+    """Return `parts` concatenated along `dim`; a single part that has the whole shape is returned unchanged."""
     return parts[0] if parts[0].type.shape == shape else call("concat", *parts, dim=dim)
 
 
 def _decompose_split_grad(*parts: Node, shape: Dims, dim: int, sizes: Dims, indices: Dims) -> Node:
-    """Return the gradient of a split as the front end has it: all parts joined, zeros for those without a gradient."""
+    """Return the gradient of a split in the front end's form: all parts concatenated, zeros for those without a
+    gradient.
+    """
     given = dict(zip(indices, parts, strict=True))
     dtype = parts[0].type.dtype
     zeros = (full(0, Type((*shape[:dim], e, *shape[dim + 1 :]), dtype)) for e in sizes)
@@ -177,7 +182,7 @@ composite(
     "select",
     _select,
     lambda x, *, dim, index: Type((*x.shape[:dim], *x.shape[dim + 1 :]), x.dtype),
-    # A view in NumPy, of each type: arrays of the script share it. The dots make an array of one element.
+    # A view in NumPy, so that arrays of the script share memory. The ellipsis gives an array also for one element.
     eval=lambda x, *, dim, index: x[(*(slice(None),) * dim, index, ...)],
     vjp=_select_vjp,
     put=_put_select,
@@ -187,7 +192,7 @@ composite(
 
 
 def _decompose_select_grad(g: Node, *, shape: Dims, dim: int, index: int) -> Node:
-    """Return the gradient of a selection as the front end has it: values set by an index in a tensor of zeros."""
+    """Return the gradient of a selection in the front end's form: values scattered into zeros."""
     row = reshape(g, (*shape[:dim], 1, *shape[dim + 1 :]))
     base, places = full(0, Type(shape, g.type.dtype)), full(index, Type(row.type.shape, int32))
     return call("select_scatter", base, places, row, dim=dim, kind="set")
@@ -215,7 +220,7 @@ def _stack_type(*types: Type, dim: int) -> Type:
 
 
 def _decompose_stack(*xs: Node, dim: int) -> Node:
-    # Broadcast rather than reshaped: this is how the front end writes a stack.
+    # The front end writes a stack with broadcasts, not with reshapes.
     shape = xs[0].type.shape
     dims = tuple(d for d in range(len(shape) + 1) if d != dim)
     wide = (*shape[:dim], 1, *shape[dim:])
@@ -248,7 +253,7 @@ def _repeat(x: Node, *, times: Dims) -> Node:
 
 
 def _repeat_vjp(g: Node, y: Node, x: Node, *, times: Dims) -> tuple[Node]:
-    """Return the sum of all copies: new dimensions are summed first, then repeats in dimensions of their own."""
+    """Gradient rule of repeat: the sum over all copies. New dimensions are summed first, then the repeats."""
     lead = len(times) - len(x.type.shape)
     for _ in range(lead):
         g = reduce(g, "add", (0,))
@@ -263,7 +268,7 @@ def _repeat_vjp(g: Node, y: Node, x: Node, *, times: Dims) -> tuple[Node]:
 
 def _spell_repeat(out: Listing, n: Node) -> str:
     (x,) = n.inputs
-    # The front end records the call whatever its dimensions are, and its operation has those of the operand.
+    # The front end records the call for any number of dimensions, but its operation requires the operand's rank.
     if len(n.attrs["times"]) != len(x.type.shape):
         raise CompileError(
             "'cirh.Repeat' op `input` and `result` rank must be the same",
@@ -289,7 +294,7 @@ def _pad_type(x: Type, *, pairs: Pairs, value: float) -> Type:
 
 
 def _pad(x: Node, *, pairs: Pairs, value: float) -> Node:
-    """Return x without what negative widths cut off, written into a tensor of `value`."""
+    """Return x with padding of `value`. Negative widths cut elements off."""
     starts = tuple(max(-low, 0) for low, _ in pairs)
     limits = tuple(e + min(high, 0) for e, (_, high) in zip(x.type.shape, pairs, strict=True))
     extents = _pad_type(x.type, pairs=pairs, value=value)
@@ -306,7 +311,7 @@ def _pad_vjp(g: Node, y: Node, x: Node, *, pairs: Pairs, value: float) -> tuple[
 
 
 def _decompose_pad(x: Node, *, pairs: Pairs, value: float) -> Node | None:
-    # Truth values have no padding in CIRH.
+    # CIRH cannot pad booleans.
     if x.type.dtype.kind == "b":
         return None
     return call("pad", x, pairs=pairs, value=value, interior=(0,) * len(pairs))
@@ -335,10 +340,10 @@ def _decompose_roll(x: Node, *, shift: int, dim: int) -> Node:
 
 
 def rolled_indices(extent: int, shift: int) -> Node:
-    """Return where each place of a turned dimension comes from: (i + cut) mod extent, computed with integers."""
+    """Return the source index of each element of a rolled dimension: (i - shift) mod extent, in integers."""
     places = call("arange", start=0, step=1, type=Type((extent,), int64))
     moved = places + (extent - shift) % extent
-    # CIRH has no remainder of integers: it is written with the quotient.
+    # CIRH has no integer remainder, so it is computed from the quotient.
     return moved - call("integer_div", moved, full_like(extent, moved)) * extent
 
 

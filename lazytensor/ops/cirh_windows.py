@@ -1,4 +1,6 @@
-"""Windows on the way to CIRH, where they always have three dimensions: missing ones are put in and taken out again."""
+"""Lower pooling windows to CIRH, where they always have three dimensions: missing ones are inserted and
+removed again.
+"""
 
 from typing import Any
 
@@ -8,11 +10,11 @@ from lazytensor.ops.shape import Dims, reshape
 
 Window = dict[str, Any]
 NEUTRAL_WINDOW = {"kernel": 1, "stride": 1, "padding": (0, 0), "dilation": 1, "around": 0}
-"""A window's attributes for a dimension that was not there."""
+"""A window's attributes for an inserted dimension."""
 
 
 def _to_3d(x: Node, rank: int) -> Node:
-    """[N, C, ...] as [N, C, D, H, W], a dimension at a time."""
+    """Return [N, C, ...] as [N, C, D, H, W], inserting one dimension at a time."""
     for k in range(rank, 3):
         lead = len(x.type.shape) - k
         x = reshape(x, (*x.type.shape[:lead], 1, *x.type.shape[lead:]))
@@ -27,12 +29,16 @@ def _from_3d(y: Node, shape: Dims, rank: int) -> Node:
 
 
 def _window_3d(window: Window) -> Window:
-    """The attributes for three dimensions."""
+    """Return the window's attributes for three dimensions."""
     return {k: (NEUTRAL_WINDOW[k],) * (3 - len(v)) + v if k in NEUTRAL_WINDOW else v for k, v in window.items()}
 
 
 def call_in_3d(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> Node | None:
-    """`name` over [N, C, ...] with `rank` dimensions of windows, as `shape`; None where a dimension is missing."""
+    """Return the operation `name` over [N, C, ...] with `rank` window dimensions, computed in 3d and reshaped to
+    `shape`.
+
+    Return None if an operand has no batch dimension.
+    """
     # A window without a batch dimension is refused, with a hint to add one.
     if any(len(x.type.shape) != rank + 2 for x in xs):
         return None
@@ -41,19 +47,19 @@ def call_in_3d(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> N
 
 
 def _find_window_argmax(places: Node) -> Node | None:
-    """The `window_argmax` whose places these are, if they are any."""
+    """Return the `window_argmax` node of which `places` is a reshape, or None."""
     while places.op == "reshape":
         places = places.inputs[0]
     return places if places.op == "window_argmax" else None
 
 
 def pool_max(flat: Node, places: Node) -> Node | None:
-    """What is read at the places of the largest elements is the largest elements."""
+    """Return a read at the indices of window maxima as max pooling, or None if the indices are others."""
     argmax = _find_window_argmax(places)
     if argmax is None:
         return None
     (x,) = argmax.inputs
-    # The places count in the elements that are read: nodes are interned, so identity says so.
+    # The indices must refer to the elements that are read. Nodes are interned, so compare by identity.
     if reshape(x, flat.type.shape) is not flat:
         return None
     rank = len(argmax.attrs["kernel"])
@@ -62,13 +68,13 @@ def pool_max(flat: Node, places: Node) -> Node | None:
 
 
 def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -> Node | None:
-    """What is added at the places of the largest elements is the gradient of the largest elements."""
+    """Return an addition at the indices of window maxima as the gradient of max pooling, or None if they are others."""
     argmax = _find_window_argmax(places)
     if argmax is None or not accumulate:
         return None
     (x,) = argmax.inputs
     rank, shape = len(argmax.attrs["kernel"]), x.type.shape
-    # The gradient was flattened to go to its places, and the window wants it as it was before.
+    # Undo the flattening of the gradient: the window needs its original shape.
     before = g.inputs[0] if g.op == "reshape" else g
     spread = before if before.type.shape == argmax.type.shape else reshape(g, argmax.type.shape)
     dx = call_in_3d("pool_max_grad", rank, shape, x, spread, **argmax.attrs)

@@ -1,7 +1,8 @@
-"""Convolution over any number of dimensions, and its two adjoints.
+"""Convolution over any number of dimensions, and its two gradients.
 
-`conv`, `conv_input` and `conv_weight` are the three faces of one trilinear form; the gradient of each is made of the
-other two, so that gradients of any order exist. A product is patches times weights: `im2col` and one BLAS call a group.
+`conv`, `conv_input` and `conv_weight` are the derivatives of one trilinear form. The gradient of each consists of the
+other two, so that gradients of any order exist. A product is patches times weights: `im2col` and one BLAS call per
+group.
 """
 
 import math
@@ -23,7 +24,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
-    """How often a window of `kernel` taps fits into each padded extent. Raises ShapeError if one does not fit."""
+    """Return how often a window of `kernel` taps fits into each padded extent. Raise ShapeError if it does not fit."""
     padded = tuple(e + low + high for e, (low, high) in zip(extents, padding, strict=True))
     reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
     if any(r > p for r, p in zip(reach, padded, strict=True)):
@@ -45,18 +46,17 @@ def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims
             hint="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
         )
     spatial = output_extents(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    # Batch and channels lead in every layout that PyTorch and CIRH share, so any number of spatial dimensions may
-    # follow.
+    # Batch and channels come first in every layout, followed by any number of spatial dimensions.
     return Type((x.shape[0], w.shape[0], *spatial), x.dtype)
 
 
 def unpadded_index(extents: Dims, padding: Pairs) -> Any:
-    """Where the elements lie within their padding, as an index of the last dimensions."""
+    """Return an index of the last dimensions that selects the elements without their padding."""
     return (..., *(slice(low, low + e) for e, (low, _) in zip(extents, padding, strict=True)))
 
 
 def pad_array(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
-    """x with `value` around its last dimensions."""
+    """Return x with padding of `value` around its last dimensions. Without padding, return x itself."""
     if not any(low or high for low, high in padding):
         return x
     lead = x.ndim - len(padding)
@@ -67,20 +67,20 @@ def pad_array(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
 
 
 def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[str, Any]) -> np.ndarray:
-    """[N, groups, C / groups * taps, places]: the elements under the window at each place."""
+    """Return the elements under the window at each place, of shape [N, groups, C / groups * taps, places]."""
     x = pad_array(x, attrs["padding"])
     steps = x.strides[2:]
     taps = tuple(s * d for s, d in zip(steps, attrs["dilation"], strict=True))
     moves = tuple(s * t for s, t in zip(steps, attrs["stride"], strict=True))
-    # Two more strides for each dimension: one from tap to tap of a window, one from window to window.
+    # Two strides per dimension: between taps of a window, and between windows.
     windows = as_strided(x, (*x.shape[:2], *kernel, *out), (*x.strides[:2], *taps, *moves), writeable=False)
-    # This reshape is the copy that makes patches of a view: channel by channel, then tap by tap, as weights lie.
+    # This reshape copies the view into patches: channel by channel, then tap by tap, in the order of the weights.
     rows = x.shape[1] // groups * math.prod(kernel)
     return windows.reshape(x.shape[0], groups, rows, math.prod(out))
 
 
 def _reshape_to_groups(w: np.ndarray, groups: int) -> np.ndarray:
-    """[groups, out / groups, C / groups * taps]"""
+    """Return a weight as [groups, out / groups, C / groups * taps]."""
     return w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
 
 
@@ -91,27 +91,26 @@ def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndar
 
 
 def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
-    """Every place of g sends its products with the weight back to where the window lay."""
+    """Return the gradient of the input: each element of g times the weight is added to where the window was."""
     n, kernel, out = g.shape[0], w.shape[2:], g.shape[2:]
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
     columns = np.matmul(_reshape_to_groups(w, groups).swapaxes(1, 2), places)
     columns = columns.reshape(n, w.shape[1] * groups, *kernel, *out)
-    # The extents are an attribute: with a stride, inputs of several extents give a g of one shape.
+    # The extents are an attribute, because with a stride inputs of different extents give the same shape of g.
     around = tuple(e + low + high for e, (low, high) in zip(extents, attrs["padding"], strict=True))
-    # Built with its padding and cut at the end: products that fall on padding have a place to go, and no case of their
-    # own.
+    # Build the result with its padding and cut it off at the end, so that products in the padding need no special case.
     total = np.zeros((n, w.shape[1] * groups, *around), g.dtype)
-    # One addition for each tap: within one, no two places of g reach the same element, so that += is right.
+    # One addition per tap: within a tap no two places of g reach the same element, so += is correct.
     for tap in product(*map(range, kernel)):
         total[tap_index(tap, out, attrs["stride"], attrs["dilation"])] += columns[(slice(None), slice(None), *tap)]
     return np.ascontiguousarray(total[unpadded_index(extents, attrs["padding"])])
 
 
 def tap_index(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
-    """Where one tap of the window lies at all places."""
+    """Return the index of the elements under one tap of the window, at all places."""
     starts = [t * d for t, d in zip(tap, dilation, strict=True)]
     sizes = zip(starts, out, stride, strict=True)
-    # The limit is one past the last place that is used, not a stride past it: the array may end there.
+    # The limit is one past the last element used, not a stride past it, because the array may end there.
     return (..., *(slice(a, a + (o - 1) * s + 1 if o else a, s) for a, o, s in sizes))
 
 
@@ -119,21 +118,20 @@ def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **a
     n, out = g.shape[0], g.shape[2:]
     columns = _patches(x, kernel, out, groups, attrs)
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
-    # A product for each sample and a sum over them: one product over all would first have to copy the patches once
-    # more.
+    # One product per sample, then a sum: one product over all samples would have to copy the patches again.
     total = np.matmul(places, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
     return np.asarray(total.reshape(g.shape[1], x.shape[1] // groups, *kernel))
 
 
 def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | None, Node | None]:
-    # The batch tracks nothing, and its gradient would cost as much as that of the weight.
+    # Skip the gradient of an input that does not track: it would cost as much as that of the weight.
     dx = call("conv_input", g, w, extents=x.type.shape[2:], **attrs) if x.tracks else None
     dw = call("conv_weight", x, g, kernel=w.type.shape[2:], **attrs) if w.tracks else None
     return dx, dw
 
 
 def _transposed_vjp(gg: Node, y: Node, x: Node, w: Node, *, extents: Dims, **attrs: Any) -> tuple[Node, Node]:
-    """The gradients of a transposed convolution as CIRH names them: those of its own layer, by direction."""
+    """Return the gradients of a transposed convolution, as CIRH's separate operations for it."""
     dx = call("conv_transposed_input", gg, w, **attrs)
     if dx.type.shape != x.type.shape:  # extents above the smallest: the last windows belong to no element of x
         dx = slice_(dx, (0,) * len(x.type.shape), x.type.shape)
@@ -148,7 +146,7 @@ def _conv_input_vjp(gg: Node, y: Node, g: Node, w: Node, *, extents: Dims, **att
 
 
 def _conv_weight_vjp(gg: Node, y: Node, x: Node, g: Node, *, kernel: Dims, **attrs: Any) -> tuple[Node, Node]:
-    # In the trilinear form (input, weight, result) each derivative leaves out the face that it is asked for.
+    # In the trilinear form (input, weight, result), each derivative is computed from the other two.
     return call("conv_input", g, gg, extents=x.type.shape[2:], **attrs), call("conv", x, gg, **attrs)
 
 
@@ -163,8 +161,8 @@ def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -
 
 
 def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
-    """Two flops for each product: an output element of `conv` takes as many as one filter has weights."""
-    # The three faces share this count; which one it is shows by the attribute that only it has.
+    """Return two flops per multiplication: an output element of `conv` takes as many as one filter has weights."""
+    # The three operations share this rule and are distinguished by their attributes.
     if "kernel" in attrs:
         products = b.size * math.prod(out.shape[1:])
     else:
@@ -182,7 +180,7 @@ def _decompose_conv_transpose(x: Node, w: Node, **attrs: Any) -> Node:
 
 op("conv", _conv_type, _conv, vjp=_conv_vjp, work=_work, cirh=convolution("FWD"))
 op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, work=_work, cirh=convolution("BWD_INPUT", True))
-# The adjoint as a layer of its own: CIRH tells it from the backward pass of a convolution.
+# The transposed convolution as a layer: CIRH distinguishes it from the backward pass of a convolution.
 op(
     "conv_transposed",
     _input_type,

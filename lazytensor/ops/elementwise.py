@@ -1,6 +1,6 @@
-"""Element by element: arithmetic, comparisons, selection, conversion, activations.
+"""Elementwise operations: arithmetic, comparisons, selection, conversion and activations.
 
-Operands have equal types here; broadcasting and promotion happened at the door (`lazytensor.core.tensor`).
+Operands have equal types. Broadcasting and type promotion happen before, in `lazytensor.core.tensor`.
 """
 
 import math
@@ -25,14 +25,17 @@ from lazytensor.ops.op import call, combine, full_like, op, same_types
 from lazytensor.ops.sin_cos import cosine, sine
 
 FRONT_END_LOG2_E = 1.4427
-"""The five digits that the front end multiplies a natural logarithm by; the host computes log2 itself."""
+"""log2(e) with the five digits that the front end multiplies a natural logarithm by.
+
+The host computes log2 directly.
+"""
 SQRT_HALF, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
-# NumPy has no error function; the one of C, an element at a time, is right to the last bit of a double or next to it.
+# NumPy has no error function. C's function, one element at a time, is within one unit of a double's last place.
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def comparison_type(a: Type, b: Type, **attrs: Any) -> Type:
-    """Infer rule of comparisons: equal inputs, boolean output."""
+    """Infer rule of comparisons: operands of equal type, and a boolean result."""
     return Type(same_types(a, b).shape, bool_)
 
 
@@ -47,13 +50,13 @@ def _where_type(c: Type, a: Type, b: Type) -> Type:
 
 
 def erf_array(x: np.ndarray) -> np.ndarray:
-    """The error function of each element, computed in double precision."""
+    """Return the error function of each element, computed in double precision."""
     return np.asarray(_erf(np.asarray(x, np.float64)), np.float64).astype(x.dtype)
 
 
 def sigmoid_values(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x)) of each element."""
-    # exp(-x) may be infinite: 1 / inf is the 0 that belongs there.
+    """Return 1 / (1 + exp(-x)) of each element."""
+    # If exp(-x) is infinite, 1 / inf is the correct 0.
     with np.errstate(over="ignore"):
         return np.asarray((1 / (1 + np.exp(-x))).astype(x.dtype))
 
@@ -66,7 +69,7 @@ def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
 
 
 def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
-    """The gradient of gelu in simpler operations."""
+    """Return the gradient of GELU in simpler operations. `approximate` is "none" or "tanh"."""
     if approximate == "tanh":
         x2 = x * x
         inner = SQRT_TWO_OVER_PI * (x * (1 + 0.044715 * x2))
@@ -81,7 +84,7 @@ def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
 
 
 def where(c: Node, a: Node | float, b: Node | float) -> Node:
-    """a where c holds, else b; one of them may be a number."""
+    """Return `a` where `c` is True and `b` elsewhere. One of `a` and `b` may be a number."""
     if not isinstance(a, Node):
         assert isinstance(b, Node), "two numbers have no type"
         return call("where", c, full_like(a, b), b)
@@ -89,17 +92,20 @@ def where(c: Node, a: Node | float, b: Node | float) -> Node:
 
 
 def eq(a: Node, b: Node | float) -> Node:
-    """Where a equals b. The operator `==` compares nodes by identity."""
+    """Return whether a equals b, elementwise. The operator `==` compares nodes by identity."""
     return combine("eq", a, b)
 
 
 def ne(a: Node, b: Node | float) -> Node:
-    """Where a differs from b. The operator `!=` compares nodes by identity."""
+    """Return whether a differs from b, elementwise. The operator `!=` compares nodes by identity."""
     return combine("ne", a, b)
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x converted to `dtype`; the same node if it has it already. No gradient passes integers and truth values."""
+    """Return `x` converted to `dtype`, or `x` itself if it has that dtype.
+
+    A result of integer or boolean dtype does not track gradients.
+    """
     if x.type.dtype is dtype:
         return x
     converted = call("cast", x, dtype=dtype)
@@ -109,7 +115,7 @@ def cast(x: Node, dtype: DType) -> Node:
 
 
 def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
-    # NaN and infinity have no integer; what NumPy gives then is the processor's answer, as it is in PyTorch.
+    # The conversion of NaN and infinity to integers depends on the processor, in NumPy as in PyTorch.
     with np.errstate(invalid="ignore"):
         out = x.astype(dtype.host)
     return round_to(out, dtype)
@@ -118,7 +124,7 @@ def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: LoopBody | None, **facets: Any) -> None:
     if body is None:
         operands = ", ".join(f"{{{k}}}" for k in range(arity))
-        # What takes several flops has no instruction of its own: a core calls a library routine for it.
+        # An operation of several flops is not one instruction: a core calls a library routine for it.
         body = LoopBody(f"{name}({operands})", "special" if flops > 1 else "add")
     op(name, same_types, eval, vjp=vjp, body=body, work=elementwise_work(flops), **facets)
 
@@ -132,7 +138,7 @@ def _binary(name: str, eval: Any, vjp: Any, flops: int = 1, body: LoopBody | Non
 
 
 def _zero_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """The gradient of what is constant but for its jumps."""
+    """Gradient rule of piecewise constant functions: zero."""
     return (full_like(0, x),)
 
 
@@ -141,7 +147,7 @@ def _integer_part(x: Node) -> Node:
 
 
 def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
-    # By the result, which is kept anyway, so that the operand can be let go.
+    # Uses the result, which is kept anyway, so that the operand can be freed.
     return (call("relu_grad", g, y),)
 
 
@@ -150,8 +156,8 @@ def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
     return (g * (s * (1 + x * (1 - s))),)
 
 
-# Transcendental functions are counted as 10 flops, the convention of the performance model. Gradients are written in
-# the result where it allows that (exp, tanh, sigmoid, tan, expm1), as PyTorch's are: it is there already.
+# Transcendental functions count as 10 flops, the convention of the performance model. Gradients use the result where
+# possible (exp, tanh, sigmoid, tan, expm1), as in PyTorch, because it is already computed.
 _unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=same_type_operation("Exp", arrow=True), autocast="float32")
 _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=same_type_operation("Log"), autocast="float32")
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=same_type_operation("Sin"))
@@ -249,7 +255,7 @@ op(
     elements="f",
 )
 
-# Results of these are among the numbers of the operand's type, so that half types need no rounding.
+# The results of these operations are exact in the operand's type, so half types need no rounding.
 _unary(
     "abs",
     np.abs,
@@ -282,7 +288,7 @@ _unary(
 )
 _unary(
     "relu",
-    # A NaN is not below 0 and goes through, and so does -0.0.
+    # NaN and -0.0 are not below 0 and pass unchanged.
     lambda x: np.where(x < 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
     body=LoopBody("relu({0})", is_exact=True),
@@ -301,9 +307,9 @@ _unary(
 
 
 def _extremum_vjp(smaller: str, larger: str) -> Any:
-    """Ties share the gradient evenly, as in PyTorch; where an operand is NaN both take it.
+    """Return the gradient rule of a maximum or minimum. Ties share the gradient evenly, and so do both operands at NaN.
 
-    `smaller` is the comparison that holds where the second operand is the result, `larger` the opposite one.
+    `smaller` is the comparison of a to b that holds if b is the result, `larger` the opposite one.
     """
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
@@ -314,11 +320,11 @@ def _extremum_vjp(smaller: str, larger: str) -> Any:
 
 
 def _number_pow_vjp(g: Node, a: Node, b: Node) -> tuple[Node, None]:
-    """The gradient of a power whose exponent is a number."""
+    """Gradient rule of a power whose exponent is a number."""
     exponent = b.attrs["value"]
     if exponent == 0:
         return full_like(0, g), None
-    # A square is a product, as the front end writes it.
+    # A square is written as a product, as in the front end.
     slope = a * a if exponent == 3 else a ** (exponent - 1)
     return g * (slope * exponent), None
 
@@ -329,11 +335,11 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | No
     if a.op == "full" and a.attrs["value"] > 0:
         return None, g * (y * math.log(a.attrs["value"]))
     exponent_zero = eq(b, 0)
-    # x ** 0 is 1 everywhere: without the choice its slope at 0 would be 0 * 0 ** -1, a NaN.
+    # x ** 0 is 1 everywhere: without `where` its slope at 0 would be 0 * 0 ** -1, which is NaN.
     da = where(exponent_zero, 0, g * (b * a ** (b - 1)))
-    # The logarithm of what is not positive must not reach the product, which would be NaN even where it is not chosen.
+    # The logarithm of a number <= 0 must not reach the product: NaN would survive even where it is not selected.
     safe = where(a > 0, a, 1)
-    # 0 ** b with b >= 0 has slope 0 in b; a negative base has none.
+    # 0 ** b with b >= 0 has slope 0 in b. For a negative base the slope is undefined.
     db = g * (y * call("log", safe))
     at_zero = call("logical_and", eq(a, 0), b >= 0)
     return da, where(at_zero, 0, db)
@@ -370,7 +376,7 @@ _binary(
     cirh=same_type_operation("Mul"),
     autocast="widest",
 )
-# -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
+# -g a / b ** 2 is computed from the quotient: in half types b ** 2 may overflow or underflow when the slope does not.
 _binary(
     "div",
     np.divide,
@@ -391,17 +397,17 @@ for _name, _extremum, _comparisons, _python in (
         _extremum,
         _extremum_vjp(*_comparisons),
         body=LoopBody(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
-        # CIRH has neither: the front end writes a clamp whose other side is open.
+        # CIRH has neither: the front end writes a clamp with one open bound.
         cirh=extremum_as_clamp(is_maximum=_name == "maximum"),
     )
 _binary("pow", _floating_pow, _pow_vjp, 20, cirh=same_type_operation("Pow"), autocast="float32")
 _binary(
     "fmod",
     np.fmod,
-    # a - trunc(a / b) b, with the quotient taken as constant between its jumps.
+    # The derivative of a - trunc(a / b) * b, where trunc(a / b) is piecewise constant.
     lambda g, y, a, b: (g, -(g * call("trunc", a / b))),
     8,
-    # The front end's formula, which loses the remainder's digits where a / b is large; NumPy's on the host is exact.
+    # The front end's formula loses digits if a / b is large; NumPy's fmod on the host is exact.
     cirh=legal_by_decomposition(lambda a, b: a - _integer_part(a / b) * b),
 )
 _binary(
@@ -415,16 +421,19 @@ _binary(
 
 
 def _is_finite(x: Node) -> Node | None:
-    """Whether a number is equal to itself and its size to no infinity, as the front end writes it."""
+    """Return the front end's form of isfinite: x equals itself and |x| is not infinite.
+
+    Return None for integers and booleans.
+    """
     if x.type.dtype.kind != "f":
         return None
-    # A conjunction as a product of 0 and 1 in float32: the detour by which ATen's decomposition writes it.
+    # ATen's decomposition writes the conjunction as a product of 0 and 1 in float32.
     number, bounded = eq(x, x), ne(call("abs", x), math.inf)
     return cast(cast(number, float32) * cast(bounded, float32), bool_)
 
 
 def _is_between(x: Node, low: Node, high: Node) -> Node:
-    """Where x lies between two bounds; an infinite one, which stands for none, is not compared."""
+    """Return whether low <= x <= high, elementwise. An infinite bound is not compared."""
     if high.op == "full" and high.attrs["value"] == math.inf:
         return x >= low
     if low.op == "full" and low.attrs["value"] == -math.inf:
@@ -433,11 +442,11 @@ def _is_between(x: Node, low: Node, high: Node) -> Node:
 
 
 _MIRRORED_COMPARISONS = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
-"""By relation of a to b: that of b to a."""
+"""For each comparison of a to b, the same comparison of b to a."""
 
 
 def _where_as_extremum(c: Node, a: Node, b: Node) -> Node | None:
-    """Return the larger or the smaller of two that a comparison of them chooses; None for another condition."""
+    """Rewrite where(a > b, a, b), and the like, to the operation `where_gt`. Return None for another condition."""
     # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
     if c.op not in _MIRRORED_COMPARISONS or a.type.dtype.kind == "b":
         return None
@@ -469,7 +478,7 @@ op(
     body=LoopBody("({0} == 0)", kinds="fib"),
     cirh=legal_by_decomposition(lambda x: eq(cast(x, bool_), False)),
 )
-# The decompositions keep PyTorch's names out of CIRH: only a NaN differs from itself.
+# CIRH has neither isnan nor isfinite. Only a NaN differs from itself.
 op("isnan", _test_type, np.isnan, body=LoopBody("({0} != {0})"), cirh=legal_by_decomposition(lambda x: ne(x, x)))
 op("isfinite", _test_type, np.isfinite, body=LoopBody("(({0} - {0}) == 0)"), cirh=legal_by_decomposition(_is_finite))
 op(
@@ -485,23 +494,22 @@ op(
     same_types,
     lambda x, low, high: np.minimum(np.maximum(x, low), high),
     vjp=lambda g, y, x, low, high: (
-        # On a bound the operand still takes the gradient, the bound none: PyTorch's convention, which hardtanh does not
-        # share.
+        # At a bound the operand takes the gradient, not the bound. This is PyTorch's convention; hardtanh differs.
         where(_is_between(x, low, high), g, 0),
         where(call("logical_and", x < low, low < high), g, 0),
-        # Where bounds cross the upper one is the result, whatever x is.
+        # If low > high, the result is `high` for every x.
         where(call("logical_or", x > high, high < low), g, 0),
     ),
     body=LoopBody("minimum(maximum({0}, {1}), {2})", kinds="fi", integer="min(max({0}, {1}), {2})", is_exact=True),
     work=elementwise_work(2),
     cirh=typed_operation("Clamp"),
 )
-# Its text depends on the types before and after, which the generator knows; see `scalars.spell`.
+# The loop text depends on both dtypes; see `compiler.scalar_bodies.scalar_text`.
 op(
     "cast",
     lambda x, *, dtype: Type(x.shape, dtype),
     _cast_array,
-    # The gradient goes back in the operand's type: under automatic casts that of a float32 weight is float32 again.
+    # The gradient has the operand's dtype: under autocast the gradient of a float32 weight is float32.
     vjp=lambda g, y, x, *, dtype: (cast(g, x.type.dtype) if x.type.dtype.kind == "f" else None,),
     body=LoopBody("cast", "move", kinds="fib"),
     cirh=CAST,

@@ -1,6 +1,6 @@
-"""What follows from a formula of simpler operations: the value and the gradient of a composite.
+"""Composite operations: derive value and gradient of an operation from a formula of simpler operations.
 
-A formula takes nodes and attributes and gives a node, or a tuple of them for several results.
+A formula is a function from nodes and attributes to a node, or to a tuple of nodes for several results.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -20,19 +20,18 @@ from lazytensor.ops.op import call, op, same_types
 def evaluate_formula(formula: Formula) -> Callable[..., Any]:
     """Return a function of NumPy arrays that computes what `formula` computes of nodes.
 
-    It computes in the types of the arrays that it is called with, and takes attributes by name.
+    It computes in the dtypes of the given arrays, rounds after each operation, and takes attributes by name.
     """
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
-        # The graph is made over stand-ins for the arrays, in whatever types they come.
+        # The graph is built over placeholders with the types of the arrays.
         types = [Type(a.shape, dtype_of_array(a)) for a in arrays]
         leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
         result = formula(*leaves, **attrs)
         values = dict(zip(leaves, arrays, strict=True))
         roots = result if isinstance(result, tuple) else (result,)
         for n in topological(roots, values.__contains__):
-            # The arrays that were given stay as they are, in a wider type than the row's too: tests check a row in
-            # float64.
+            # The given arrays are not converted, even if their dtype is wider than expected: tests check in float64.
             if n not in values:
                 values[n] = _evaluate_node(n, [values[i] for i in n.inputs])
         return tuple(values[n] for n in result) if isinstance(result, tuple) else values[result]
@@ -43,23 +42,23 @@ def evaluate_formula(formula: Formula) -> Callable[..., Any]:
 def _evaluate_node(n: Node, arrays: Sequence[np.ndarray]) -> Any:
     if n.value is not None:
         return n.value
-    # NumPy warns where PyTorch answers NaN or infinity in silence, and a warning is an error in the tests.
+    # NumPy warns where PyTorch returns NaN or infinity silently, and tests treat warnings as errors.
     with np.errstate(all="ignore"):
         result = OPS[n.op].eval(*arrays, **n.attrs)
     if isinstance(result, tuple):
         return result
-    # Each step of a formula is rounded, as it is where the graph runs node by node: half types live in float32 arrays.
+    # Each step is rounded, as when the graph runs node by node: half types are stored in float32 arrays.
     return round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
 
 
 class ResultGradients:
-    """The gradient of a node with several results: that of each, where there is one."""
+    """The gradients of the results of a node with several results. Results without a gradient are missing."""
 
     def __init__(self, parts: dict[int, Node]):
         self._parts = parts
 
     def get(self, index: int) -> Node | None:
-        """The gradient of one result."""
+        """Return the gradient of result `index`, or None."""
         return self._parts.get(index)
 
     def __add__(self, other: "ResultGradients") -> "ResultGradients":
@@ -70,11 +69,11 @@ class ResultGradients:
 
 
 Gradients = dict[Node, Any]
-"""A node for each node, a `GradientSlice` of one, or `ResultGradients` where it has several results."""
+"""Gradients by node: a node, a `GradientSlice`, or `ResultGradients` for a node with several results."""
 
 
 def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
-    """The gradient of a formula by the rules of what it is made of."""
+    """Return the gradient rule of a formula, derived from the rules of the operations in it."""
 
     def vjp(g: Any, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
         result = formula(*inputs, **attrs)
@@ -85,26 +84,31 @@ def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, 
             if seed is not None:
                 accumulate_gradient(seeds, r, seed)
         operands = set(inputs)
-        # Only what the formula made is walked: the inputs have users of their own elsewhere.
+        # Only nodes of the formula are visited, not what its inputs depend on.
         order = [n for n in topological(results, operands.__contains__) if n.tracks and n not in operands]
         gradients = pullback(order, seeds, inputs)
-        # An operand that is given twice has one gradient, that of all its uses.
+        # An operand that occurs twice gets its total gradient at the first place, and None at the second.
         return tuple(gradients.pop(i, None) for i in inputs)
 
     return vjp
 
 
 def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
-    """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
+    """Register an operation whose value, gradient and host graph are those of `formula`, unless a facet replaces them.
+
+    `infer` is the type rule, and `flops` the flops per element.
+    """
     facets = {"vjp": differentiate_formula(formula), "work": elementwise_work(flops)} | facets
     eval = facets.pop("eval", None) or evaluate_formula(formula)
     op(name, infer, eval, composite=formula, **facets)
 
 
 def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], in_pieces: bool = False) -> Gradients:
-    """Gradients pushed from the nodes in `gradients` through those of `order`, which has inputs before users.
+    """Propagate gradients backward through the nodes of `order`, and return all gradients that remain.
 
-    The gradients of `wrt` are kept; others are dropped when they have been used. Pieces stay that with `in_pieces`.
+    `order` lists inputs before users. `gradients` holds the gradients to start from, by node, and is modified. The
+    gradients of the nodes in `wrt` are kept; those of other nodes in `order` are dropped after use. A `GradientSlice`
+    becomes a node in the result, unless `in_pieces`.
     """
     wanted = set(wrt)
     before = set_merging(True)
@@ -118,7 +122,7 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     return gradients if in_pieces else {n: materialize_slice(g) for n, g in gradients.items()}
 
 
-# Each of several results hands its gradient to the node that they are of, whose rule is asked once for all of them.
+# A "result" passes its gradient to its operation, whose rule is called once with the gradients of all results.
 op(
     "result",
     lambda of, *, index: of[index],
@@ -131,13 +135,13 @@ op(
 
 
 def accumulate_gradient(gradients: Gradients, n: Node, g: Any) -> None:
-    """Add a gradient to what a node has already."""
+    """Add a gradient `g` of node `n` to the one in `gradients`."""
     before = gradients.get(n)
     gradients[n] = g if before is None else _add_gradients(materialize_slice(before), materialize_slice(g))
 
 
 def _add_gradients(a: Any, b: Any) -> Any:
-    """Return the sum of two gradients of one node; those of different parts of one split are joined, not added."""
+    """Return the sum of two gradients of one node. Gradients of different parts of one split are joined, not added."""
     if isinstance(a, Node) and isinstance(b, Node) and a.op == b.op == "split_grad":
         cut, other = ({k: v for k, v in n.attrs.items() if k != "indices"} for n in (a, b))
         parts = dict(zip((*a.attrs["indices"], *b.attrs["indices"]), (*a.inputs, *b.inputs), strict=True))
@@ -148,27 +152,29 @@ def _add_gradients(a: Any, b: Any) -> Any:
 
 
 gradient_inspector: Callable[[Node, int, Any], None] | None = None
-"""Called with a node, the number of an operand and its gradient, while anomalies are looked for."""
+"""A function (node, operand number, gradient) that is called for each gradient in anomaly detection mode, or None."""
 
 
 def inspect_gradients(function: Callable[[Node, int, Any], None] | None) -> None:
-    """Let a function see each gradient from now on; None ends that."""
+    """Set the function that is called with each gradient from now on; None disables it."""
     global gradient_inspector
     gradient_inspector = function
 
 
 def push_gradient(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
-    """Add what the gradient of a node gives its inputs to theirs.
+    """Apply the gradient rule of node `n` to its gradient `g`, and add the results to those of its inputs in
+    `gradients`.
 
-    The gradient of an automatic cast is converted back at once, unless it is `wanted`: each use has a cast of its own.
+    The gradient of an automatic cast ("convert") is converted back and added to that of the cast's operand, unless the
+    cast is in `wanted`. Inputs that do not track gradients are skipped.
     """
     rule = OPS[n.op].vjp
     if rule is None:
         return
     place = n.where or source.where()
-    # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
+    # Gradients get the location of their forward operation, with `.bwd` after the module's path, as in the front end.
     with source.fixed_location(place.backward):
-        # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
+        # Strict, so that a rule that omits an input fails here.
         for at, (i, d) in enumerate(zip(n.inputs, rule(materialize_slice(g), n, *n.inputs, **n.attrs), strict=True)):
             if d is None or not i.tracks:
                 continue

@@ -1,6 +1,6 @@
-"""Operations of half tensors on the host: PyTorch's kernels compute them in float32 and take numbers in other forms.
+"""Operations on half tensors on the host, with the roundings of PyTorch's kernels, which compute in float32.
 
-`half` is the type that a kernel rounds to; None leaves every step in the type of the operands.
+`half` is the dtype to which a kernel rounds; with None every step is in the dtype of the operands.
 """
 
 import math
@@ -19,7 +19,7 @@ def _round_number(number: float, half: DType | None) -> float:
 
 
 def _round_to_half(x: Node, half: DType | None) -> Node:
-    """x rounded to the half type, in its own type."""
+    """Return `x` rounded to the half type, in the dtype of `x`."""
     return x if half is None else cast(cast(x, half), x.type.dtype)
 
 
@@ -28,12 +28,12 @@ def _cast_to_float32(x: Node, half: DType | None) -> Node:
 
 
 def _scale_by(g: Node, number: float, half: DType | None) -> Node:
-    """g times an unrounded number."""
+    """Return g times a number that is not rounded to the half type."""
     return cast(_cast_to_float32(g, half) * number, g.type.dtype)
 
 
 def _scaled_sum(x: Node, y: Node, *, alpha: float, half: DType | None) -> Node:
-    # PyTorch rounds the product too, of the elements that are no whole vector; which those are, strides decide.
+    # PyTorch also rounds the product for the elements after the last whole vector, which depend on strides.
     return cast(_cast_to_float32(x, half) + _cast_to_float32(y, half) * _round_number(alpha, half), x.type.dtype)
 
 
@@ -43,7 +43,7 @@ def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: D
 
 def _number_power(x: Node, *, exponent: float, half: DType | None) -> Node:
     power = _round_number(exponent, half)
-    # Vectors of bfloat16 round the square.
+    # PyTorch's vectorised code for bfloat16 rounds the square.
     if half is bfloat16 and power in (3, -2):
         square = _round_to_half(x * x, half)
         return x * square if power == 3 else 1 / square

@@ -1,6 +1,6 @@
-"""Identities: they keep the value, and mean something to autograd or to the printed graph.
+"""Identity operations: they keep the value, and have a meaning for autograd or for the printed graph.
 
-`custom_vjp` takes its gradient from a Python function: hooks on tensors, and functions with a backward of the user's.
+`custom_vjp` takes its gradient from a Python function: tensor hooks, and autograd functions of the user.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full_like, op, same_types
 
 VJP_KEY = "vjp"
-"""Key in a node's memo of the function from a gradient to those of the inputs; without one it goes to the first."""
+"""Key in a node's memo of the function from a gradient to those of the inputs. Without it, the first input gets all."""
 
 
 def _vjp(g: Node, y: Node, *inputs: Node, uid: object) -> tuple[Node | None, ...]:
@@ -34,7 +34,7 @@ def _first_node(x: Node, *others: Node, uid: object) -> Node:
     return x
 
 
-# Each has its own `uid`: two hooks on equal values are two nodes. The other inputs only receive gradients.
+# A `uid` keeps two hooks on equal values apart. Inputs other than the first only receive gradients.
 op(
     "custom_vjp",
     _first_type,
@@ -47,7 +47,7 @@ op(
 )
 
 op(
-    # No `vjp`: that alone is what stops the gradient. On the host it costs nothing, since its composite is its operand.
+    # The missing `vjp` stops the gradient. On the host it costs nothing, because its composite is its operand.
     "detach",
     lambda x: x,
     lambda x: x,
@@ -57,7 +57,7 @@ op(
     saves=False,
     renames=True,
 )
-# An automatic cast: one for each use of a value, as `formula.push_gradient` has it, where explicit casts are one node.
+# An automatic cast. `formula.push_gradient` converts its gradient back for each use, unlike that of explicit casts.
 op(
     "convert",
     lambda x, *, dtype: Type(x.shape, dtype),
@@ -68,7 +68,7 @@ op(
     renames=True,
     gradient_name="ToCopy",
 )
-# The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
+# The identity that marks a leaf of autograd. A `uid` keeps leaves with equal values apart.
 op(
     "variable",
     lambda x, *, uid: x,
@@ -82,7 +82,7 @@ op(
     renames=True,
 )
 
-# A value written over another one, from which it was not computed: the gradient of what was there is zero.
+# A value written over another one (x) that it does not depend on: the gradient of x is zero.
 op(
     "overwritten",
     lambda value, x: same_types(value, x),
@@ -94,7 +94,7 @@ op(
     gradient_name="Fill",
 )
 
-# A value written to a storage past its gradient history, as by `.data`: the gradient goes on to what was there.
+# A value written to a storage without autograd, as by `.data`: the gradient goes to the old value x.
 op(
     "written_past",
     lambda value, x: same_types(value, x),
@@ -105,7 +105,7 @@ op(
     saves=False,
 )
 
-# The value of a storage that was copied from another one. It is no interned node, so that backward tells them apart.
+# The value of a storage that was copied from another one. It is not interned, so that backward distinguishes them.
 op(
     "clone",
     lambda x: x,
@@ -116,9 +116,8 @@ op(
     saves=False,
 )
 
-# The identity that marks a result which CIRH cannot express, although the graph behind it could be lowered. `rule` is
-# the key by which a check reports it, `function` the public name, and `place` its line: equal
-# calls of two lines are two refusals.
+# The identity that marks a result that CIRH cannot express, although its operand could be lowered. `rule` is the key by
+# which a check reports it, `function` the public name, and `place` its line: equal calls of two lines are two refusals.
 op(
     "unsupported",
     lambda x, *, message, hint, rule, function, place: x,
@@ -138,14 +137,14 @@ GRADIENT_BOUNDARIES = {
     "BEGIN_BACKWARD": "END_FORWARD",
     "END_BACKWARD": "BEGIN_FORWARD",
 }
-"""The boundary that the gradient crosses where the forward pass crosses this one."""
+"""For each kind of boundary in the forward pass, the kind that the gradient crosses there."""
 
 
 def _boundary_vjp(g: Node, y: Node, x: Node, *, boundary: str, scope: str) -> tuple[Node]:
     return (call("scope_boundary", g, boundary=GRADIENT_BOUNDARIES[boundary], scope=scope),)
 
 
-# The identity that marks the boundary of a named stretch in the printed graph.
+# The identity that marks the boundary of a named scope in the printed graph.
 op(
     "scope_boundary",
     lambda x, *, boundary, scope: x,

@@ -1,6 +1,6 @@
-"""Elements picked and placed by index: gather and scatter along one dimension, and whole index tuples.
+"""Indexing: gather and scatter along one dimension, and indexing with tuples of index tensors.
 
-Reading and writing are each other's gradient, so the two pairs close under differentiation.
+Each read is the gradient of a write and the reverse, so the two pairs are closed under differentiation.
 """
 
 import math
@@ -22,7 +22,7 @@ from lazytensor.ops.shape import Dims
 
 
 def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
-    """Raises IndexError if some place of `index` is not in low..extent - 1."""
+    """Raise IndexError if an element of `index` is not in low..extent - 1. `dim` is named in the message."""
     if not index.size:
         return
     for place in (int(index.min()), int(index.max())):
@@ -31,9 +31,12 @@ def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None
 
 
 def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
-    """An index tuple that takes place index[i] along `dim`, and i itself along the others."""
+    """Return an index tuple that takes index[i] along `dim`, and i itself along the other dimensions.
+
+    Raise IndexError if an index is negative or too large.
+    """
     check_bounds(index, extent, dim)
-    # Open grids broadcast against the index, so nothing of its size but the index itself is built.
+    # Open grids broadcast against the index, so no further array of its size is built.
     places = list(np.ogrid[tuple(slice(e) for e in index.shape)])
     places[dim] = index
     return tuple(places)
@@ -42,7 +45,7 @@ def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarr
 def _gather_type(x: Type, index: Type, *, dim: int) -> Type:
     if index.dtype is not int64 or len(index.shape) != len(x.shape):
         raise ShapeError(f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}")
-    # An index may be shorter than x in the other dimensions: PyTorch then reads the first places only.
+    # The index may be smaller than x in other dimensions: PyTorch then reads only the leading elements.
     if any(e > x.shape[d] for d, e in enumerate(index.shape) if d != dim):
         raise ShapeError(
             f"Size does not match at some dimension: expected index {list(index.shape)} to be no larger than self "
@@ -52,12 +55,15 @@ def _gather_type(x: Type, index: Type, *, dim: int) -> Type:
 
 
 def gather(x: Node, index: Node, dim: int) -> Node:
-    """x at place index[i] of `dim`, and i of the other dimensions."""
+    """Return x at index[i] along `dim` and at i along the other dimensions, as torch.gather."""
     return call("gather", x, index, dim=dim)
 
 
 def scatter(base: Node, index: Node, value: Node, dim: int, kind: str = "set") -> Node:
-    """`base` with `value` set at, or combined into, the places that `gather` would read."""
+    """Return `base` with `value` written to the elements that `gather` would read.
+
+    `kind` is "set", or the reduction that combines the value with the element: "add", "mul", "maximum" or "minimum".
+    """
     return call("scatter", base, index, value, dim=dim, kind=kind)
 
 
@@ -70,10 +76,10 @@ def _scatter_type(base: Type, index: Type, value: Type, *, dim: int, kind: str) 
 def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
     out, places = base.copy(), _open_grid_index(index, base.shape[dim], dim)
     if kind == "set":
-        # Where places repeat the last value stays; PyTorch promises none of them.
+        # For repeated indices the last value wins; PyTorch specifies no order.
         out[places] = value
     elif kind == "add" and out.dtype.kind == "f" and value.size:
-        # Counting with weights is many times faster than `add.at`, and sums in double precision.
+        # A weighted bincount is many times faster than `add.at`, and sums in double precision.
         flat = np.ravel_multi_index(np.broadcast_arrays(*places), out.shape).ravel()
         out += np.bincount(flat, value.ravel(), out.size).reshape(out.shape).astype(out.dtype)
     else:
@@ -85,17 +91,17 @@ def _scatter_vjp(
     g: Node, y: Node, base: Node, index: Node, value: Node, *, dim: int, kind: str
 ) -> tuple[Node, None, Node]:
     if kind == "set":
-        # Where places repeat every value takes the gradient, also those that were overwritten, as in PyTorch.
+        # For repeated indices every value takes the gradient, also overwritten ones, as in PyTorch.
         return scatter(g, index, full_like(0, value), dim), None, gather(g, index, dim)
     if kind == "add":
         return g, None, gather(g, index, dim)
     if kind == "mul":
         return _product_vjp(g, y, base, index, value, dim)
-    # Extremes: all that reached the result share its gradient evenly.
+    # Maximum and minimum: all elements equal to the result share its gradient evenly.
     mine = where(eq(base, y), full_like(1, base), 0)
     theirs = where(eq(value, gather(y, index, dim)), full_like(1, value), 0)
     count = scatter(mine, index, theirs, dim, "add")
-    # A place that nobody equals (its result is NaN) is divided by 1: its share is multiplied by 0 below.
+    # If no element equals the result (NaN), divide by 1: the share is multiplied by 0 below.
     share = g / where(eq(count, 0), 1, count)
     return share * mine, None, gather(share, index, dim) * theirs
 
@@ -103,14 +109,15 @@ def _scatter_vjp(
 def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: int) -> tuple[Node, None, Node]:
     """Return the gradients of the factors: `g` times the product of the other factors.
 
-    No factor is divided by zero: where one is zero its gradient is the product of the others; where two are, all are 0.
+    There is no division by zero: if one factor is zero, its gradient is the product of the others; if two are, all are
+    0.
     """
     base_zero = eq(base, 0)
     safe_base = where(base_zero, 1, base)
     to_base = g * (scatter(safe_base, index, value, dim, "mul") / safe_base)
     is_zero = eq(value, 0)
-    # A value that is the only zero among those of its place has a slope, the product of the others; with two zeros the
-    # product stays 0 whatever one of them does.
+    # If a value is the only zero of its element, its slope is the product of the others. With two zeros all slopes
+    # are 0.
     zeros = scatter(full_like(0, base), index, where(is_zero, full_like(1, value), 0), dim, "add")
     lone = call("logical_and", is_zero, eq(gather(zeros, index, dim), 1))
     others = scatter(base, index, where(lone, 1, value), dim, "mul")
@@ -119,8 +126,8 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
 
 
 def _gather_as_top_values(x: Node, index: Node, *, dim: int) -> Node | None:
-    """Return elements at their places in order as the values that come with the places."""
-    # sort is recorded as places and a gather there; CIRH has the values as another result of the order.
+    """Return a gather at the indices of a "top" as the values of that "top"; None for other gathers."""
+    # A sort is recorded as indices and a gather; CIRH's TopK also returns the values.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
     if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
         return None
@@ -128,7 +135,7 @@ def _gather_as_top_values(x: Node, index: Node, *, dim: int) -> Node | None:
 
 
 def _scatter_distinct(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
-    """A sum at the places of an order, which are all different, as values that are set among zeros."""
+    """Return a sum at the indices of a "top", which are distinct, into zeros as values that are set; else None."""
     is_order = index.op == "result" and index.attrs["index"] == 1 and index.inputs[0].op == "top"
     is_zero = base.op == "full" and base.attrs["value"] == 0
     return scatter(base, index, value, dim) if kind == "add" and is_order and is_zero else None
@@ -168,7 +175,8 @@ def _take_extremes(x: np.ndarray, places: np.ndarray, *, dim: int, kind: str) ->
     return np.asarray(np.take_along_axis(x, index, dim).reshape(places.shape))
 
 
-# The extremes of x along `dim` by their places, whose dimension may be dropped. One place takes the gradient.
+# The extremes of x along `dim`, read at their indices, with or without keepdim. The element at the index takes the
+# gradient.
 op(
     "extreme_value",
     lambda x, places, **attrs: Type(places.shape, x.dtype),
@@ -201,7 +209,7 @@ def _index_get_type(x: Type, *indices: Type, dims: Dims) -> Type:
         shapes = ", ".join(str(list(i.shape)) for i in indices)
         raise ShapeError(f"shape mismatch: indexing tensors could not be broadcast together: {shapes}") from None
     rest = tuple(e for d, e in enumerate(x.shape) if d not in dims)
-    # NumPy's rule: what indices span stays in place if they are neighbours, else it goes to the front.
+    # NumPy's rule: the dimensions of the indices replace `dims` if these are adjacent, and come first otherwise.
     at = dims[0] if _are_adjacent(dims) else 0
     return Type((*rest[:at], *common, *rest[at:]), x.dtype)
 
@@ -214,12 +222,15 @@ def _index_tuple(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: Dims) -> 
 
 
 def index_get(x: Node, indices: tuple[Node, ...], dims: Dims) -> Node:
-    """x indexed in `dims` by tensors that broadcast together; what they span stands first if dims are apart."""
+    """Return x indexed in the dimensions `dims` by tensors that broadcast together, as x[..., i, j, ...].
+
+    The dimensions of the indices replace `dims` if these are adjacent, and come first otherwise.
+    """
     return call("index_get", x, *indices, dims=dims)
 
 
 def index_put_at(base: Node, value: Node, indices: tuple[Node, ...], dims: Dims, accumulate: bool = False) -> Node:
-    """`base` with `value` set at, or added to, what `index_get` would read."""
+    """Return `base` with `value` written to the elements that `index_get` would read; added to them if `accumulate`."""
     return call("index_put", base, value, *indices, dims=dims, accumulate=accumulate)
 
 
@@ -235,7 +246,7 @@ def _index_put_eval(
     out = base.copy()
     if not accumulate:
         out[_index_tuple(base, indices, dims)] = value
-    # The case of an embedding's gradient, the one that is large: whole rows are added at the leading dimensions.
+    # The gradient of an embedding, the largest case: whole rows are added at leading dimensions.
     elif dims == tuple(range(len(dims))) and value.size and base.dtype != bool:
         _add_rows(out, value, indices)
     else:
@@ -244,15 +255,18 @@ def _index_put_eval(
 
 
 def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...]) -> None:
-    """out[indices] += value, duplicates included: sorted runs are summed at once, much faster than `add.at`."""
+    """Add `value` to out[indices] in place, including duplicates.
+
+    Sorted runs are summed at once, faster than `add.at`.
+    """
     lead = out.shape[: len(indices)]
     for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
         check_bounds(i, e, d, -e)
-    # Places count from the end where they are negative; the numbers of rows must be equal for equal rows.
+    # Convert negative indices, so that equal rows have equal numbers.
     wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
     rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
     order = np.argsort(rows, kind="stable")
-    # Equal rows stand together now, those of a run in their old order; each run is summed in one go.
+    # Equal rows are adjacent now, in their original order; sum each run at once.
     rows = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
     table = out.reshape(math.prod(lead), -1)
@@ -262,7 +276,7 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
 def _index_put_vjp(
     g: Node, y: Node, base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool
 ) -> tuple[Node | None, ...]:
-    # What was overwritten has no part in the result.
+    # Overwritten elements get no gradient.
     to_base = g if accumulate else index_put_at(g, full_like(0, value), indices, dims)
     return to_base, index_get(g, indices, dims), *(None for _ in indices)
 
@@ -272,7 +286,7 @@ def _index_get_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tup
 
 
 def _stack_coordinates(indices: tuple[Node, ...], dims: Dims) -> Node | None:
-    """Coordinates side by side in a new last dimension, where the first dimensions are indexed by one shape."""
+    """Return coordinates stacked in a new last dimension; None unless leading dimensions are indexed by one shape."""
     shape = indices[0].type.shape
     if dims != tuple(range(len(dims))) or any(i.type.shape != shape for i in indices):
         return None
@@ -284,7 +298,7 @@ def _index_get_as_points(x: Node, *indices: Node, dims: Dims) -> Node | None:
     points = _stack_coordinates(indices, dims)
     if points is not None:
         return call("gather_points", x, points)
-    # Along the last dimension the front end repeats one vector of places for all rows; along others it has no lowering.
+    # Along the last dimension the front end broadcasts one vector of indices to all rows. Others have no lowering.
     last = len(x.type.shape) - 1
     if dims != (last,) or len(indices[0].type.shape) != 1:
         return None
@@ -293,21 +307,21 @@ def _index_get_as_points(x: Node, *indices: Node, dims: Dims) -> Node | None:
 
 
 def _index_put_as_points(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
-    """The front end has no spelling for values that are set at points, only for those that are added."""
+    """Return the front end's form of an accumulating write. It has none for values that are set at points."""
     points = _stack_coordinates(indices, dims) if accumulate else None
     return call("scatter_points", base, points, value) if points is not None else None
 
 
 def _reverse_as_gather(x: Node, *, dims: Dims) -> Node:
-    """One dimension after the other, read from its end."""
+    """Return x reversed along each of `dims` by a gather with descending indices."""
     for d in dims:
-        # CIRH has no reversal; rows read in falling order are one, and that is what the front end writes for flip.
+        # CIRH has no reversal. The front end writes flip as a gather of rows in descending order.
         x = call("gather_rows", x, descending_indices(x.type.shape[d]), dim=d)
     return x
 
 
 def descending_indices(extent: int) -> Node:
-    """Return the places of a dimension from the last to the first."""
+    """Return the indices of a dimension from the last to the first."""
     return call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
 
 

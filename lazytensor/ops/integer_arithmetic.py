@@ -1,4 +1,4 @@
-"""Operations with a meaning for integers: floor division, its remainder, bits, shifts and common divisors."""
+"""Integer arithmetic: floor division, remainder, bitwise operations, shifts and common divisors."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ _DATA_LOADER_HINT = "Compute it in the data loader, and pass the result in with 
 
 
 def _check_zero_divisor(ufunc: Any) -> Any:
-    """A division as PyTorch does it: integers cannot be divided by zero, floating-point numbers can."""
+    """Return a division as in PyTorch: ShapeError for an integer divisor of zero, while floats give infinity or NaN."""
 
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        # NumPy would warn and answer 0; PyTorch raises a RuntimeError with this very text, which ShapeError also is.
+        # NumPy would warn and return 0. PyTorch raises a RuntimeError with this text; ShapeError is a RuntimeError.
         if b.dtype.kind != "f" and not np.all(b):
             raise ShapeError("ZeroDivisionError", hint="Integers cannot be divided by zero; convert them to float.")
         with np.errstate(all="ignore"):
@@ -33,12 +33,12 @@ def _integer(name: str, eval: Any, vjp: Any = None, flops: int = 1, **facets: An
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
-    # CIRH's Div rounds integers down by itself.
+    # CIRH's Div rounds integers down.
     return call("floor", a / b) if a.type.dtype.kind == "f" else call("integer_div", a, b)
 
 
 def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    # Zeros and no None, as torch.div with a rounding mode gives: an optimizer skips parameters without a gradient.
+    # Zeros, not None, as torch.div with a rounding mode: an optimizer would skip parameters without a gradient.
     return full_like(0, a), full_like(0, b)
 
 
@@ -63,7 +63,7 @@ _integer(
     cirh=legal_by_decomposition(lambda a, b: a - _floor_quotient(a, b) * b),
 )
 _integer(
-    # CIRH's Div rounds integers down, where fmod rounds toward zero.
+    # CIRH's Div rounds integers down, but fmod rounds toward zero.
     "integer_fmod",
     _check_zero_divisor(np.fmod),
     flops=8,
@@ -72,8 +72,8 @@ _integer(
 
 
 def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Negative exponents give the whole part of the fraction: 0 unless the base is 1 or -1."""
-    # NumPy raises for a negative integer exponent, even where its result is not chosen.
+    """Return a**b. Negative exponents give the integer part: 0 unless the base is 1 or -1."""
+    # NumPy raises for a negative integer exponent, even if its result is not selected.
     raised = np.power(a, np.where(b < 0, 0, b).astype(a.dtype))
     sign = np.where(b % 2 == 0, 1, a)
     return np.where(b < 0, np.where(np.abs(a) == 1, sign, 0), raised).astype(a.dtype)
@@ -93,15 +93,15 @@ _integer("lcm", np.lcm, flops=40, cirh=illegal_with_hint(_DATA_LOADER_HINT))
 
 
 def _shift_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Every bit is lost where the distance is no place of the number."""
-    # The shift of a whole word is undefined in C, and x86 takes the distance modulo the word; PyTorch defines it.
+    """Return a << b; 0 if b is negative or at least the number of bits."""
+    # In C a shift by the word size is undefined, and x86 takes the distance modulo the size; PyTorch defines it.
     inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
     return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
 
 
 def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Only the sign is left where the distance is no place of the number."""
-    # The sign bit is the last that may be shifted down; beyond it there are only copies of it.
+    """Return a >> b. If b is negative or at least the number of bits, only the sign is left: 0 or -1."""
+    # A shift by more than `last` gives copies of the sign bit.
     last = 8 * a.dtype.itemsize - 1
     inside = (b >= 0) & (b <= last)
     gone = np.where(a < 0, -1, 0).astype(a.dtype)
@@ -113,14 +113,14 @@ _integer("right_shift", _shift_right, cirh=illegal_with_hint("Divide by 2 ** n w
 
 
 def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    # mantissa = x * 2 ** -exponent, and the exponent is constant but for its jumps.
+    # mantissa = x * 2 ** -exponent, and the exponent is piecewise constant.
     exponent = call("cast", call("frexp_exponent", x), dtype=x.type.dtype)
     return (g * call("exp2", -exponent),)
 
 
 def _exponent(x: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
-        # C leaves the exponent of infinity and NaN open; PyTorch answers 0.
+        # In C the exponent of infinity and NaN is unspecified; PyTorch returns 0.
         return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32)
 
 

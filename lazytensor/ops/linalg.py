@@ -1,8 +1,8 @@
-"""Factorizations and solutions of linear systems: what products and sums cannot compose.
+"""Matrix factorizations and solutions of linear systems.
 
-All work on stacks of matrices [..., m, n] and compute in double precision. An operation that finds several matrices
-packs them into one, row blocks one below the other, so that its gradient arrives in one piece. The derivatives are
-the well-known ones of matrix calculus (Giles 2008, "Collected matrix derivative results"; Higham 2008 for the
+All operate on stacks of matrices [..., m, n] and compute in double precision. An operation with several matrices as
+results packs them into one, as row blocks below each other, so that its gradient arrives as one tensor. The derivatives
+are the well-known ones of matrix calculus (Giles 2008, "Collected matrix derivative results"; Higham 2008 for the
 exponential), written with nodes.
 """
 
@@ -23,28 +23,28 @@ from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
 
 TAYLOR_TERMS = 18
-"""Terms of the exponential series: 0.5 ** 19 / 19! is below the spacing of float64 at 1."""
+"""Number of terms of the exponential series: 0.5 ** 19 / 19! is below the spacing of float64 at 1."""
 
 
 def transpose_matrices(x: Node) -> Node:
-    """Each matrix transposed."""
+    """Return each matrix transposed."""
     rank = len(x.type.shape)
     return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def slice_rows(x: Node, start: int, limit: int) -> Node:
-    """Rows start..limit - 1 of each matrix."""
+    """Return the rows start..limit - 1 of each matrix."""
     shape = x.type.shape
     return slice_(x, (0,) * (len(shape) - 2) + (start, 0), (*shape[:-2], limit, shape[-1]))
 
 
 def band_part(x: Node, lower: int | None, upper: int | None) -> Node:
-    """Each matrix without what lies more than `lower` below or `upper` above the diagonal."""
+    """Return each matrix without the elements more than `lower` below or `upper` above the diagonal. None keeps all."""
     return call("band_part", x, lower=lower, upper=upper)
 
 
 def identity_matrices(like: Type, n: int) -> Node:
-    """Unit matrices in the stack of `like`."""
+    """Return n x n identity matrices with the leading dimensions and the dtype of `like`."""
     shape = (*like.shape[:-2], n, n)
     return band_part(full(1, Type(shape, like.dtype)), 0, 0)
 
@@ -66,12 +66,12 @@ def _scalars_type(x: Type, **attrs: Any) -> Type:
 
 
 def _cubic_work(factor: float) -> Callable[..., Work]:
-    """Work of `factor` times rows times columns times the smaller of both, for each matrix."""
+    """Return a work rule: `factor` times rows times columns times the smaller of both, for each matrix."""
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
         m, n = types[0].shape[-2:]
-        # The factors are the leading terms of the textbook counts (Golub and Van Loan, Matrix Computations); where an
-        # algorithm iterates (svd, eigh, pinv) only their size means something.
+        # The factors are the leading terms of the textbook counts (Golub and Van Loan, Matrix Computations). For
+        # iterative algorithms (svd, eigh, pinv) they are only an order of magnitude.
         flops = int(factor * types[0].size * min(m, n))
         return Work(flops, sum(t.nbytes for t in types), out.nbytes)
 
@@ -85,7 +85,10 @@ def _factor(name: str, infer: Callable[..., Type], eval: Callable[..., np.ndarra
 def _for_each_matrix(
     function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]
 ) -> Callable[..., np.ndarray]:
-    """A function of one matrix over a stack of them, computed in double precision."""
+    """Return a function of one matrix as a function of a stack, computed in double precision.
+
+    `shape` gives the shape of the result from that of the matrix.
+    """
 
     def over(x: np.ndarray, **attrs: Any) -> np.ndarray:
         lead = x.shape[:-2]
@@ -102,7 +105,7 @@ def _to_float64(x: np.ndarray) -> np.ndarray:
 
 
 def _symmetrize(x: np.ndarray) -> np.ndarray:
-    """The mean of a matrix and its transpose: the gradient then belongs to both triangles, as PyTorch's does."""
+    """Return the mean of a matrix and its transpose. The gradient then belongs to both triangles, as in PyTorch."""
     return _to_float64(x + np.swapaxes(x, -1, -2)) / 2
 
 
@@ -117,12 +120,12 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
 
 
 def _lower_with_half_diagonal(x: Node) -> Node:
-    """The lower triangle with half the diagonal."""
+    """Return the lower triangle with half of the diagonal."""
     return band_part(x, None, 0) - band_part(x, 0, 0) * 0.5
 
 
 def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    # L^-T P(L^T G) L^-1 with P the lower half: two substitutions, where an inverse would cost more and lose digits.
+    # L^-T P(L^T G) L^-1 with P the lower half, by two substitutions: an inverse would cost more and lose digits.
     inner = _lower_with_half_diagonal(matmul(y, g, True, False))
     left = triangular(y, inner, lower=True, adjoint=True)
     whole = transpose_matrices(triangular(y, transpose_matrices(left), lower=True, adjoint=True))
@@ -140,7 +143,7 @@ def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
 
 
 def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> np.ndarray:
-    """Substitution row by row; a zero on the diagonal gives infinity or NaN, as division does."""
+    """Solve a triangular system by substitution. A zero on the diagonal gives infinity or NaN."""
     dtype = b.dtype
     if adjoint:
         a, lower = np.swapaxes(a, -1, -2), not lower
@@ -154,14 +157,14 @@ def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> 
 
 
 def triangular(a: Node, b: Node, lower: bool, adjoint: bool = False) -> Node:
-    """X with A X = B, or A^T X = B if `adjoint`, where only the lower (or upper) triangle of A counts."""
+    """Return X with A X = B, or with A^T X = B if `adjoint`. Only the lower (or upper) triangle of A is read."""
     return call("triangular_solve", a, b, lower=lower, adjoint=adjoint)
 
 
 def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint: bool) -> tuple[Node, Node]:
     db = triangular(a, g, lower, not adjoint)
     da = matmul(y, db, False, True) if adjoint else matmul(db, y, False, True)
-    # The other triangle was never read, so nothing flows there.
+    # The other triangle is not read, so its gradient is zero.
     return -(band_part(da, None, 0) if lower else band_part(da, 0, None)), db
 
 
@@ -179,7 +182,7 @@ def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def solve(a: Node, b: Node) -> Node:
-    """X with A X = B."""
+    """Return X with A X = B."""
     return call("solve", a, b)
 
 
@@ -192,7 +195,7 @@ _factor("solve", _system_type, _solve, vjp=_solve_vjp, work=_cubic_work(2 / 3), 
 
 
 def inverse(a: Node) -> Node:
-    """The inverse of each matrix."""
+    """Return the inverse of each matrix."""
     return solve(a, identity_matrices(a.type, a.type.shape[-1]))
 
 
@@ -207,7 +210,7 @@ def _pinv(x: np.ndarray, *, rcond: float) -> np.ndarray:
 
 
 def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
-    """Golub and Pereyra 1973, for a rank that does not change."""
+    """Gradient rule of the pseudoinverse, for a constant rank (Golub and Pereyra 1973)."""
     gt, yt = transpose_matrices(g), transpose_matrices(y)
     direct = matmul(matmul(yt, g), yt)
     left = gt - matmul(x, matmul(y, gt))
@@ -221,13 +224,13 @@ _factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic_work(20))
 
 
 def _broadcast_scalars(g: Node, like: Node) -> Node:
-    """A number for each matrix, over the matrix."""
+    """Return one number per matrix, broadcast to the shape of `like`."""
     shape = like.type.shape
     return broadcast_to(reshape(g, (*g.type.shape, 1, 1)), shape)
 
 
 def _cofactors(a: np.ndarray) -> np.ndarray:
-    """The derivative of the determinant, also where the matrix has no inverse."""
+    """Return the cofactor matrix, the derivative of the determinant, also of a singular matrix."""
     u, s, vh = np.linalg.svd(a)
     # det' = det U det V U diag(products of the other singular values) V^T, finite where one of them is 0.
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
@@ -235,7 +238,7 @@ def _cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """Of matrices that have an inverse."""
+    """Gradient rule of the cofactor matrix, for invertible matrices."""
     xt = transpose_matrices(inverse(x))
     last = (len(g.type.shape) - 2, len(g.type.shape) - 1)
     along = _broadcast_scalars(reduce(g * y, "add", last), x) * xt
@@ -246,7 +249,7 @@ _factor(
     "det",
     _scalars_type,
     lambda x: np.asarray(np.linalg.det(_to_float64(x))).astype(x.dtype),
-    # det * inverse^T would be 0 times infinity for a singular matrix, where the determinant still has a slope.
+    # det * inverse^T would be 0 times infinity for a singular matrix, but the determinant has a derivative there.
     vjp=lambda g, y, x: (_broadcast_scalars(g, x) * call("cofactor", x),),
     work=_cubic_work(2 / 3),
 )
@@ -261,7 +264,7 @@ _factor(
     "logabsdet",
     _scalars_type,
     lambda x: np.asarray(np.linalg.slogdet(_to_float64(x))[1]).astype(x.dtype),
-    # A singular matrix has no logarithm of its determinant to differentiate: the inverse raises, as it should.
+    # For a singular matrix log|det| is not differentiable, and the inverse raises ShapeError.
     vjp=lambda g, y, x: (_broadcast_scalars(g, x) * transpose_matrices(inverse(x)),),
     work=_cubic_work(2 / 3),
 )
@@ -274,7 +277,7 @@ _factor(
 
 
 def _qr_type(x: Type) -> Type:
-    """Q [m, k] above the transpose [n, k] of R."""
+    """Return the type of Q [m, k] above the transpose [n, k] of R."""
     if len(x.shape) < 2 or x.dtype.kind != "f":
         raise ShapeError(f"qr needs matrices of floating point, got {x}")
     m, n = x.shape[-2:]
@@ -287,14 +290,14 @@ def _qr(x: np.ndarray) -> np.ndarray:
 
 
 def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """For m >= n; a wide matrix is split into its square part and the rest, which is Q^T times the rest."""
+    """Gradient rule of QR. A wide matrix is split into its square part and the rest, which is Q^T times the rest."""
     m, n = x.type.shape[-2:]
     k = min(m, n)
     gq, gr = slice_rows(g, 0, m), transpose_matrices(slice_rows(g, m, m + n))
     q, r = slice_rows(y, 0, m), transpose_matrices(slice_rows(y, m, m + n))
     if m < n:
         rest = transpose_matrices(slice_rows(transpose_matrices(x), k, n))
-        # R beyond its square is Q^T times those columns of A: their gradient flows through Q too.
+        # The remaining columns of R are Q^T times those of A, so their gradient flows through Q too.
         gq = gq + matmul(rest, transpose_matrices(slice_rows(transpose_matrices(gr), k, n)), False, True)
         inner = _qr_square(
             gq,
@@ -313,7 +316,7 @@ def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
     inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
     low = band_part(inner, None, 0)
     mirrored = low + transpose_matrices(low - band_part(low, 0, 0))
-    # X R^T = B is solved as R X^T = B^T: the solver has its matrix on the left.
+    # X R^T = B is solved as R X^T = B^T, because the solver takes its matrix on the left.
     return transpose_matrices(triangular(r, transpose_matrices(gq + matmul(q, mirrored)), lower=False))
 
 
@@ -321,9 +324,9 @@ _factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic_work(4), keeps="result")
 
 
 def _reflectors(x: np.ndarray) -> np.ndarray:
-    """The Householder vectors below R, and in a last row their factors."""
+    """Return the Householder vectors below R, and in a last row their factors."""
     m, n = x.shape
-    # NumPy hands out LAPACK's array as it lies, by columns: its rows are our columns.
+    # NumPy returns LAPACK's column-major array transposed.
     h, tau = np.linalg.qr(x, mode="raw")
     out = np.zeros((m + 1, n))
     out[:m] = h.T
@@ -340,7 +343,7 @@ _factor(
 
 
 def _svd_type(x: Type) -> Type:
-    """U [m, k] above the singular values [1, k] above V [n, k]."""
+    """Return the type of U [m, k] above the singular values [1, k] above V [n, k]."""
     if len(x.shape) < 2 or x.dtype.kind != "f":
         raise ShapeError(f"svd needs matrices of floating point, got {x}")
     m, n = x.shape[-2:]
@@ -353,10 +356,10 @@ def _svd(x: np.ndarray) -> np.ndarray:
 
 
 def _inverse_gaps(squares: Node, like: Node) -> Node:
-    """1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values agree, which leaves their vectors undetermined."""
+    """Return 1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values are equal, since their vectors are undetermined."""
     across = broadcast_to(squares, like.type.shape)
     gap = across - transpose_matrices(across)
-    # A division by 0 would put NaN into all of the gradient, also where the choice of vectors does not matter.
+    # A division by 0 would make all of the gradient NaN, even if the choice of vectors does not matter.
     equal = eq(gap, 0)
     return where(equal, 0, 1 / where(equal, 1, gap))
 
@@ -369,11 +372,11 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     gaps = _inverse_gaps(s * s, ug)
     wide = broadcast_to(s, ug.type.shape)
     middle = gaps * (ug - transpose_matrices(ug)) * wide
-    # S (F o W) as the transpose of (F o W) S: F and W are antisymmetric both, and the signs cancel.
+    # S (F o W) is the transpose of (F o W) S: F and W are both antisymmetric, so the signs cancel.
     middle = middle + transpose_matrices(gaps * (vg - transpose_matrices(vg)) * wide)
     middle = middle + identity_matrices(x.type, min(m, n)) * broadcast_to(gs, ug.type.shape)
     out = matmul(matmul(u, middle), v, False, True)
-    # What changes U beyond the span of its columns; a square matrix has nothing beyond.
+    # The part of the gradient that moves U out of the span of its columns; a square matrix has none.
     if m > n:
         beyond = (gu - matmul(u, ug)) / broadcast_to(s, gu.type.shape)
         out = out + matmul(beyond, v, False, True)
@@ -395,8 +398,7 @@ _factor(
 
 def _singular_values_vjp(g: Node, x: Node) -> Node:
     m, n = x.type.shape[-2:]
-    # The vectors are computed for the gradient alone: a forward pass without one needs the values only, at half the
-    # cost.
+    # The vectors are computed only for the gradient: the forward pass needs the values only, at half the cost.
     packed = call("svd", x)
     u, v = slice_rows(packed, 0, m), slice_rows(packed, m + 1, m + 1 + n)
     scales = broadcast_to(reshape(g, (*g.type.shape[:-1], 1, g.type.shape[-1])), u.type.shape)
@@ -404,7 +406,7 @@ def _singular_values_vjp(g: Node, x: Node) -> Node:
 
 
 def _eigh_type(x: Type) -> Type:
-    """The eigenvalues [1, n] above the eigenvectors [n, n]."""
+    """Return the type of the eigenvalues [1, n] above the eigenvectors [n, n]."""
     n = _square_type(x).shape[-1]
     return Type((*x.shape[:-2], n + 1, n), x.dtype)
 
@@ -427,7 +429,7 @@ _factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic_work(9))
 
 
 def _matrix_exp(a: np.ndarray) -> np.ndarray:
-    """Scaled until the norm is below a half, summed as a series, squared back."""
+    """Return the exponential of a matrix: scale it to a norm below 0.5, sum a Taylor series, and square it back."""
     size = np.abs(a).sum(-1).max(initial=0)
     if not np.isfinite(size):
         return np.full(a.shape, np.nan)
@@ -444,9 +446,9 @@ def _matrix_exp(a: np.ndarray) -> np.ndarray:
 
 
 def _matrix_exp_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """The upper right block of the exponential of [[X^T, G], [0, X^T]]."""
+    """Gradient rule of the matrix exponential: the upper right block of the exponential of [[X^T, G], [0, X^T]]."""
     n, xt = x.type.shape[-1], transpose_matrices(x)
-    # The columns of blocks are stacked first, then laid side by side by turning: `_concat_rows` joins rows only.
+    # `_concat_rows` joins only rows: stack the columns of blocks, then join their transposes.
     whole = transpose_matrices(
         _concat_rows(transpose_matrices(_concat_rows(xt, full_like(0, xt))), transpose_matrices(_concat_rows(g, xt)))
     )
@@ -463,16 +465,16 @@ _factor(
 
 
 def _lu(a: np.ndarray) -> np.ndarray:
-    """L below U of the matrix with its rows exchanged for large pivots; a last row counts the exchanges from 1."""
+    """Return the LU factorization with partial pivoting: L below U, and a last row with the pivots, counted from 1."""
     m, n = a.shape
     out, pivots = a.copy(), np.zeros(n)
     for k in range(min(m, n)):
-        # Rows are exchanged for the largest pivot, as LAPACK does: the factors are PyTorch's, not just a pair that
-        # multiplies to the same matrix. Pivots count from 1, as torch.linalg.lu_factor gives them.
+        # Use the largest pivot, as LAPACK does, so that the factors are PyTorch's. Pivots count from 1, as in
+        # torch.linalg.lu_factor.
         best = k + int(np.argmax(np.abs(out[k:, k])))
         pivots[k] = best + 1
         out[[k, best]] = out[[best, k]]
-        # A column of zeros is left as it is: the matrix is singular, and U says so on its diagonal.
+        # A column of zeros is left unchanged: the matrix is singular, and U has a 0 on its diagonal.
         if out[k, k] != 0:
             out[k + 1 :, k] /= out[k, k]
             out[k + 1 :, k + 1 :] -= np.outer(out[k + 1 :, k], out[k, k + 1 :])
@@ -488,7 +490,7 @@ _factor(
 
 
 def _permutation(pivots: np.ndarray, *, n: int, dtype: Any) -> np.ndarray:
-    """P with A = P L U for the exchanges that made L U."""
+    """Return the permutation matrix P with A = P L U, from the pivots of LU."""
     lead = pivots.shape[:-1]
     out = np.zeros((math.prod(lead), n, n), dtype.host)
     for i, exchanges in enumerate(pivots.reshape(len(out), pivots.shape[-1])):

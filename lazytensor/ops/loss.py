@@ -1,4 +1,4 @@
-"""Softmax and the losses: each is one operation with a gradient of its own, and a formula of simpler ones."""
+"""Softmax and losses. Each is one operation with its own gradient rule, and a formula of simpler operations."""
 
 import numpy as np
 
@@ -14,18 +14,18 @@ from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import broadcast_reduced, keepdim_shape, reduce
 
 DEFAULT_IGNORE_INDEX = -100
-"""The label that PyTorch ignores unless another one is given."""
+"""The label that PyTorch ignores by default."""
 
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
-    # Less the largest, so that no exponent is above 0; `initial` lets a row of no elements through.
+    # Subtract the maximum, so that no exponent is above 0. `initial` allows empty rows.
     e = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf))
     return np.asarray(e / np.sum(e, axis=dim, keepdims=True))
 
 
 def _log_softmax(x: np.ndarray, *, dim: int, kept: DType | None = None) -> np.ndarray:
-    # PyTorch's kernel for half types keeps the sum and its logarithm in them, so that probabilities do not add up to 1
-    # and gradients lean: losses of a training part in the second digit where this is left out.
+    # PyTorch's kernel for half types rounds the sum and its logarithm, so that probabilities do not add up to 1 and
+    # gradients are biased. Without this, losses of a training differ from PyTorch's in the second digit.
     store = (lambda a: a) if kept is None else (lambda a: round_to(np.asarray(a, np.float32), kept))
     shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
     return np.asarray(shifted - store(np.log(store(np.sum(np.exp(shifted), axis=dim, keepdims=True)))))
@@ -36,7 +36,7 @@ def _decompose_log_softmax(x: Node, *, dim: int, kept: DType | None = None) -> N
     wide = x if kept is None else cast(x, float32)
     shifted = wide - broadcast_reduced(reduce(wide, "maximum", (dim,)), shape, (dim,))
     total = reduce(call("exp", shifted), "add", (dim,))
-    # The logarithm of each sum is taken once and then repeated; the front end's order below takes it for every element.
+    # Take the logarithm of each sum once and broadcast it. The front end takes it for every element (see below).
     if kept is None:
         return shifted - broadcast_reduced(call("log", total), shape, (dim,))
     logarithm = cast(call("log", cast(cast(total, kept), float32)), kept)
@@ -44,7 +44,7 @@ def _decompose_log_softmax(x: Node, *, dim: int, kept: DType | None = None) -> N
 
 
 def _decompose_log_softmax_for_cirh(x: Node, *, dim: int, kept: DType | None = None) -> Node:
-    """The front end repeats the sum before it takes the logarithm."""
+    """Return the front end's formula, which broadcasts the sum before it takes the logarithm."""
     shape = x.type.shape
     shifted = x - broadcast_reduced(reduce(x, "maximum", (dim,)), shape, (dim,))
     return shifted - call("log", broadcast_reduced(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,)))
@@ -55,8 +55,8 @@ def _softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
 
 
 def _decompose_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
-    """In float32 for half types; the sum is put back into its dimension before it is repeated."""
-    # As PyTorch's backward kernel accumulates; CIRH shows the casts.
+    """Return the front end's formula: half types in float32, and the sum with keepdim before it is broadcast."""
+    # PyTorch's backward kernel accumulates in float32, and CIRH shows the casts.
     wide, probability = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
     shape = y.type.shape
     total = broadcast_reduced(reduce(wide * probability, "add", (dim,)), keepdim_shape(shape, (dim,)), (dim,))
@@ -65,15 +65,15 @@ def _decompose_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
 
 
 def _log_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
-    # In float32 for half types, as PyTorch's backward kernel accumulates.
+    # Half types are computed in float32, as in PyTorch's backward kernel.
     wide, logp = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
     total = broadcast_reduced(reduce(wide, "add", (dim,)), y.type.shape, (dim,))
-    # From the result: exp(y) is the softmax, already normalized.
+    # exp(y) is the softmax, already normalized.
     return cast(wide - call("exp", logp) * total, y.type.dtype)
 
 
 def _decompose_log_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
-    """In the type of the operands; the sum is put back into its dimension before it is repeated."""
+    """Return the front end's formula: in the dtype of the operands, and the sum with keepdim before it is broadcast."""
     shape = y.type.shape
     total = broadcast_reduced(reduce(g, "add", (dim,)), keepdim_shape(shape, (dim,)), (dim,))
     inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
@@ -127,12 +127,12 @@ def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
 
 
 def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Loss of each row and its gradient; a label outside 0..C-1 gives NaN, since an array cannot raise."""
-    # One softmax serves both results: d loss / d logits is the probabilities, less 1 at the label.
+    """Return the loss of each row and its gradient. Both are NaN for a label outside 0..C-1."""
+    # Both results need one softmax: d loss / d logits is the probabilities, minus 1 at the label.
     logp = _log_softmax(logits, dim=1)
     rows = np.arange(len(labels))
     good = (labels >= 0) & (labels < logits.shape[1])
-    # An index must exist even where its row is thrown away.
+    # Use a valid index even for rows that are discarded.
     safe = np.where(good, labels, 0)
     grad = np.exp(logp)
     grad[rows, safe] -= 1
@@ -140,7 +140,7 @@ def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     return np.where(good, -logp[rows, safe], nan), np.where(good[:, None], grad, nan)
 
 
-# The fused pair that CIRH knows: loss of each row and d loss / d logits in one pass.
+# CIRH's fused operation: the loss of each row and d loss / d logits in one pass.
 op(
     "softmax_cross_entropy",
     _xent,
@@ -169,28 +169,29 @@ def _is_counted_label(labels: Node, ignore_index: int) -> Node:
 
 
 def _count_rows(keep: Node, like: Node) -> Node:
-    """How many rows count, as a scalar of the dtype of `like`."""
+    """Return the number of rows that count, as a scalar of the dtype of `like`."""
     t = Type(keep.type.shape, like.type.dtype)
     return reduce(where(keep, full(1, t), full(0, t)), "add", (0,))
 
 
 def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """As PyTorch: rows with the label `ignore_index` count neither in the sum nor in the mean."""
+    """Return PyTorch's cross entropy: rows with the label `ignore_index` count neither in the sum nor in the mean."""
     loss, _ = _loss_and_gradient(logits, labels)
     keep = _is_counted_label(labels, ignore_index)
-    # By choice and not by a product: the loss of an ignored label (-100, mostly) is NaN, and NaN times 0 stays NaN.
+    # `where`, not a product: the loss of an ignored label is NaN, and NaN times 0 is NaN.
     loss = where(keep, loss, 0)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
-    # With all labels ignored this is 0 / 0: the NaN that PyTorch answers.
+    # If all labels are ignored this is 0 / 0, which is NaN as in PyTorch.
     return total / _count_rows(keep, logits) if reduction == "mean" else total
 
 
 def _decompose_nll(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """CIRH's pair, divided by the size of the batch: equal to the host's form as long as no label is ignored.
+    """Return the loss by CIRH's fused operation, divided by the batch size for "mean".
 
-    The pair has no place for another number than PyTorch's -100; the front end then writes the loss out.
+    It equals the host's value if no label is ignored. The fused operation supports only the `ignore_index` -100; for
+    another one the front end writes the loss out.
     """
     if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
@@ -213,8 +214,8 @@ def _nll_eval(logits: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_
 
 
 def _nll_vjp(g: Node, y: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> tuple[Node, None]:
-    # One operation for the whole gradient, so that CIRH reads `backprop` from the pair that gave the loss: both call it
-    # on the same nodes, which are one node.
+    # One operation for the whole gradient, so that in CIRH it reads `backprop` of the fused operation that computed the
+    # loss: both create that operation from the same nodes, so it is one node.
     return call("cross_entropy_grad", g, logits, labels, reduction=reduction, ignore_index=ignore_index), None
 
 
@@ -246,7 +247,7 @@ def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str,
     shape = logits.type.shape
     if reduction == "none":
         return backprop * broadcast_reduced(g, shape, (1,))
-    # The loss is mostly what `backward()` starts from, with a gradient of 1: the front end prints no product with it.
+    # `backward()` usually starts from the loss with gradient 1; the front end prints no product with 1.
     if not _is_one(g):
         backprop = backprop * broadcast_reduced(g, shape, (0, 1))
     return backprop / labels.type.size if reduction == "mean" else backprop
@@ -275,13 +276,13 @@ def _xent_grad_eval(
 def _xent_grad_vjp(
     gg: Node, y: Node, g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int
 ) -> tuple[Node, Node, None]:
-    """Second order: the derivative of the softmax itself, scaled as the first."""
+    """Gradient rule of the gradient: the derivative of softmax, with the scaling of the first gradient."""
     shape = logits.type.shape
     keep = _is_counted_label(labels, ignore_index)
     scale = g if reduction != "mean" else g / _count_rows(keep, logits)
     scale = broadcast_reduced(scale, shape, (1,) if reduction == "none" else (0, 1))
     scale = where(broadcast_reduced(keep, shape, (1,)), scale, 0)
-    # The softmax's derivative is diag(p) - p p^T, applied without building a matrix of classes by classes for each row.
+    # The derivative of softmax is diag(p) - p p^T, applied without building that matrix.
     p = call("softmax", logits, dim=1)
     inner = broadcast_reduced(reduce(gg * p, "add", (1,)), shape, (1,))
     unit = call("cross_entropy_grad", full_like(1, g), logits, labels, reduction=reduction, ignore_index=ignore_index)
@@ -321,8 +322,8 @@ def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarra
 
 
 def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
-    """The slope d of each element's loss, as the gradient of the reduced loss."""
-    # Divided by the size before it meets g: the front end's order, which its text shows.
+    """Return the slope d of each element's loss times the gradient g of the reduced loss."""
+    # Divide by the size before the product with g, as in the front end's text.
     if reduction == "mean":
         d = d / d.type.size
     if _is_one(g):
@@ -331,7 +332,7 @@ def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
 
 
 def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, ...]:
-    # Each operand has its own difference, as in the front end's text.
+    # Each operand has a separate difference, as in the front end's text.
     return tuple(_scaled_slope(d * 2, g, reduction) for d in (x - target, target - x))
 
 
@@ -347,13 +348,13 @@ op(
 )
 
 
-# From logits: -t log s(x) - (1 - t) log(1 - s(x)), where 1 - s(x) = s(-x) = s(x) exp(-x) leaves one logarithm.
+# From logits: -t log s(x) - (1 - t) log(1 - s(x)). Because 1 - s(x) = s(-x) = s(x) exp(-x), one logarithm is enough.
 def _binary_entropy(x: Node, target: Node, *, reduction: str) -> Node:
     return _apply_reduction((1 - target) * x - call("log_sigmoid", x), reduction)
 
 
 def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
-    # Written out, since what follows from the formula is the same slope as a sum of terms that cancel for large x.
+    # Written explicitly: the slope derived from the formula is a sum of terms that cancel for large x.
     return _scaled_slope(call("sigmoid", x) - target, g, reduction), _scaled_slope(-x, g, reduction)
 
 

@@ -1,7 +1,7 @@
-"""Normalizations that CIRH knows whole: over the last dimensions, over groups of channels, over the batch.
+"""Normalizations that are operations in CIRH: layer norm, group norm and batch norm.
 
-Weight and bias are always there. Backward passes give all gradients at once, so each has a record with three results
-for CIRH, and a record that gives one of them, which autograd can differentiate again.
+They always have a weight and a bias. A backward pass has one operation with three results for CIRH, and one operation
+that gives one of them, which autograd can differentiate again.
 """
 
 import math
@@ -29,37 +29,38 @@ from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
 
 def center(x: Node, dims: Dims) -> tuple[Node, Node]:
-    """x less its mean, and its variance (without correction); both keep all dimensions."""
+    """Return x minus its mean over `dims`, and its variance (without Bessel's correction). Both keep all dimensions."""
     mean = call("mean", x, dims=dims, keepdim=True)
     rest = x - broadcast_to(mean, x.type.shape)
-    # The mean of squares less the square of the mean would cancel for values far from 0.
+    # mean(x**2) - mean(x)**2 would lose digits for values far from 0.
     return rest, call("mean", rest * rest, dims=dims, keepdim=True)
 
 
 def inverse_deviation(variance: Node, eps: float) -> Node:
-    """1 / sqrt(variance + eps)"""
+    """Return 1 / sqrt(variance + eps)."""
     return call("rsqrt", variance + eps)
 
 
 def _standardize(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
-    """x with mean 0 and variance 1, and the factor that gave it that."""
+    """Return x scaled to mean 0 and variance 1 over `dims`, and the factor 1 / sqrt(variance + eps), broadcast to x."""
     rest, variance = center(x, dims)
     factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
     return rest * factor, factor
 
 
 def _standardize_vjp(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
-    """The gradient of what has become `unit` from the gradient of `unit`."""
+    """Return the gradient of x from the gradient `g` of `unit`, the standardized x."""
     shape = g.type.shape
-    # x moves its own mean and its own deviation: what g has in common with either direction is taken out of it.
+    # x also changes the mean and the deviation, so the components of g along both are removed.
     mean, along = (call("mean", n, dims=dims, keepdim=True) for n in (g, g * unit))
     return factor * (g - broadcast_to(mean, shape) - unit * broadcast_to(along, shape))
 
 
 def _register_backward(name: str, formula: Formula, spelling: Legality, parts: Formula | None = None) -> None:
-    """Register `name` with one result by index, and `name`_all with three, whose graph is `formula`.
+    """Register `name`, which gives one result by `index`, and `{name}_all`, which gives all three by `formula`.
 
-    CIRH has the second. `parts(name_all, index, ...)` says how it takes the operands, if not as they are.
+    CIRH has the latter, spelled by `spelling`. `parts(name_all, index, ...)` is the CIRH decomposition of `name`, if
+    the operands or results need reshaping.
     """
 
     def one(*inputs: Node, index: int, **attrs: Any) -> Node:
@@ -69,8 +70,8 @@ def _register_backward(name: str, formula: Formula, spelling: Legality, parts: F
     def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
         return x, params[-1], params[-1]
 
-    # CIRH's backward pass is one operation with three results; autograd asks for them one by one. The three records
-    # lower to the same node, since nodes are interned.
+    # CIRH's backward pass is one operation with three results; autograd needs them one by one. The three operations
+    # lower to the same node, because nodes are interned.
     op(f"{name}_all", results, evaluate_formula(formula), work=_all_work, cirh=spelling)
     op(
         name,
@@ -122,7 +123,7 @@ def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: flo
     dims, lead = _trailing_dims(x, weight), _leading_dims(x, weight)
     unit, factor = _standardize(x, dims, eps)
     dx = _standardize_vjp(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
-    # The bias first: CIRH's LayerNorm takes beta before gamma, and gives their gradients in that order.
+    # The bias comes first: CIRH's LayerNorm takes beta before gamma, and gives their gradients in that order.
     return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
 
 
@@ -148,7 +149,7 @@ def _reshape_to_groups(x: Node, groups: int) -> Node:
 
 
 def _broadcast_channels(param: Node, x: Node) -> Node:
-    """One number for each channel, repeated over x."""
+    """Return one number per channel, broadcast to the shape of x."""
     return call("broadcast_in_dim", param, shape=x.type.shape, dims=(1,))
 
 
@@ -158,14 +159,14 @@ def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -
 
 
 def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
-    # The ones and zeros in place of a missing weight and bias are float32, whatever the type of the input.
+    # The constants in place of a missing weight and bias are float32, whatever the dtype of the input.
     if any(p.shape != x.shape[1:2] or p.dtype not in (x.dtype, float32) for p in (weight, *params)):
         raise ShapeError(f"the parameters {weight} have to be one number for each channel of {x}")
     return x
 
 
 def _dims_except_channels(x: Node) -> Dims:
-    """All dimensions but that of the channels."""
+    """Return all dimensions except 1, that of the channels."""
     return (0, *range(2, len(x.type.shape)))
 
 
@@ -175,7 +176,7 @@ def _group_norm_rows(x: Node, weight: Node, bias: Node, *, groups: int, eps: flo
 
 
 def _decompose_group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
-    # GroupNorm of CIRH has its parameters as [groups, channels of a group], where PyTorch has a vector.
+    # CIRH's GroupNorm has parameters of shape [groups, channels per group]; PyTorch has a vector.
     rows = (_reshape_param_to_groups(p, groups) for p in (weight, bias))
     return call("group_norm_rows", x, *rows, groups=groups, eps=eps)
 
@@ -202,7 +203,7 @@ def _grouped_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, 
 
 
 def _cast_through_float32(gradient: Node) -> Node:
-    """Return the gradient of a half parameter by way of float32, as the front end casts it and casts it back."""
+    """Return the gradient of a half parameter cast to float32 and back, as the front end does."""
     return cast(cast(gradient, float32), gradient.type.dtype) if gradient.type.dtype.is_half else gradient
 
 
@@ -228,7 +229,7 @@ def _group_norm_input_grad(g: Node, x: Node, *, groups: int, eps: float) -> Node
     return _group_norm_backward(g, x, ones, groups=groups, eps=eps)[0]
 
 
-# The gradient of a layer without weight and bias has one operand and two results less.
+# The gradient of a layer without weight and bias has no weight operand, and only the gradient of x as a result.
 op(
     "group_norm_input_grad",
     lambda g, x, **attrs: x,
@@ -270,19 +271,18 @@ def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple
 def _training_vjp(
     g: Node, y: Node, x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any
 ) -> tuple[Node | None, ...]:
-    # The running statistics only go by: in training the batch's own were used.
+    # In training the statistics of the batch are used, so the running ones get no gradient.
     return *_gradients("batch_norm_grad", g, x, weight, eps=eps), *(None for _ in running)
 
 
 def _return_statistics(formula: Formula, from_batch: bool) -> Formula:
-    """The formula's result, and the mean and variance that it used."""
+    """Return a formula that gives the result of `formula`, and the mean and variance that it used."""
 
     def all(x: Node, weight: Node, bias: Node, *running: Node, **attrs: Any) -> tuple[Node, ...]:
         result = formula(x, weight, bias, *running, **attrs)
         if not from_batch:
             return result, *running
-        # Without correction, as the normalization uses it; the running variance is corrected where the layer updates
-        # it.
+        # The variance without Bessel's correction, as the normalization uses it. The layer corrects the running one.
         variance = reshape(center(x, _dims_except_channels(x))[1], weight.type.shape)
         return result, call("mean", x, dims=_dims_except_channels(x), keepdim=False), variance
 
@@ -290,7 +290,7 @@ def _return_statistics(formula: Formula, from_batch: bool) -> Formula:
 
 
 def _reshape_to_image(x: Node) -> Node:
-    """CIRH normalizes [N, C, H, W]; missing dimensions are 1."""
+    """Return x as [N, C, H, W], the shape that CIRH normalizes. Missing dimensions are 1."""
     n, channels, *rest = x.type.shape
     return reshape(
         x, (n, channels, 1, *rest) if len(rest) == 1 else (n, channels, *rest, 1, 1)[: max(4, len(rest) + 2)]

@@ -1,4 +1,4 @@
-"""Registers operations, and makes nodes of them: the one way to record a step."""
+"""Register operations, and create nodes of them. All recording of a step goes through `call`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,15 @@ __all__ = ["OPS", "call", "combine", "const", "full", "full_like", "op", "same_t
 def op(
     name: str, infer: Callable[..., Any], eval: Callable[..., Any], *, cirh: Legality | None = None, **facets: Any
 ) -> None:
-    """Register an operation. Raises IncompleteOperation, naming it, if a facet is missing or contradicts another."""
+    """Register an operation in the op table `OPS`.
+
+    - `infer`: a function from the types of the operands and the attributes to the type of the result.
+    - `eval`: a function from NumPy arrays and attributes to the result.
+    - `cirh`: how CIRH has the operation. Without it, a composite is legal by its decomposition.
+    - `facets`: further fields of `Op`, such as `vjp`, `work`, `body` and `composite`.
+
+    Raise IncompleteOperation if a facet is missing or contradicts another, or if the name is taken.
+    """
     record = Op(name=name, infer=infer, eval=eval, cirh=cirh or Legality(), **facets)
     if name in OPS:
         raise IncompleteOperation(f"the operation {name!r} has two rows", hint="Give one of them another name.")
@@ -44,12 +52,20 @@ def op(
 
 
 check_saved_operands: Callable[[Node], None] | None = None
-"""Called with each new node that gradients pass, to refuse operands; set while tensors of inference mode may live."""
+"""A function that is called with each new node that gradients pass, and may refuse its operands; or None.
+
+It is set while tensors of inference mode may exist.
+"""
 
 
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
-    """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
-    # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
+    """Return the node `name(*inputs, **attrs)`.
+
+    An equal node that exists is returned again, unless each call of it is recorded separately. A new node gets the
+    user's line, and tracks gradients if one of its inputs does, if the operation has a gradient rule, and if its type
+    is floating point. Raise ShapeError with the user's line if the inputs do not fit.
+    """
+    # Fast path: a step that is traced again finds its nodes, and nothing is inferred.
     key, existing = find(name, inputs, attrs)
     if existing is not None:
         if not is_recorded_separately(existing):
@@ -63,7 +79,7 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         type = _infer_type(record, question, types, attrs)
     new = intern(key, name, inputs, attrs, type)
     new.where = source.where()
-    # Without a rule for the gradient none flows, whatever the inputs track; integers and booleans have none.
+    # Without a gradient rule the node does not track gradients; neither do integers and booleans.
     if record.vjp is not None:
         for i in inputs:
             if i.tracks:
@@ -77,7 +93,7 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
 _type_cache: dict[tuple[Any, ...], Any] = {}
 _CACHEABLE_TYPES = (int, float, bool, str, tuple, NoneType, DType, Type)
 MAX_CACHED_TYPES = 4096
-"""Answers of type rules remembered: a loop asks the same ones again and again."""
+"""The maximum number of cached results of type rules. A loop infers the same types repeatedly."""
 
 
 def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
@@ -85,11 +101,10 @@ def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: 
         refuse_elements(record.name, types[0])
     try:
         answer = record.infer(*types, **attrs)
-    # The rule knows the types and not who called it: the name and the user's line are put to it here, once for all
-    # rules.
+    # The rule does not have the operation's name and the user's line: add both here.
     except ShapeError as e:
         raise ShapeError(f"{record.name}: {e.what}", where=source.where(), hint=e.hint) from None
-    # Arrays and functions among attributes are not to live longer for this.
+    # Arrays and functions among the attributes must not be kept alive by the cache.
     if types and all(isinstance(value, _CACHEABLE_TYPES) for value in attrs.values()):
         if len(_type_cache) >= MAX_CACHED_TYPES:
             _type_cache.clear()
@@ -98,25 +113,29 @@ def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: 
 
 
 def refuse_elements(what: str, type: Type) -> None:
-    """Raise TypeUnsupported, as PyTorch does where no kernel is for the elements."""
+    """Raise TypeUnsupported, as PyTorch does if a kernel is not implemented for a dtype. `what` is the operation."""
     hint = "Convert it, as with .float()."
     raise TypeUnsupported(f"{what}: not implemented for {type}", where=source.where(), hint=hint)
 
 
 _splat_cache: dict[tuple[Any, ...], Node] = {}
 C_TYPE_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float"}
-"""What a type is called in messages about C, where it is not its name with `_t`."""
+"""Names of dtypes in PyTorch's messages about overflow. Other dtypes are named by their name followed by `_t`."""
 MAX_CACHED_SPLATS = 4096
-"""Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
+"""The maximum number of cached constants of one value, so that tracing `x * 0.5` again takes one lookup."""
 
 
 def full(value: float, type: Type) -> Node:
-    """A constant of one value everywhere, rounded to the dtype."""
-    # Zeros go by their text, since 0.0 and -0.0 are equal; others by class, since 1, 1.0 and True are.
+    """Return a constant with one value everywhere, rounded to the dtype of `type`.
+
+    Raise NumberTooLarge for an integer of more than 64 bits, and for a number that an integer dtype cannot hold. For
+    unsigned dtypes, negative integers wrap around. Floating-point overflow gives infinity.
+    """
+    # Zeros are keyed by their text, because 0.0 == -0.0; other values by class too, because 1 == 1.0 == True.
     key = (value, value.__class__, type) if value else (repr(value), type)
     splat = _splat_cache.get(key)
     if splat is None:
-        # Dropping all is enough: the nodes live on where they are used, and are found again by interning.
+        # Clearing all is enough: nodes that are in use stay alive, and interning finds them again.
         if len(_splat_cache) >= MAX_CACHED_SPLATS:
             _splat_cache.clear()
         splat = _splat_cache[key] = call("full", value=_round_value(value, type.dtype), type=type)
@@ -124,12 +143,12 @@ def full(value: float, type: Type) -> Node:
 
 
 def clear_splat_cache() -> None:
-    """Make splat constants anew, so that they name the lines of the script that is to come."""
+    """Clear the cache of constants, so that new constants get the lines of the next script."""
     _splat_cache.clear()
 
 
 def _round_value(value: float, dtype: DType) -> float:
-    # What PyTorch makes of a Python number is a double, or an integer of 64 bits with a sign or without.
+    # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
     if dtype.kind == "i":
@@ -142,9 +161,9 @@ def _round_value(value: float, dtype: DType) -> float:
 
 
 def refuse_overflow(value: float, dtype: DType) -> None:
-    """Raise NumberTooLarge for a number outside of a type, as PyTorch does where one is stored.
+    """Raise NumberTooLarge if `dtype` cannot hold a number, as PyTorch does when it stores one.
 
-    In arithmetic it does so for integer types alone: a sum of floating-point numbers may be infinite.
+    In arithmetic, PyTorch raises only for integer dtypes: a floating-point result may be infinite.
     """
     if not can_hold(dtype, value, value):
         text = f"value cannot be converted to type {C_TYPE_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
@@ -152,12 +171,12 @@ def refuse_overflow(value: float, dtype: DType) -> None:
 
 
 def full_like(value: float, like: Node) -> Node:
-    """A constant of one value with the type of `like`."""
+    """Return a constant with one value everywhere, of the type of `like`."""
     return full(value, like.type)
 
 
 def combine(name: str, a: Node | float, b: Node | float | None = None) -> Node:
-    """The node `name(a)` or `name(a, b)`; a number becomes a constant of the type of the other operand."""
+    """Return the node `name(a)` or `name(a, b)`. A number becomes a constant of the type of the other operand."""
     if isinstance(b, Node):
         return call(name, a if isinstance(a, Node) else full(a, b.type), b)
     assert isinstance(a, Node), "numbers alone have no type"
@@ -168,8 +187,8 @@ set_operators(combine)
 
 
 def const(array: np.ndarray, type: Type) -> Node:
-    """A constant with the given elements; equal elements are the same node."""
-    # The bytes are the attribute, so that interning compares contents: two equal masks of a model are one constant.
+    """Return a constant with the elements of `array`, converted to `type`. Equal constants are the same node."""
+    # The bytes are an attribute, so that interning compares contents: two equal masks are one constant.
     array = np.ascontiguousarray(array, type.dtype.host)
     constant = call("const", data=array.tobytes(), type=type)
     if constant.value is None:
@@ -178,7 +197,10 @@ def const(array: np.ndarray, type: Type) -> Node:
 
 
 def same_types(*types: Type, **attrs: Any) -> Type:
-    """Infer rule of pointwise ops: all inputs agree, and so does the output."""
+    """Infer rule of pointwise operations: all operands have the same type, which is that of the result.
+
+    Raise ShapeError if they differ.
+    """
     for t in types[1:]:
         if t != types[0]:
             raise ShapeError(f"the operands are {types[0]} and {t}", hint="Give both the same shape and dtype.")

@@ -1,4 +1,4 @@
-"""The loss of labels from log-probabilities, and one-hot vectors, by which the front end writes it."""
+"""Negative log-likelihood loss of labels, and one-hot vectors, with which the front end writes it."""
 
 from lazytensor.cirh.spelling import one_hot
 from lazytensor.core.dtype import int64
@@ -40,7 +40,7 @@ def _loss_type(logp: Type, labels: Type, *, reduction: str, ignore_index: int) -
 
 
 def _places(labels: Node, ignore_index: int) -> tuple[Node, Node]:
-    """Which labels count, and their places in the rows: [N] and [N, 1]; an ignored one is looked up at 0."""
+    """Return which labels count, of shape [N], and their indices in the rows, [N, 1]. An ignored label has index 0."""
     keep = ne(labels, ignore_index)
     return keep, reshape(where(keep, labels, 0), (*labels.type.shape, 1))
 
@@ -67,7 +67,7 @@ def _loss_grad(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_inde
 
 
 def _one_hot_weights(logp: Node, labels: Node, ignore_index: int) -> Node:
-    """A one for the label of each row, and rows of zeros for labels that are ignored or no class."""
+    """Return a 1 for the label of each row. Rows of ignored labels, and of labels that are no class, are zeros."""
     hot = call("one_hot", labels, type=logp.type, on=1.0, off=0.0)
     classes = logp.type.shape[1]
     if not 0 <= ignore_index < classes:
@@ -79,7 +79,7 @@ def _one_hot_weights(logp: Node, labels: Node, ignore_index: int) -> Node:
 
 
 def _decompose_picked_loss(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """Products with one-hot vectors; a label outside of the classes counts as ignored."""
+    """Return the loss as products with one-hot vectors. A label outside of the classes counts as ignored."""
     weights = _one_hot_weights(logp, labels, ignore_index)
     product = weights * (logp * -1)
     if reduction == "none":

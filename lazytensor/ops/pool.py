@@ -1,7 +1,7 @@
-"""Windows over the last dimensions: sums, the place of the largest element, and reading and writing at places.
+"""Windows over the last dimensions: sums, the index of the maximum, and reading and writing at indices.
 
-A maximum is two steps: find the place (no gradient), then read there (`at_places`). Reading at places and adding at
-places are each other's gradient; so are `window_sum` and `window_spread`, `pick_along` and `place_along`.
+Max pooling is two steps: find the index (no gradient), then read there (`at_places`). Reading at indices and adding at
+indices are each other's gradient. So are `window_sum` and `window_spread`, and `pick_along` and `place_along`.
 """
 
 import functools
@@ -22,8 +22,8 @@ from lazytensor.ops.op import call, const, full, op
 
 
 def _iterate_taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
-    """x seen from each tap of the window, one array of the extents `out` after the other."""
-    # A pass for each tap over whole arrays: kernels are small, and windows would cost a Python step for each place.
+    """Yield x as seen from each tap of the window: one view of extents `out` for each tap."""
+    # One pass over whole arrays per tap: kernels are small, and a loop over windows would be slow in Python.
     for tap in product(*map(range, kernel)):
         yield x[tap_index(tap, out, stride, dilation)]
 
@@ -95,18 +95,21 @@ def _argmax_type(x: Type, *, kernel: Dims, stride: Dims, padding: Pairs, dilatio
 
 
 def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> np.ndarray:
-    """The flat place, without padding, of the first largest element under each window; the last NaN wins."""
+    """Return the flat index, without padding, of the first maximum under each window.
+
+    The last NaN wins, as in PyTorch.
+    """
     lead = x.ndim - len(kernel)
     extents = x.shape[lead:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    # Each element carries its own place along, so that the winner's place needs no arithmetic.
+    # The flat index of each element, padded with -1 like the values.
     numbers = pad_array(np.arange(int(np.prod(extents))).reshape(extents), padding, -1)
     out = _window_counts(extents, kernel, stride, padding, dilation)
     best = np.full((*x.shape[:lead], *out), lowest, x.dtype)
     place = np.full(best.shape, -1, np.int64)
     values = _iterate_taps(pad_array(x, padding, lowest), kernel, stride, dilation, out)
     for value, number in zip(values, _iterate_taps(numbers, kernel, stride, dilation, out), strict=True):
-        # A NaN beats what stands there, as in PyTorch; padding (-1) never counts.
+        # A NaN replaces any value, as in PyTorch; padding (-1) never counts.
         better = (number >= 0) & ((value > best) | (value != value) | (place < 0))
         np.copyto(best, value, where=better)
         np.copyto(place, np.broadcast_to(number, place.shape), where=better)
@@ -133,7 +136,7 @@ def _region_argmax(x: np.ndarray, *, regions: Regions) -> np.ndarray:
     for at in product(*(range(len(r)) for r in regions)):
         box: Any = tuple(slice(*r[i]) for r, i in zip(regions, at, strict=True))
         part = x[(slice(None),) * lead + box].reshape(*x.shape[:lead], -1)
-        # Regions differ in size (adaptive pooling), so there is no common window to stride by.
+        # Regions differ in size (adaptive pooling), so there is no common window.
         out[(slice(None),) * lead + at] = numbers[box].ravel()[np.argmax(part, -1)]
     return out
 
@@ -156,12 +159,12 @@ def _gather_at_type(x: Type, places: Type) -> Type:
 def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: bool) -> np.ndarray:
     lead = g.shape[:-1]
     rows = int(np.prod(lead))
-    # Places may come from a script (un-pooling), and `bincount` would read a negative one as somebody else's row.
+    # Indices may come from a script (un-pooling), and a negative one would refer to another row in `bincount`.
     if places.size and (places.min() < 0 or places.max() >= extent):
         raise ShapeError(f"found an invalid max index: the places are 0..{extent - 1}")
-    # One count over all rows: each has its own stretch of numbers.
+    # One bincount over all rows, each with a separate range of numbers.
     flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
-    # Counting with weights sums in double precision and is many times faster than `add.at`.
+    # A weighted bincount sums in double precision and is many times faster than `add.at`.
     if accumulate and g.dtype.kind == "f":
         total = np.bincount(flat, g.ravel(), rows * extent).astype(g.dtype)
     else:
@@ -183,7 +186,7 @@ op(
         pool_max, "Use F.max_pool2d, whose windows have one size, or x.amax(dim) over whole dimensions."
     ),
 )
-# Without `accumulate` the last of several values for one place stays, as in un-pooling.
+# Without `accumulate` the last of several values for one index wins, as in un-pooling.
 op(
     "put_places",
     lambda g, places, *, extent, accumulate: Type((*g.shape[:-1], extent), g.dtype),
@@ -202,14 +205,14 @@ def _index_along(dim: int, index: Any) -> tuple[Any, ...]:
 
 def _scatter_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.ndarray:
     total = np.zeros((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype)
-    # A place may occur more than once in the index, so that an assignment by index would lose terms.
+    # An index may occur more than once, so an assignment by index would lose terms.
     for k, i in enumerate(index):
         total[_index_along(dim, i)] += g[_index_along(dim, k)]
     return total
 
 
 def _decompose_pick_along(x: Node, *, index: Dims, dim: int) -> Node:
-    """Return a gather by constant places; those of a mirrored end are computed, as the front end has it."""
+    """Return a gather by constant indices. Indices of reflection padding are computed, as in the front end."""
     row = Type((len(index),), int64)
     last, low = x.type.shape[dim] - 1, index.index(0) if 0 in index else 0
     if len(index) > last + 1 and index == tuple(last - abs(last - abs(p)) for p in range(-low, len(index) - low)):
@@ -226,7 +229,7 @@ def _decompose_pick_along(x: Node, *, index: Dims, dim: int) -> Node:
 
 
 def _decompose_scatter_along(g: Node, *, index: Dims, dim: int, extent: int) -> Node:
-    """Return the sums of the slices that belong to each place, side by side."""
+    """Return the sums of the slices that belong to each index, concatenated."""
     zero, parts = full(0, Type((*g.type.shape[:dim], 1, *g.type.shape[dim + 1 :]), g.type.dtype)), list[Node]()
     for place in range(extent):
         slices = [_slice_along(g, dim, k) for k, at in enumerate(index) if at == place]
@@ -259,5 +262,5 @@ op(
 
 
 def pick_along(x: Node, index: Dims, dim: int) -> Node:
-    """x at the places `index` of one dimension."""
+    """Return x at the indices `index` along one dimension."""
     return call("pick_along", x, index=index, dim=dim)

@@ -1,4 +1,4 @@
-"""Cross entropy of probabilities on the host, with PyTorch's limits and checks."""
+"""Binary cross entropy of probabilities on the host, with PyTorch's limits and checks."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
 
 MIN_LOG, MIN_VARIANCE = -100.0, 1e-12
-"""PyTorch's bounds: of the logarithm of a probability, and of x * (1 - x), by which its gradient is divided."""
+"""PyTorch's bounds: the minimum of log(probability), and the minimum of x * (1 - x), the divisor of the gradient."""
 
 
 def check_probabilities(x: np.ndarray, *, what: str) -> np.ndarray:
-    """Return x. Raises ShapeError, naming `what`, unless all elements are in 0..1; NaN is not."""
-    # A comparison with NaN is False, so that NaN is refused as well.
+    """Return x. Raise ShapeError, naming `what`, unless all elements are in 0..1. NaN is refused too."""
+    # A comparison with NaN is False, so NaN is refused as well.
     if not ((x >= 0) & (x <= 1)).all():
         raise ShapeError(
             f"all elements of {what} should be between 0 and 1",
@@ -30,7 +30,7 @@ def _logarithm(x: Node) -> Node:
 
 
 def _entropy(x: Node, t: Node) -> Node:
-    # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
+    # (t - 1) log(1 - x) - t log x, in PyTorch's order of rounding.
     return (t - 1) * _logarithm(1 - x) - t * _logarithm(x)
 
 
@@ -43,7 +43,7 @@ def _entropy_vjp(g: Node, y: Node, x: Node, t: Node) -> tuple[Node, Node]:
     return call("probability_entropy_grad", g, x, t), g * (call("log", 1 - x) - call("log", x))
 
 
-# The values as they are. The check runs when the step runs, so that no value is read while it is recorded.
+# The identity, with a check when the step runs: no value can be read while it is recorded.
 op(
     "probability",
     lambda x, *, what: x,

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products, linear layers and their bias."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def _swap_if(x: np.ndarray, flag: bool) -> np.ndarray:
 
 
 def _matmul_vjp(g: Node, y: Node, a: Node, b: Node, *, transpose_a: bool, transpose_b: bool) -> tuple[Node, Node]:
-    # Every case is a product with other flags: no gradient turns a matrix in memory.
+    # Every case is a product with other flags: no gradient transposes a matrix in memory.
     da = matmul(b, g, transpose_b, True) if transpose_a else matmul(g, b, False, not transpose_b)
     db = matmul(g, a, True, transpose_a) if transpose_b else matmul(a, g, not transpose_a, False)
     return da, db
@@ -46,7 +46,10 @@ def _matmul_work(out: Type, a: Type, b: Type, *, transpose_a: bool, transpose_b:
 
 
 def matmul(a: Node, b: Node, transpose_a: bool = False, transpose_b: bool = False) -> Node:
-    """The product of two matrices, or stacks of them with equal leading extents; either may be read transposed."""
+    """Return the product of two matrices, or of two stacks of matrices with equal leading dimensions.
+
+    Each operand is transposed first if its flag is set.
+    """
     return call("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
@@ -83,7 +86,7 @@ def _row_count(x: Type) -> int:
 
 
 def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
-    # One product over all rows: a stack of small ones would call BLAS for each.
+    # One product over all rows: a stack would call BLAS for each matrix.
     y = np.matmul(x.reshape(-1, x.shape[-1]), w.T)
     if b:
         y += b[0]
@@ -99,8 +102,7 @@ def _decompose_linear(x: Node, w: Node, *b: Node) -> Node:
 
 
 def _linear_vjp(g: Node, y: Node, x: Node, w: Node, *b: Node) -> tuple[Node, ...]:
-    # The weight's gradient sums over batch and positions alike, so both become rows; [out, in] is PyTorch's layout of
-    # w.
+    # The weight's gradient sums over batch and positions, so both become rows. PyTorch's layout of w is [out, in].
     rows = reshape(g, (_row_count(g.type), g.type.shape[-1]))
     flat = reshape(x, (_row_count(x.type), x.type.shape[-1]))
     dx = reshape(matmul(rows, w), x.type.shape)
@@ -148,7 +150,7 @@ composite(
     cirh=typed_operation("BiasAdd", integer_attribute("dim")),
 )
 composite(
-    # CIRH names both, though they are a broadcast and a sum: `cstorch.nn.functional.bias_add` asks for them by name.
+    # CIRH has both as operations, for `cstorch.nn.functional.bias_add`, although they are a broadcast and a sum.
     "bias_add_grad",
     _bias_grad,
     lambda g, *, dim: Type((g.shape[dim],), g.dtype),

@@ -1,7 +1,7 @@
-"""Random numbers inside a step: a pure function of seed, counter, call and element index.
+"""Random numbers inside a step: a pure function of seed, counter, call number and element index.
 
-The words come from splitmix64 (Steele, Lea, Flood 2014), which is a bijection of a 64-bit counter: each element hashes
-its own index, so any part can be computed anywhere and a replay gives the same numbers.
+The words come from splitmix64 (Steele, Lea, Flood 2014), a bijection of a 64-bit counter. Each element hashes its own
+index, so that any part can be computed separately, and a replay gives the same numbers.
 """
 
 import math
@@ -16,8 +16,8 @@ from lazytensor.ir.operation import elementwise_work
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import op
 
-# 2 ** 64 over the golden ratio, the step of the counter; and the multipliers of D. Stafford's mixing function, variant
-# 13, with its shifts below.
+# The step of the counter, 2 ** 64 divided by the golden ratio; and the multipliers of D. Stafford's mixing function,
+# variant 13, whose shifts are in `_mix_bits`.
 GOLDEN_RATIO_64, MIX_MULTIPLIER_1, MIX_MULTIPLIER_2 = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xBF58476D1CE4E5B9),
@@ -33,10 +33,10 @@ def _mix_bits(z: np.ndarray) -> np.ndarray:
 
 
 def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
-    """n 64-bit words for (seed, counter) = state and the number of the call within the step."""
+    """Return n 64-bit words for `state` = (seed, counter) and the number `call` of the draw within the step."""
     with np.errstate(over="ignore"):
-        # Seed and counter are mixed apart and then together with the number of the call, so that neighbours in any of
-        # the three give streams that have nothing in common.
+        # Seed and counter are mixed separately, then together with the call number, so that neighbouring values of any
+        # of the three give unrelated streams.
         key = _mix_bits(state.astype(np.uint64) * GOLDEN_RATIO_64 + np.array([1, 2], np.uint64))
         base = _mix_bits(key[:1] + key[1:] * MIX_MULTIPLIER_1 + np.uint64(call) * MIX_MULTIPLIER_2)
         return _mix_bits(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN_RATIO_64)
@@ -45,9 +45,9 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
 def _uniform_eval(
     state: np.ndarray, *, call: int, type: Type, seed: int | None = None, is_open: bool = False
 ) -> np.ndarray:
-    # A counter alone goes with a seed that does not change.
+    # With a constant `seed`, the state is only the counter.
     words = random_words(state if seed is None else np.array([seed, state.item()]), call, type.size)
-    # As many bits as the mantissa holds: every value is exact, and 1 is never reached by rounding.
+    # Use as many bits as the significand has: every value is exact and below 1.
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
     return np.asarray(values.reshape(type.shape))
@@ -59,12 +59,12 @@ def _between_eval(state: np.ndarray, *, call: int, type: Type, low: float, high:
 
 
 def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
-    # Two words for each number, of which the sine's half is never used: element i then needs the words i and n + i
-    # alone, and parts of a tensor can be drawn apart.
+    # Two words per number, without using the sine of Box and Muller's pair: element i needs only the words i and n + i,
+    # so parts of a tensor can be drawn separately.
     words = random_words(state, call, 2 * type.size)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     u1, u2 = u[: type.size], u[type.size :]
-    # Box and Muller; 1 - u1 is never 0, so that the logarithm is finite.
+    # Box and Muller's transform. 1 - u1 is never 0, so the logarithm is finite.
     z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * math.pi * u2)
     return round_to((z * deviation + mean).astype(type.dtype.host), type.dtype).reshape(type.shape)
 
@@ -80,7 +80,7 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
 
 
 op("random_uniform", _draw_type, _uniform_eval, work=_draw_work, cirh=UNIFORM)
-# The mesh has a kernel for numbers between 0 and 1 alone.
+# A separate operation, because the mesh has a kernel only for numbers between 0 and 1.
 op("random_between", _draw_type, _between_eval, work=_draw_work, cirh=UNIFORM)
 op(
     "random_integers",
@@ -113,11 +113,11 @@ def _multinomial_eval(
     words = random_words(state, call, len(rows) * (samples if replacement else rows.shape[1])).reshape(len(rows), -1)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     if replacement:
-        # By the inverse of the distribution function. A weight of zero is no step of it, and is passed over.
+        # Invert the distribution function. A weight of zero is never drawn.
         ends = np.cumsum(rows, -1)
         places = np.stack([np.searchsorted(e, v * e[-1], "right") for e, v in zip(ends, u, strict=True)])
     else:
-        # Weights race exponential times: the k largest quotients are k draws without replacement.
+        # Divide the weights by exponential random numbers: the k largest quotients are k draws without replacement.
         places = np.argsort(rows / np.log1p(-u), -1, kind="stable")[:, :samples]
     return places.reshape(*weights.shape[:-1], samples).astype(np.int64)
 

@@ -1,8 +1,9 @@
-"""Recurrent layers as one operation over all times: a loop stays a loop, whatever the number of times.
+"""Recurrent layers as one operation over all time steps, so that the graph does not grow with their number.
 
-`recurrent` takes the product of the input of all times and runs the cell along them; its gradient runs back along them
-and leaves the gradients of weights to products over all times. What a step keeps for that is a result of its own.
-The record is for the host: where a step is traced for the wafer, layers are unrolled as they are recorded.
+`recurrent` takes the product of the input for all time steps, and runs the cell through them. Its gradient runs
+backward through them, and leaves the gradients of the weights to products over all time steps. The values that the
+gradient needs are a further result. Only the host uses this operation: a step traced for the wafer records unrolled
+layers.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ NODE_FUNCTIONS = CellFunctions(
 
 
 def _time_order(count: int, reverse: bool) -> Sequence[int]:
-    """The times in the order in which a layer goes through them."""
+    """Return the time steps in the order in which a layer processes them."""
     return range(count)[::-1] if reverse else range(count)
 
 
@@ -63,9 +64,9 @@ def _layer_type(gates: Type, weight: Type, bias: Type, *state: Type, mode: str, 
 
 
 def _layer_work(out: Types | Type, gates: Type, weight: Type, *rest: Type, **attrs: Any) -> Work:
-    # The products, and some twenty instructions for each number of a gate.
+    # The products, and about twenty flops per element of a gate.
     flops = gates.size * (2 * weight.shape[-1] + 20)
-    # One result alone comes as it is.
+    # A single result is a Type, not a tuple.
     return Work(flops, gates.nbytes + weight.nbytes, sum(t.nbytes for t in ((out,) if isinstance(out, Type) else out)))
 
 
@@ -86,7 +87,7 @@ def _layer_eval(
 def _unroll_layer(
     gates: Node, weight: Node, bias: Node, *state: Node, mode: str, reverse: bool
 ) -> tuple[tuple[Node, ...], list[tuple[Node, Node]]]:
-    """The results of a layer as a graph, and both products of each time in the order of times."""
+    """Return the results of a layer as a graph, and the pair of products of each time step, in order of time."""
     cell = CELLS[mode]
     steps, batch, rows = gates.type.shape
     outputs, kept, products = [], [], []
@@ -115,7 +116,7 @@ def _rows(x: Node) -> Node:
 
 
 def _previous_outputs(outputs: Node, start: Node, reverse: bool) -> Node:
-    """The output before each time."""
+    """Return the output before each time step; `start` for the first one processed."""
     steps, batch, hidden = outputs.type.shape
     first = reshape(start, (1, batch, hidden))
     if steps == 1:
@@ -129,7 +130,7 @@ def _layer_vjp(g: ResultGradients, y: Node, *operands: Node, mode: str, reverse:
     cell = CELLS[mode]
     results = _unpack_results(y)
     gradients = [g.get(k) for k in range(len(results))]
-    # Values kept are read by gradients alone: only a gradient of a gradient asks for theirs.
+    # Only gradients read the saved values, so they have a gradient only in a second derivative.
     if cell.kept and gradients[-1] is not None:
         return differentiate_formula(_results)(g, y, *operands, mode=mode, reverse=reverse)
     wanted = gradients[: cell.parts]
@@ -138,13 +139,13 @@ def _layer_vjp(g: ResultGradients, y: Node, *operands: Node, mode: str, reverse:
     back = _unpack_results(call("recurrent_grad", *seeds, *values, *operands, mode=mode, reverse=reverse))
     products, own = back[0], back[1 if _has_two_gradients(mode) else 0]
     states = back[len(back) - cell.parts :]
-    # One product over all times.
+    # One product over all time steps.
     weight = matmul(_rows(own), _rows(_previous_outputs(results[0], operands[3], reverse)), True, False)
     return products, weight, sum_to(_rows(own), own.type.shape[2:], (1,)), *states
 
 
 def _has_two_gradients(mode: str) -> bool:
-    """Whether the gradients of the two products differ."""
+    """Return whether the gradients of the input's product and the state's product differ. They do for a GRU."""
     return mode == "GRU"
 
 
@@ -157,7 +158,11 @@ def _backward_type(*types: Type, mode: str, reverse: bool) -> Types:
 
 
 def _backward_eval(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, ...]:
-    """Back along the times; operands: seeds of outputs and last state, outputs, values kept, weight, first state."""
+    """Run the backward pass of a layer through the time steps.
+
+    Operands are the gradients of outputs and last state, the outputs, the saved values, the weight, and the first
+    state.
+    """
     cell = CELLS[mode]
     seeds, values = arrays[: cell.parts], arrays[cell.parts : -1 - cell.parts]
     weight, *start = arrays[-1 - cell.parts :]
@@ -189,13 +194,15 @@ def _backward_work(out: Types, seed: Type, *types: Type, **attrs: Any) -> Work:
 
 
 def _layer_operand_range(mode: str) -> tuple[int, int]:
-    """Where the operands of the layer begin among those of its gradient, and how many there are."""
+    """Return where the operands of the layer begin among those of its gradient, and their number."""
     cell = CELLS[mode]
     return cell.parts + (2 if cell.kept else 1), 3 + cell.parts
 
 
 def _backward_operands(*operands: Any, mode: str) -> tuple[Any, ...]:
-    """The operands of the gradient without those that only its own gradient reads: the products and the bias."""
+    """Return the operands of the gradient without the input's products and the bias, which only its own
+    gradient needs.
+    """
     first, _ = _layer_operand_range(mode)
     return *operands[:first], operands[first + 1], *operands[first + 3 :]
 
@@ -205,7 +212,7 @@ def _grad_type(*types: Type, mode: str, reverse: bool) -> Types:
 
 
 def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
-    """The gradient by the rules of what the layer unrolls to: a function of its operands alone."""
+    """Return the gradient by the rules of the unrolled layer."""
     cell = CELLS[mode]
     first, _ = _layer_operand_range(mode)
     seeds, (gates, weight, bias, *state) = operands[: cell.parts], operands[first:]
@@ -217,7 +224,7 @@ def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...
     gradients = pullback(order, seeded, wanted)
 
     def column(*names: int) -> Node:
-        # What does not track has no gradient here, and nobody asks for it; the two products of a sum have the same.
+        # A product that does not track has no gradient: use zeros. The two products of a sum have the same gradient.
         column = [next((gradients[p[k]] for k in names if p[k] in gradients), full(0, p[0].type)) for p in products]
         return call("concat", *(reshape(n, (1, *n.type.shape)) for n in column), dim=0)
 
@@ -226,10 +233,10 @@ def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...
 
 
 def _grad_lowered(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
-    """As `_grad_unrolled` where nothing tracks any more, as in a graph on its way to CIRH."""
+    """Return `_grad_unrolled` in a graph that does not track gradients, as in lowering to CIRH."""
     stand_ins = []
     for n in operands:
-        # Of no tensor: numbers of tensors are larger. Lowered, it is its operand again.
+        # uid 0 belongs to no tensor. Lowering replaces the "variable" by its operand.
         stand_in = call("variable", n, uid=0)
         stand_in.tracks = True
         stand_ins.append(stand_in)
@@ -252,7 +259,7 @@ op(
     cirh=illegal_with_hint("Let the gradient be recorded whole: a sweep is what the host makes of it."),
 )
 op(
-    # Of the layer's operands the host needs fewer: the others would be kept until here for nothing.
+    # The host needs only some of the layer's operands; the others would be kept alive without use.
     "recurrent_grad",
     _grad_type,
     lambda *arrays, mode, reverse: _backward_eval(*_backward_operands(*arrays, mode=mode), mode=mode, reverse=reverse),

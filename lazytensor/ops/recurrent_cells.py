@@ -1,6 +1,6 @@
-"""Cells: one step of a recurrent layer, written once over whatever has operators, and its gradient over arrays.
+"""Cells of recurrent layers: one step, written once for any kind of value with operators, and its gradient over arrays.
 
-`CellFunctions` says what a step needs besides operators: tensors are recorded by it, nodes unrolled, arrays computed.
+`CellFunctions` provides the functions of a step for one kind of value: tensors, nodes or NumPy arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ Parts = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class CellFunctions:
-    """Functions of one kind of value; `parts` cuts the last dimension into so many equal ones."""
+    """Functions of one kind of value. `parts(x, count)` splits the last dimension into equal parts."""
 
     sigmoid: Callable[[Any], Any]
     tanh: Callable[[Any], Any]
@@ -25,7 +25,11 @@ class CellFunctions:
 
 @dataclass(frozen=True)
 class CellGradient:
-    """What one step hands back: to the input's product, to the state's, and past both to the state before."""
+    """The gradients that one step gives.
+
+    `gates` are those of the input's product, `own` those of the state's product. `before` is the gradient that reaches
+    the previous state without a product.
+    """
 
     gates: Parts
     own: Parts
@@ -34,11 +38,14 @@ class CellGradient:
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """One kind of cell with `gates` gates, a state of `parts` parts, and `kept` rows of values that its gradient reads.
+    """One kind of cell.
 
-    step(functions, product of the input, product of the state, state) gives the state after, whose first part is the
-    output, and the values kept, the last of which are the other parts of the state after.
-    back(gradient of the state after, values kept, state before, output) gives a `CellGradient`, over arrays.
+    - `gates`: the number of gates.
+    - `parts`: the number of tensors in the state.
+    - `kept`: the number of values saved for the gradient, each of the hidden size.
+    - `step(functions, input's product, state's product, state)`: returns the new state, whose first part is the output,
+      and the saved values, of which the last are the other parts of the new state.
+    - `back(gradient of the new state, saved values, old state, output)`: returns a `CellGradient`, over arrays.
     """
 
     gates: int
@@ -50,9 +57,9 @@ class RecurrentCell:
 
 def _lstm(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     _, c = state
-    # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
+    # The order of the rows of PyTorch's weights, on which checkpoints depend: input, forget, cell, output.
     admit, forget, new, show = f.parts(gates + own, 4)
-    # The forget gate has no extra 1 on its bias, which other frameworks add: checkpoints would not fit.
+    # The forget gate's bias has no extra 1, which other frameworks add: PyTorch's checkpoints do not include it.
     i, k, g, o = f.sigmoid(admit), f.sigmoid(forget), f.tanh(new), f.sigmoid(show)
     c = k * c + i * g
     return (o * f.tanh(c), c), (i, k, g, o, c)
@@ -68,13 +75,13 @@ def _lstm_backward(gradient: Parts, kept: Parts, before: State, y: Any) -> CellG
 
 def _gru(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     (h,) = state
-    # Reset, update, new. The reset gate multiplies the product of the state with its bias (Cho et al. 2014, version 1,
-    # as cuDNN has it), so the two products of the new gate cannot be added up first.
+    # Reset, update, new. The reset gate multiplies the state's product with its bias (Cho et al. 2014, version 1, as in
+    # cuDNN), so the two products of the new gate cannot be added first.
     reset, update, new = f.parts(gates, 3)
     own_reset, own_update, own_new = f.parts(own, 3)
     r, z = f.sigmoid(reset + own_reset), f.sigmoid(update + own_update)
     n = f.tanh(new + r * own_new)
-    # (1 - z) n + z h with one product less, in PyTorch's rounding.
+    # (1 - z) n + z h with one product less, rounded as in PyTorch.
     return (n + z * (h - n),), (r, z, n, own_new)
 
 
@@ -109,4 +116,4 @@ CELLS: Mapping[str, RecurrentCell] = {
     "RNN_TANH": RecurrentCell(gates=1, parts=1, kept=0, step=_tanh, back=_tanh_backward),
     "RNN_RELU": RecurrentCell(gates=1, parts=1, kept=0, step=_relu, back=_relu_backward),
 }
-"""By PyTorch's name of the mode."""
+"""The cells, by PyTorch's name of the mode."""

@@ -1,4 +1,4 @@
-"""Reductions over dimensions, and what counts or picks along one."""
+"""Reductions over dimensions, and their gradients."""
 
 import math
 from typing import Any
@@ -32,7 +32,7 @@ def _reduce_type(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
 
 
 def _reduce_eval(x: np.ndarray, *, kind: str, dims: Dims, keepdim: bool) -> np.ndarray:
-    # NumPy would widen small integers and truth values; what PyTorch widens it widens before this.
+    # dtype prevents NumPy from widening small integers and booleans. PyTorch's widening happens before this operation.
     return np.asarray(REDUCTIONS[kind].ufunc.reduce(x, axis=dims, keepdims=keepdim, dtype=x.dtype))
 
 
@@ -41,26 +41,26 @@ def _reduce_work(out: Type, x: Type, **attrs: Any) -> Work:
 
 
 def keepdim_shape(shape: Dims, dims: Dims) -> Dims:
-    """`shape` with the reduced dimensions as 1."""
+    """Return `shape` with 1 for the reduced dimensions."""
     return tuple(1 if d in dims else e for d, e in enumerate(shape))
 
 
 def broadcast_reduced(g: Node, shape: Dims, dims: Dims) -> Node:
-    """A reduced value `g` repeated over the dimensions that were reduced."""
+    """Return a reduced value `g` broadcast over the dimensions that were reduced, with or without keepdim."""
     kept = tuple(range(len(shape)))
-    # The rank tells whether the dimensions were kept, so that callers need not.
+    # The rank shows whether the dimensions were kept.
     if len(g.type.shape) != len(shape):
         kept = tuple(d for d in kept if d not in dims)
     return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
 
 
 def broadcast_gradient(g: Node, shape: Dims, dims: Dims) -> Node:
-    """Return the gradient `g` of a reduced value repeated over the dimensions that were reduced."""
+    """Return the gradient `g` of a reduced value, broadcast over the dimensions that were reduced."""
     return call("expand_reduced", g, shape=shape, dims=dims) if g.type.shape != shape else g
 
 
 def _restore_reduced_dims(g: Node, shape: Dims, dims: Dims) -> Node:
-    """Return g with the reduced dimensions as 1, put back one by one; a number stays a number."""
+    """Return `g` with the reduced dimensions inserted as 1, one by one. A 0-d value is returned unchanged."""
     if len(g.type.shape) in (0, len(shape)):
         return g
     for d in dims:
@@ -69,7 +69,7 @@ def _restore_reduced_dims(g: Node, shape: Dims, dims: Dims) -> Node:
 
 
 def _expand_gradient(g: Node, *, shape: Dims, dims: Dims) -> Node:
-    """Return what the front end has: the reduced dimensions are put back, and repeated after that."""
+    """Return the front end's form of `broadcast_gradient`: insert the reduced dimensions, then broadcast."""
     wide = _restore_reduced_dims(g, shape, dims)
     kept = tuple(range(len(wide.type.shape)))
     return call("broadcast_in_dim", wide, shape=shape, dims=kept) if wide.type.shape != shape else wide
@@ -88,7 +88,7 @@ def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bo
 
 
 def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """Return the gradient of a maximum or minimum, which equal extremes share evenly."""
+    """Return the gradient of a maximum or minimum over `dims`. Equal extremes share it evenly."""
     shape = x.type.shape
     is_extreme = where(eq(x, broadcast_reduced(y, shape, dims)), full_like(1, x), 0)
     count = reduce(is_extreme, "add", dims)
@@ -96,7 +96,7 @@ def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
 
 
 def _decompose_extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """Return the front end's formula: the gradient is divided by the number of extremes before it is repeated."""
+    """Return the front end's formula: the gradient is divided by the number of extremes before it is broadcast."""
     shape, dtype = x.type.shape, x.type.dtype
     if not y.type.shape:
         both_nan = call("logical_and", _broadcast_same_rank(ne(y, y), shape), ne(x, x))
@@ -120,7 +120,7 @@ def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node
     shape, kept = x.type.shape, (1,) * len(dims)
     if kind in ("maximum", "minimum"):
         return (call("extreme_grad", reshape(g, kept), reshape(y, kept), x, dims=dims),)
-    # The dimensions are put back one by one, as in `expand_reduced`.
+    # The dimensions are inserted one by one, as in `expand_reduced`.
     for rank in range(1, len(dims) + 1):
         g = reshape(g, (1,) * rank)
     wide = _broadcast_same_rank(g, shape)
@@ -128,7 +128,7 @@ def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node
 
 
 def _sum_keepdim(x: Node, *, dims: Dims) -> Node:
-    """Return the sum with the reduced dimensions as 1, which the front end drops and puts back."""
+    """Return a sum with keepdim in the front end's form: the reduced dimensions are dropped and inserted again."""
     rest = tuple(d for d in range(len(x.type.shape)) if d not in dims)
     return call("broadcast_in_dim", reduce(x, "add", dims), shape=keepdim_shape(x.type.shape, dims), dims=rest)
 
@@ -138,25 +138,27 @@ def _count_true(x: Node, *, dims: Dims, keepdim: bool) -> Node:
 
 
 def _decompose_count_true(x: Node, *, dims: Dims, keepdim: bool) -> Node:
-    """Return the sum as the front end prints it: added up as truth values, and converted after that."""
+    """Return the count in the front end's form: booleans are summed, and the sum is converted."""
     return call("cast", _sum_keepdim(x, dims=dims) if keepdim else reduce(x, "add", dims), dtype=int64)
 
 
 def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
-    """The product of all other elements, exact also where elements are zero."""
+    """Return the gradient of a product over `dims`: the product of all other elements, exact also if elements
+    are zero.
+    """
     shape = x.type.shape
     is_zero = eq(x, 0)
-    # y / x would be 0 / 0 at a zero. So the product is taken without zeros, and their number decides.
+    # y / x would be 0 / 0 at a zero. So compute the product without zeros, and count the zeros.
     zeros = broadcast_reduced(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
     others = broadcast_reduced(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
     alone = call("logical_and", is_zero, eq(zeros, 1))
-    # One zero: it alone has a slope, the product of the others. None: all have. Two or more: nobody has.
+    # With one zero, only that element has a slope, the product of the others. With two or more, all slopes are 0.
     slope = where(alone, others, where(eq(zeros, 0), others / where(is_zero, 1, x), 0))
     return broadcast_gradient(g, shape, dims) * slope
 
 
 def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
-    """x accumulated over `dims` with "add", "mul", "maximum", "minimum", "and" or "or"."""
+    """Return `x` reduced over `dims` by `kind`: "add", "mul", "maximum", "minimum", "and" or "or"."""
     return call("reduce", x, kind=kind, dims=dims, keepdim=keepdim)
 
 
@@ -174,7 +176,7 @@ def _decompose_mean(x: Node, *, dims: Dims, keepdim: bool) -> Node:
 
 
 def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
-    # np.mean would warn of a mean of nothing; the division answers NaN in silence, as PyTorch does.
+    # np.mean would warn for no elements; the division returns NaN silently, as PyTorch does.
     with np.errstate(all="ignore"):
         total = np.sum(x, axis=dims, keepdims=keepdim, dtype=x.dtype)
         return np.asarray(total / x.dtype.type(math.prod(x.shape[d] for d in dims)), x.dtype)
@@ -215,7 +217,7 @@ composite(
     saves=False,
 )
 composite(
-    # A reduction whose dimensions the script names, all of them; its gradient has other steps than that of a total.
+    # A reduction for which the script lists all dimensions. Its gradient has other steps than one without `dim`.
     "reduce_each",
     lambda x, *, kind, dims: call("mean", x, dims=dims, keepdim=False) if kind == "mean" else reduce(x, kind, dims),
     lambda x, *, kind, dims: _reduce_type(x, kind=kind, dims=dims, keepdim=False),
@@ -254,15 +256,15 @@ def _vector_length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) 
 
 
 def _vector_length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """g x / y, and 0 where the length is 0."""
+    """Return g * x / y, and 0 where the norm y is 0."""
     wide = [broadcast_reduced(n, x.type.shape, dims) for n in (g, y)]
-    # x / |x| has no limit at 0; PyTorch takes 0 out of the slopes that are possible.
+    # x / |x| has no limit at 0; PyTorch uses the subgradient 0.
     zero = eq(wide[1], 0)
     return where(zero, 0, wide[0] * (x / where(zero, 1, wide[1])))
 
 
 def _decompose_vector_length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """Return the front end's formula: the quotient by zero is computed, and replaced after that."""
+    """Return the front end's formula: the quotient by zero is computed and then replaced."""
     shape = x.type.shape
     g, y = (_restore_reduced_dims(n, shape, dims) for n in (g, y))
     slope = where(_broadcast_same_rank(eq(y, 0), shape), 0, x / _broadcast_same_rank(y, shape))
@@ -298,7 +300,7 @@ def _sum_and_reshape(g: Node, *, shape: Dims, dims: Dims) -> Node:
 
 
 def _decompose_sum_and_reshape(g: Node, *, shape: Dims, dims: Dims) -> Node:
-    """The front end puts the dimensions back before it drops them again, unless none is left; CIRH shows the steps."""
+    """Return the front end's form: the summed dimensions are inserted again and then dropped, unless none are left."""
     if not shape:
         return reduce(g, "add", dims)
     kept = keepdim_shape(g.type.shape, dims)
@@ -306,8 +308,8 @@ def _decompose_sum_and_reshape(g: Node, *, shape: Dims, dims: Dims) -> Node:
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
 
 
-# What `where` selects of another type: the front end broadcasts it before it is converted, and its gradient is summed
-# before that is converted.
+# An operand of `where` with another dtype: the front end broadcasts it before it converts it, and sums its gradient
+# before it converts that.
 composite(
     "broadcast_cast",
     lambda x, *, shape, dtype: broadcast_to(cast(x, dtype), shape),
@@ -315,7 +317,7 @@ composite(
     cirh=legal_by_decomposition(lambda x, *, shape, dtype: cast(broadcast_to(x, shape), dtype)),
     saves=False,
 )
-# The gradient of what was broadcast.
+# The gradient of a broadcast.
 composite(
     "sum_to",
     _sum_and_reshape,

@@ -1,4 +1,4 @@
-"""Views and rearrangements; those that a tensor can be seen through carry `put`, the write through the view."""
+"""Views and rearrangements. Operations that a tensor can be a view through have `put`, the write through the view."""
 
 import math
 from itertools import pairwise
@@ -42,8 +42,7 @@ def _broadcast_type(x: Type, *, shape: Dims, dims: Dims) -> Type:
 
 
 def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
-    # First a view in the rank of the result, then NumPy's own broadcast, which only knows dimensions aligned at the
-    # end.
+    # Reshape to the rank of the result first, because NumPy aligns dimensions at the end.
     middle = [1] * len(shape)
     for i, d in enumerate(dims):
         middle[d] = x.shape[i]
@@ -55,14 +54,17 @@ def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tup
 
 
 def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
-    """The sum of `g` over what was broadcast, in `shape`; input dimension i stood at `dims[i]` of g."""
+    """Return the gradient `g` of a broadcast result, summed to the operand's `shape`.
+
+    Dimension i of the operand is dimension `dims[i]` of g.
+    """
     summed = tuple(d for d in range(len(g.type.shape)) if d not in dims or shape[dims.index(d)] != g.type.shape[d])
-    # An operation of its own, since the front end spells this sum with more steps than any other.
+    # A separate operation, because the front end writes this sum with more steps than others.
     return call("sum_to", g, shape=shape, dims=summed) if summed else reshape(g, shape)
 
 
 def _slice_type(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:
-    # The ceiling of (e - s) / t, in integers.
+    # ceil((e - s) / t) in integers.
     return Type(tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True)), x.dtype)
 
 
@@ -96,22 +98,25 @@ def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> list[GradientSlice
 
 
 def reshape(x: Node, shape: Dims) -> Node:
-    """x in another shape with the same elements in order; the same node if it has it already."""
+    """Return `x` in another shape with the same elements in row-major order, or `x` itself if it has that shape."""
     return x if x.type.shape == shape else call("reshape", x, shape=shape)
 
 
 def transpose(x: Node, permutation: Dims) -> Node:
-    """x with dimension `permutation[i]` in place i."""
+    """Return `x` with dimension `permutation[i]` as dimension i."""
     return call("transpose", x, permutation=permutation)
 
 
 def slice_(x: Node, starts: Dims, limits: Dims, strides: Dims | None = None) -> Node:
-    """The elements starts[d], starts[d] + strides[d], ... below limits[d] of each dimension."""
+    """Return the elements starts[d], starts[d] + strides[d], ... below limits[d] of each dimension d.
+
+    Strides are 1 by default.
+    """
     return call("slice", x, starts=starts, limits=limits, strides=strides or (1,) * len(starts))
 
 
 def broadcast_to(x: Node, shape: Dims) -> Node:
-    """x seen in the larger `shape`, aligned at the last dimension. Raises ShapeError if it does not broadcast."""
+    """Return `x` broadcast to `shape`, aligned at the last dimension. Raise ShapeError if it does not broadcast."""
     own = x.type.shape
     if own == shape:
         return x
@@ -126,7 +131,7 @@ def broadcast_to(x: Node, shape: Dims) -> Node:
 
 
 def inverse_permutation(permutation: Dims) -> Dims:
-    """The permutation that undoes `permutation`."""
+    """Return the inverse of a permutation."""
     out = [0] * len(permutation)
     for i, p in enumerate(permutation):
         out[p] = i
@@ -134,7 +139,7 @@ def inverse_permutation(permutation: Dims) -> Dims:
 
 
 def _drop_full_slice(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
-    """A slice that leaves nothing out is what it is a slice of."""
+    """Return the operand of a slice that leaves nothing out, else None."""
     is_whole = limits == x.type.shape and not any(starts) and all(s == 1 for s in strides)
     return x if is_whole else None
 
@@ -144,7 +149,7 @@ op(
     _reshape_type,
     lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
-    # Reshape and transpose see all of their base, so a write through them replaces it: no old value is kept.
+    # A reshape or transpose covers its base, so a write through it replaces all elements.
     put=lambda base, value, *, shape: reshape(value, base.type.shape),
     work=no_work,
     cirh=typed_operation("Reshape"),
@@ -188,14 +193,17 @@ op(
 
 
 def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -> tuple[Node, Node]:
-    # What was written over gets no gradient, what was written gets that of its place.
+    # Overwritten elements of the base get no gradient; the value gets the gradient of its elements.
     inner = call("slice", g, **attrs)
     return call("slice_update", g, full_like(0, inner), **attrs), inner
 
 
 def _slice_update_as_pad(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
-    """Return a part of a constant as padding around the part, and between its elements if they are apart."""
-    # Truth values have no padding in CIRH.
+    """Return a slice written into a constant as padding around it, and between its elements if strides are above 1.
+
+    Return None for another base, for booleans, and for an empty value.
+    """
+    # CIRH cannot pad booleans.
     if base.op != "full" or base.type.dtype.kind == "b" or 0 in value.type.shape:
         return None
     ends = (s + (n - 1) * step + 1 for s, n, step in zip(starts, value.type.shape, strides, strict=True))
@@ -204,14 +212,16 @@ def _slice_update_as_pad(base: Node, value: Node, *, starts: Dims, limits: Dims,
 
 
 def _decompose_slice_update(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node:
-    """Return a part written into a tensor: padding where that is a constant, else scatters, one for each dimension."""
+    """Return a slice written into a tensor: padding if the tensor is a constant, else one scatter per sliced
+    dimension.
+    """
     padded = _slice_update_as_pad(base, value, starts=starts, limits=limits, strides=strides)
     if padded is not None:
         return padded
     cut = [d for d, e in enumerate(base.type.shape) if value.type.shape[d] != e]
     if not cut:
         return value
-    # The part along the first dimension is written as a whole, after the rest was written into it.
+    # Write dimension by dimension, from the last to the first: each slice is read, written into, and written back.
     bases = [base]
     for d in cut[:-1]:
         own = bases[-1].type.shape
@@ -225,9 +235,9 @@ def _decompose_slice_update(base: Node, value: Node, *, starts: Dims, limits: Di
 
 
 def _scatter_slice(base: Node, value: Node, dim: int, places: range) -> Node:
-    """`value` written at places of one dimension."""
+    """Return `base` with `value` written at the indices `places` of one dimension."""
     shape = value.type.shape
-    # The front end counts a row that an integer selects in int32, and those of a slice in int64.
+    # The front end uses int32 indices for a row selected by an integer, and int64 for slices.
     rest = (*shape[:dim], *shape[dim + 1 :])
     if value.op == "full" and len(places) == 1:
         value = reshape(full(value.attrs["value"], Type(rest, value.type.dtype)), shape)
@@ -239,9 +249,10 @@ def _scatter_slice(base: Node, value: Node, dim: int, places: range) -> Node:
 
 
 def join_disjoint_parts(a: Node, b: Node) -> Node | None:
-    """a + b where both are parts among zeros that do not meet: b's part written into a; all of one whole in a row.
+    """Return a + b as writes if both are slices written into zeros and the slices are disjoint; else None.
 
-    The gradients of what a tensor was split into add up like this.
+    The result is b's slice written into a, or a concatenation if the slices cover everything along one dimension. The
+    gradients of the parts of a split add up like this.
     """
     parts, zeros = _slice_updates_of_zeros(a)
     others, more_zeros = _slice_updates_of_zeros(b)
@@ -250,7 +261,7 @@ def join_disjoint_parts(a: Node, b: Node) -> Node | None:
     parts += others
     for dim, extent in enumerate(a.type.shape):
         spans = sorted((p.attrs["starts"][dim], p.attrs["limits"][dim]) for p in parts)
-        # Apart along one dimension: nothing that is written is written over.
+        # The parts are disjoint along this dimension.
         if all(end <= start for (_, end), (start, _) in pairwise(spans)):
             ends = [0, *(end for _, end in spans)]
             is_row = [*(start for start, _ in spans), extent] == ends
@@ -266,7 +277,7 @@ def _replace_extent(shape: Dims, dim: int, part: Node) -> Dims:
 
 
 def _slice_updates_of_zeros(n: Node) -> tuple[list[Node], Node | None]:
-    """The writes of whole parts, one upon the other, and the zeros below them; None where something else is there."""
+    """Return the slice updates that `n` consists of, last one first, and the zeros that they write into (or None)."""
     parts = []
     while n.op == "slice_update" and all(s == 1 for s in n.attrs["strides"]):
         parts.append(n)
@@ -297,7 +308,7 @@ op(
 op(
     "arange",
     lambda *, start, step, type: type,
-    # By multiplication, as PyTorch computes it: adding the step again and again would drift.
+    # By multiplication, as in PyTorch: repeated addition of the step would accumulate errors.
     lambda *, start, step, type: (start + step * np.arange(type.size)).astype(type.dtype.host),
     work=no_work,
     cirh=ARANGE,
@@ -310,10 +321,10 @@ def _band_part_eval(x: np.ndarray, *, lower: int | None, upper: int | None) -> n
 
 
 def _decompose_band_part(x: Node, *, lower: int | None, upper: int | None) -> Node:
-    """Return what the front end has for tril and triu.
+    """Return the front end's form of tril and triu.
 
-    What is on and above a diagonal is chosen by comparing the numbers of rows and columns. A part below the main
-    diagonal is what is left of x without the rest.
+    The part on and above a diagonal is selected by comparing row and column indices. The part below the main diagonal
+    is x minus the rest.
     """
     if x.type.dtype.kind != "b":
         if upper is None and lower is not None:
@@ -324,10 +335,10 @@ def _decompose_band_part(x: Node, *, lower: int | None, upper: int | None) -> No
 
 
 def _upper_mask(t: Type, diagonal: int) -> Node:
-    """Return where elements lie on or above a diagonal; numbers of rows and columns have the type of the elements."""
+    """Return whether each element is on or above a diagonal. Row and column indices have the dtype of the elements."""
     shape = t.shape[-2:]
     if len(t.shape) == 2 and shape[0] == shape[1]:
-        # The original's own function for a square matrix counts rows from 1, and takes the 1 off again.
+        # The front end's function for a square matrix numbers rows from 1 and subtracts 1 again.
         places = call("arange", start=0, step=1, type=Type(shape[:1], t.dtype))
         return broadcast_to(reshape(places + 1, (shape[0], 1)) - 1, shape) <= broadcast_to(places - diagonal, shape)
     wide = []
@@ -351,14 +362,14 @@ op("matrix_band", lambda x, *, lower, upper: x, _band_part_eval, work=elementwis
 
 
 def _causal_scores(scores: Node) -> Node:
-    """Return attention scores [..., L, S] with -inf where a query would look at places after its own."""
+    """Return attention scores [..., L, S], with -inf where the key is after the query."""
     rows, columns = scores.type.shape[-2:]
     mask = const(np.tri(rows, columns) > 0, Type((rows, columns), bool_))
     return where(broadcast_to(mask, scores.type.shape), scores, -math.inf)
 
 
 def _biased_scores(scores: Node) -> Node:
-    """Return what the front end has: a matrix of 0 and -inf is made of a triangle, and added."""
+    """Return the front end's form of causal scores: a matrix of 0 and -inf, made of a triangle, is added."""
     matrix = scores.type.shape[-2:]
     seen = call("matrix_band", full(True, Type(matrix, bool_)), lower=None, upper=0)
     bias = where(call("logical_not", seen), full(-math.inf, Type(matrix, scores.type.dtype)), 0)
@@ -369,7 +380,7 @@ op(
     "causal_scores",
     lambda scores: scores,
     lambda scores: np.where(np.tri(*scores.shape[-2:]) > 0, scores, np.asarray(-math.inf, scores.dtype)),
-    # What is hidden has probability 0, so its gradient is 0 already.
+    # Masked scores have probability 0, so their gradient is 0 already.
     vjp=lambda g, y, scores: (g,),
     composite=_causal_scores,
     cirh=legal_by_decomposition(_biased_scores),

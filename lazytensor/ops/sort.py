@@ -1,6 +1,6 @@
-"""Order: sorted places, running sums and extremes, the middle and the most frequent of a row, search in a sorted row.
+"""Sorting, running sums and extremes, median, mode, and search in sorted rows.
 
-Operations that answer with places have no gradient: values are gathered at the places.
+Operations that return indices have no gradient: values are gathered at the indices.
 """
 
 from typing import Any
@@ -27,28 +27,28 @@ def _indices_type(x: Type, **attrs: Any) -> Type:
 
 
 def _sort_work(out: Type, x: Type, **attrs: Any) -> Work:
-    """Comparisons of a merge sort."""
+    """Return the comparisons of a merge sort as work."""
     rounds = max(1, max(x.shape, default=1).bit_length())
     return Work(x.size * rounds, x.nbytes, out.nbytes)
 
 
 def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
-    """Equal elements keep their order; NaN counts as the largest."""
+    """Return the indices that sort x, stable. NaN counts as the largest."""
     if not descending:
         return np.argsort(x, axis=dim, kind="stable").astype(np.int64)
-    # Sorted backwards and turned around, so that equal elements keep their order in a descending sort too.
+    # Sort the reversed row and reverse the result, so that equal elements keep their order in a descending sort too.
     back = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
     return np.asarray(np.flip(x.shape[dim] - 1 - back, dim).astype(np.int64))
 
 
 def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
     """Return the indices of the running maxima or minima along `dim`: the last of equal elements, and of NaNs."""
-    # NumPy's running extremes keep a NaN once they have met one, as PyTorch's do.
+    # NumPy's running extremes stay NaN after a NaN, as PyTorch's do.
     running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
     is_extreme = (x == running) | (x != x)
     shape = [1] * x.ndim
     shape[dim] = -1
-    # Places only grow along the dimension, so their running maximum is the last one where the extreme was met.
+    # The running maximum of the indices where the extreme occurs is the last such index.
     places = np.arange(x.shape[dim], dtype=np.int64).reshape(shape)
     return np.maximum.accumulate(np.where(is_extreme, places, 0), dim)
 
@@ -56,40 +56,46 @@ def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
 def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
     if reverse:
         return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
-    # The type is named, since NumPy would widen small integers.
+    # dtype is given, because NumPy would widen small integers.
     return np.asarray(_SCAN_UFUNCS[kind].accumulate(x, dim, dtype=x.dtype))
 
 
 def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:
-    """Running "add", "mul" or "logaddexp" along a dimension, from its end if `reverse`."""
+    """Return the running "add", "mul" or "logaddexp" along a dimension, from its end if `reverse`."""
     return call("scan", x, kind=kind, dim=dim, reverse=reverse)
 
 
 def _scan_vjp(g: Node, y: Node, x: Node, *, kind: str, dim: int, reverse: bool) -> tuple[Node]:
     if kind == "add":
-        # Element k is in every sum from k on: the gradient is the sum of those, taken from the other end.
+        # Element k is part of every sum from k on, so its gradient is the running sum from the other end.
         return (scan(g, "add", dim, not reverse),)
     return (_running_product_vjp if kind == "mul" else _running_lse_vjp)(g, y, x, dim, reverse)
 
 
 def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
-    """Before the first zero of a row y / x is the slope; the first zero itself sees the product without it."""
+    """Gradient rule of a running product, exact also if elements are zero.
+
+    Before the first zero of a row the slope is y / x; the first zero has the product of the others.
+    """
     is_zero = eq(x, 0)
     zeros = scan(where(is_zero, full_like(1, x), 0), "add", dim, reverse)
     before = eq(zeros, 0)
     first = call("logical_and", is_zero, eq(zeros, 1))
-    # y / x is the product of the others, as long as none of them is zero; behind a zero every product is 0.
+    # y / x is the product of the others if none of them is zero; after a zero every product is 0.
     slope = scan(g * y, "add", dim, not reverse) / where(is_zero, 1, x)
     without = scan(where(first, 1, x), "mul", dim, reverse)
-    # Behind a second zero `without` is 0 by itself, so the sum ends there.
+    # After a second zero `without` is 0, so the sum ends there.
     at_first = scan(where(before, 0, g * without), "add", dim, not reverse)
     return (where(before, slope, where(first, at_first, 0)),)
 
 
 def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
-    """dx[k] = sum of g[i] exp(x[k] - y[i]) over i from k on, as a matrix: no exponent is above 0, so none overflows."""
+    """Gradient rule of a running logaddexp: dx[k] = sum over i >= k of g[i] exp(x[k] - y[i]), computed as a matrix.
+
+    No exponent is above 0, so none overflows.
+    """
     rank, n = len(x.type.shape), x.type.shape[dim]
-    # Moved to the end, so that the matrix of (k, i) stands in the last two dimensions.
+    # Move the dimension to the end, so that the matrix of (k, i) is in the last two dimensions.
     last = (*(d for d in range(rank) if d != dim), dim)
     xs, ys, gs = (transpose(v, last) for v in (x, y, g))
     lead = xs.type.shape[:-1]
@@ -101,7 +107,7 @@ def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tupl
 
     lower, upper = (None, 0) if reverse else (0, None)
     inside = ne(call("band_part", full(1, square), lower=lower, upper=upper), 0)
-    # exp(-inf) = 0 cuts what does not count, before the exponential and so without overflow.
+    # Mask with -inf before the exponential, so that masked elements cannot overflow: exp(-inf) = 0.
     exponent = where(inside, wide(xs, rows) - wide(ys, columns), -np.inf)
     total = reduce(call("exp", exponent) * wide(gs, columns), "add", (rank,))
     back = tuple(last.index(d) for d in range(rank))
@@ -125,8 +131,8 @@ def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
 
 
 def _median_index(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
-    """The place of the lower middle. NaN is sorted last: "median" answers with the first one, "nanmedian" skips all."""
-    # Integers and floats alike: only a NaN differs from itself.
+    """Return the index of the lower median. "median" returns the first NaN if there is one, "nanmedian" ignores NaN."""
+    # Only a NaN differs from itself.
     nan = x != x
     numbers = x.shape[dim] - np.count_nonzero(nan, axis=dim, keepdims=True)
     # The lower of the two middles, PyTorch's convention; NumPy's median takes their mean.
@@ -138,9 +144,9 @@ def _median_index(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
 
 
 def _mode_index(row: np.ndarray) -> int:
-    """The last place of the most frequent value, the smallest of several."""
+    """Return the last index of the most frequent value, or of the smallest one of several."""
     order = np.argsort(row, kind="stable")
-    # Sorted stably, the last of a run stands at the end of it, and the first of the longest runs is the smallest value.
+    # A stable sort puts the last index of a value at the end of its run. The first longest run is the smallest value.
     runs = np.flatnonzero(np.diff(row[order]) != 0) if row.dtype != bool else np.flatnonzero(np.diff(row[order]))
     ends = np.append(runs, len(row) - 1)
     lengths = np.diff(ends, prepend=-1)
@@ -168,7 +174,7 @@ def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
 
 
 def _argsort_as_top(x: Node, *, dim: int, descending: bool) -> Node:
-    """The places of all elements in order are those of the first n of n."""
+    """Return the indices of sorted elements by "top" with k = n."""
     top = call("top", x, dim=dim, k=x.type.shape[dim], largest=descending)
     return call("result", top, index=1)
 
@@ -184,7 +190,7 @@ op(
 
 
 def _decompose_reverse_scan(x: Node, *, kind: str, dim: int, reverse: bool) -> Node | None:
-    """Return a running sum from the end as the front end has it: turned round, summed, and turned round again."""
+    """Return a running sum or product from the end in the front end's form: reversed, summed, and reversed again."""
     if not reverse or kind == "logaddexp":
         return None
     return call("reverse", scan(call("reverse", x, dims=(dim,)), kind, dim), dims=(dim,))
@@ -222,7 +228,7 @@ op(
 
 
 def _in_top_k(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
-    # Ties with number k count as well, so that more than k elements may be marked.
+    # Elements equal to the k-th largest count too, so more than k elements may be marked.
     limit = np.take(np.sort(x, dim), [x.shape[dim] - k], dim)
     return (x >= limit).astype(np.int16)
 

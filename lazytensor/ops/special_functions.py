@@ -1,7 +1,7 @@
-"""Element by element, beyond arithmetic: inverse and hyperbolic functions, error and gamma functions, Bessel's.
+"""Elementwise special functions: inverse and hyperbolic functions, error and gamma functions, and Bessel functions.
 
 Each has a gradient made of operations of the table. Values come from NumPy, or from `special_values` in double
-precision. Those with a decomposition can be spelled in CIRH.
+precision. Those with a decomposition can be written in CIRH.
 """
 
 import math
@@ -29,8 +29,8 @@ def _pointwise(name: str, eval: Any, vjp: Any, flops: int = 10, **facets: Any) -
 
 
 def _one_minus_square(x: Node) -> Node:
-    """1 - x * x, exact near 1."""
-    # 1 - x is exact from 0.5 to 2, where 1 - x * x would first round the square.
+    """Return 1 - x * x, accurate near 1."""
+    # 1 - x is exact for x from 0.5 to 2, but 1 - x * x would first round the square.
     return (1 - x) * (1 + x)
 
 
@@ -38,7 +38,7 @@ _pointwise(
     "asin",
     np.arcsin,
     lambda g, y, x: (g / call("sqrt", _one_minus_square(x)),),
-    # CIRH has one inverse of the circular functions, Atan2. The host takes the same way, since atan2 has a loop body.
+    # CIRH has only Atan2. The host uses it too, because atan2 has a loop body.
     composite=lambda x: call("atan2", x, call("sqrt", _one_minus_square(x))),
     autocast="float32",
 )
@@ -54,7 +54,7 @@ _pointwise(
     "sinh",
     np.sinh,
     lambda g, y, x: (g * call("cosh", x),),
-    # Loses digits near 0, where the two exponentials cancel; the host computes it whole.
+    # This loses digits near 0, where the exponentials cancel; the host calls NumPy's sinh.
     cirh=legal_by_decomposition(lambda x: (call("exp", x) - call("exp", -x)) / 2),
     autocast="float32",
 )
@@ -74,7 +74,7 @@ _pointwise(
 _pointwise(
     "acosh",
     np.arccosh,
-    # Two roots: sqrt(x * x - 1) would give a slope below -1 too, where the function does not exist.
+    # Two roots: sqrt(x * x - 1) would also give a slope for x < -1, where the function is undefined.
     lambda g, y, x: (g / (call("sqrt", x + -1) * call("sqrt", x + 1)),),
     cirh=legal_by_decomposition(lambda x: call("log", x + call("sqrt", x * x - 1))),
 )
@@ -92,13 +92,13 @@ _pointwise(
     "erfc",
     values.erfc,
     lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
-    # Without the digits of small results that erfc is for; CIRH has only Erf.
+    # This loses the accuracy of small results; CIRH has only Erf.
     cirh=legal_by_decomposition(lambda x: 1 - call("erf", x)),
 )
 _pointwise(
     "erfinv",
     values.erfinv,
-    # The slope of an inverse function is one over that of erf, at y.
+    # The slope of the inverse function is 1 / erf'(y).
     lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
     flops=40,
     cirh=illegal_with_hint(CLIENT_HINT),
@@ -157,7 +157,7 @@ op(
 def _bessel_i1_slope(x: Node, y: Node) -> Node:
     # I1' = I0 - I1 / x, and 1/2 at 0, the limit.
     at_zero = eq(x, 0)
-    # A quotient by 0 must not be computed even where it is not chosen: its own gradient would be 0 times infinity.
+    # Avoid the quotient by 0 even where it is not selected: its gradient would be 0 times infinity.
     safe = where(at_zero, 1, x)
     return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
 
@@ -188,13 +188,12 @@ op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=illegal_with_hint
 
 def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     at_zero = eq(a, 0)
-    # y / a is the sign that was given to a, 1 or -1; at 0 PyTorch answers 0. The second operand gives nothing but its
-    # sign.
+    # y / a is 1 or -1; at a = 0 PyTorch returns 0. The second operand only gives its sign, so its gradient is 0.
     return where(at_zero, 0, g * (y / where(at_zero, 1, a))), full_like(0, a)
 
 
 def _fmax_vjp(comparison: str) -> Any:
-    """The first operand takes the gradient of ties; a NaN takes none."""
+    """Return the gradient rule of fmax or fmin: the first operand takes the gradient of ties, and a NaN takes none."""
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
         first = call("logical_or", call(comparison, a, b), call("isnan", b))
@@ -204,8 +203,7 @@ def _fmax_vjp(comparison: str) -> Any:
 
 
 def _nextafter_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    # C returns the second operand where both are equal, so the gradient goes there; else the result moves with the
-    # first.
+    # If both are equal, C returns the second operand, so it gets the gradient; otherwise the first one gets it.
     same = eq(a, b)
     return where(same, 0, g), where(same, g, 0)
 
@@ -220,7 +218,7 @@ def _logaddexp_vjp(scale: float) -> Any:
 
 
 def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    # PyTorch's slope at a = 0 is that beside it, but for b without a finite logarithm.
+    # At a = 0 PyTorch's slope is log(b), but 0 for b <= 0.
     silent = call("logical_and", eq(a, 0), call("le", b, full_like(0, b)))
     return g * where(silent, full_like(0, a), call("log", b)), g * a / b
 
@@ -230,14 +228,14 @@ def _decompose_xlogy(a: Node, b: Node) -> Node:
 
 
 def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    """Where a is 0 the result is 0 for every b, so that a logarithm that is no number does not count."""
+    """Gradient rule of xlog1py. Where a is 0 and the logarithm is undefined, the gradient of a is 0."""
     no_number = call("logical_and", eq(a, 0), b <= -1)
     return where(no_number, 0, g * call("log1p", b)), g * a / (b + 1)
 
 
 def _decompose_xlog1py(a: Node, b: Node) -> Node:
     product = a * call("log1p", b)
-    # b == b: a NaN there wins over the 0.
+    # b == b: the result is NaN if b is NaN, even if a is 0.
     return where(call("logical_and", eq(a, 0), eq(b, b)), 0, product)
 
 
@@ -251,7 +249,7 @@ _pointwise(
     "copysign", np.copysign, _copysign_vjp, flops=1, cirh=illegal_with_hint("Write torch.abs(a) * torch.sign(b).")
 )
 _pointwise(
-    # Unlike maximum, a NaN counts as missing; and ties are not shared, as PyTorch has it for this pair.
+    # Unlike maximum, a NaN counts as missing, and ties are not shared, as in PyTorch.
     "fmax",
     np.fmax,
     _fmax_vjp("ge"),
@@ -282,7 +280,7 @@ _pointwise(
     flops=22,
     cirh=illegal_with_hint("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
 )
-# At the origin there is no angle to change: PyTorch's gradient is 0 there, the front end's 0 / 0.
+# At the origin PyTorch's gradient is 0; the front end's is 0 / 0.
 composite(
     "atan2_grad",
     lambda g, part, a, b: g * (part * where(eq(a * a + b * b, 0), 0, 1 / (a * a + b * b))),
@@ -314,7 +312,10 @@ def _gamma_types(a: Type, x: Type) -> Type:
 
 
 def _igamma_vjp(sign: float) -> Any:
-    """The density of the gamma distribution; the slope in `a` has no closed form, and PyTorch has none either."""
+    """Return the gradient rule of igamma or igammac in x: the density of the gamma distribution, times `sign`.
+
+    Raise AutogradError if a gradient of `a` is needed, which PyTorch does not support either.
+    """
 
     def vjp(g: Node, y: Node, a: Node, x: Node) -> tuple[None, Node]:
         if a.tracks:
@@ -324,7 +325,7 @@ def _igamma_vjp(sign: float) -> Any:
                 hint="Detach the first operand.",
             )
         a = call("cast", a, dtype=x.type.dtype) if a.type.dtype is not x.type.dtype else a
-        # In logarithms, since x ** (a - 1) and gamma(a) overflow long before their quotient does.
+        # In logarithms, because x ** (a - 1) and gamma(a) overflow long before their quotient does.
         log_density = (a + -1) * call("log", x) - x - call("lgamma", a)
         return None, g * (call("exp", log_density) * sign)
 
@@ -343,7 +344,7 @@ for _name, _eval, _sign in (("igamma", values.igamma, 1.0), ("igammac", values.i
 
 
 def _nan_to_num_vjp(g: Node, y: Node, x: Node, **attrs: float) -> tuple[Node]:
-    # What was replaced is a constant.
+    # A replaced element is a constant.
     return (where(call("isfinite", x), g, 0),)
 
 

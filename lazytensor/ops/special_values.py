@@ -1,4 +1,4 @@
-"""Values of special functions that NumPy does not have, computed in double precision and returned in the input's type.
+"""Special functions that NumPy does not have, computed in double precision and returned in the dtype of the input.
 
 Sources: M. Abramowitz and I. Stegun, Handbook of Mathematical Functions (1964): asymptotic and power series of the
 gamma family (6.3, 6.4, 6.5) and of the modified Bessel functions (9.6, 9.7); S. Winitzki's approximation of the inverse
@@ -11,20 +11,20 @@ from collections.abc import Callable
 import numpy as np
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-"""B2, B4, ... B16."""
+"""The Bernoulli numbers B2, B4, ... B16."""
 MIN_ASYMPTOTIC_ARGUMENT = 12.0
-"""From here on, eight terms of the asymptotic series of the gamma family are exact in double precision."""
+"""From this argument on, eight terms of the asymptotic series of the gamma family are exact in double precision."""
 MAX_RECURRENCE_STEPS = 1 << 16
-"""Steps of a recurrence after which a result is given up as NaN."""
+"""The maximum number of steps of a recurrence. After these the result is NaN."""
 BESSEL_SPLIT = 30.0
-"""The power series is used below, the asymptotic series above."""
+"""The power series is used up to this argument, the asymptotic series above."""
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _compute_in_float64(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A function of double arrays as one that keeps the floating type of its last operand."""
+    """Return a function of float64 arrays as one that converts its operands, and returns the dtype of the last one."""
 
     def function(*arrays: np.ndarray, **attrs: int) -> np.ndarray:
         dtype = np.asarray(arrays[-1]).dtype
@@ -41,13 +41,13 @@ def _apply_elementwise(f: Callable[..., object], x: np.ndarray) -> np.ndarray:
 
 @_compute_in_float64
 def erfc(x: np.ndarray) -> np.ndarray:
-    """1 - erf(x), exact where it is small."""
+    """Return 1 - erf(x), accurate where it is small."""
     return _apply_elementwise(_erfc, x)
 
 
 @_compute_in_float64
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """The y with erf(y) = x; infinite at -1 and 1, NaN beyond."""
+    """Return the y with erf(y) = x; infinite at -1 and 1, and NaN beyond."""
     size = np.abs(x)
     inside = size < 1
     p = np.where(inside, size, 0.0)
@@ -80,7 +80,7 @@ _lgamma = np.frompyfunc(_lgamma_scalar, 1, 1)
 
 @_compute_in_float64
 def lgamma(x: np.ndarray) -> np.ndarray:
-    """The logarithm of |gamma(x)|; infinite at the poles 0, -1, -2, ..."""
+    """Return the logarithm of |gamma(x)|; infinite at the poles 0, -1, -2, ..."""
     return _apply_elementwise(_lgamma, x)
 
 
@@ -93,7 +93,7 @@ def _digamma_series(x: np.ndarray) -> np.ndarray:
 
 
 def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
-    """sum over k of (q + k) ** -s, for large q."""
+    """Return the sum over k of (q + k) ** -s, for large q."""
     # Euler and Maclaurin's formula: the integral, half the first term, and corrections with Bernoulli's numbers, whose
     # factor is s (s + 1) ... (s + 2k - 2).
     total = q ** (1.0 - s) / (s - 1) + 0.5 * q**-s
@@ -107,9 +107,13 @@ def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
 
 @_compute_in_float64
 def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
-    """Derivative number n of digamma, which is polygamma 0: by recurrence to large arguments, then a series."""
-    # psi(1 - x) and psi'(1 - x) reach negative arguments in one step. Higher orders have no simple reflection and walk
-    # up from below, pole after pole, so arguments below -LONGEST_SHIFT are given up.
+    """Return the n-th derivative of digamma, which is polygamma 0.
+
+    A recurrence leads to large arguments, where a series is used. The result is NaN if that takes more than
+    MAX_RECURRENCE_STEPS steps.
+    """
+    # psi and psi' have a simple reflection formula for negative arguments. Higher orders step up from below, pole after
+    # pole, so arguments below -MAX_RECURRENCE_STEPS give NaN.
     reflected = (x < 0.5) if n < 2 else np.zeros(x.shape, bool)
     q = np.where(reflected, 1 - x, np.where(x == -np.inf, np.nan, x))
     total = np.zeros_like(q)
@@ -122,14 +126,14 @@ def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
             break
         total = np.where(near, total + (1 / q if n == 0 else q ** -(n + 1.0)), total)
         q = np.where(near, q + 1, q)
-    # What has not arrived after all steps has no value that could be trusted.
+    # Arguments that are still too small after all steps give NaN.
     q = np.where(q < far, np.nan, q)
     if n == 0:
         value = np.where(np.isinf(q), q, _digamma_series(q)) - total
-        # The period is taken off before the multiplication by pi, where it is exact.
+        # Reduce x modulo 1 before the multiplication by pi, while that is exact.
         turned = value - math.pi / np.tan(math.pi * np.fmod(x, 1))
         value = np.where(reflected, turned, value)
-        # PyTorch's convention at the poles: at 0 the sign of the side it is approached from, at the others NaN.
+        # PyTorch's convention at the poles: at +-0 an infinity of the opposite sign, at the others NaN.
         return np.where(x == 0, np.copysign(np.inf, -x), np.where((x < 0) & (x == np.floor(x)), np.nan, value))
     value = total + _zeta_series(n + 1, q)
     if n == 1:
@@ -149,7 +153,7 @@ def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
 
 def _scaled_bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
     term = total = np.ones_like(x)
-    # A. and S. 9.7.1. The series diverges in the end; at the split its terms still shrink, and the last is 3e-19.
+    # A. and S. 9.7.1. The asymptotic series diverges eventually; at the split the last term used is 3e-19.
     for k in range(1, 20):
         term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
         total = total + term
@@ -174,13 +178,13 @@ def _bessel(order: int, x: np.ndarray, *, is_scaled: bool = False) -> np.ndarray
 
 @_compute_in_float64
 def bessel_i0(x: np.ndarray) -> np.ndarray:
-    """The modified Bessel function of the first kind, order 0; NaN at the infinities, as PyTorch has it."""
+    """Return the modified Bessel function of the first kind, order 0; NaN at the infinities, as in PyTorch."""
     return _bessel(0, x)
 
 
 @_compute_in_float64
 def bessel_i1(x: np.ndarray) -> np.ndarray:
-    """The modified Bessel function of the first kind, order 1; NaN at the infinities, as PyTorch has it."""
+    """Return the modified Bessel function of the first kind, order 1; NaN at the infinities, as in PyTorch."""
     return _bessel(1, x)
 
 
@@ -197,7 +201,7 @@ def bessel_i1e(x: np.ndarray) -> np.ndarray:
 
 
 def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The sum of x ** k / ((a + 1) ... (a + k))."""
+    """Return the sum over k of x ** k / ((a + 1) ... (a + k))."""
     term = total = np.ones_like(x)
     for k in range(1, MAX_RECURRENCE_STEPS):
         term = term * x / (a + k)
@@ -208,8 +212,8 @@ def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The continued fraction of the upper incomplete gamma function, by Lentz's method."""
-    # Stands for a 0 in a denominator: the next step multiplies it away again.
+    """Return the continued fraction of the upper incomplete gamma function, by Lentz's method."""
+    # Replaces a 0 in a denominator: the next step cancels it.
     tiny = 1e-300
     b = x + 1 - a
     c, d = np.full_like(x, 1 / tiny), 1 / b
@@ -229,19 +233,18 @@ def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The regularized lower and upper incomplete gamma functions."""
+    """Return the regularized lower and upper incomplete gamma functions."""
     plain = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     p, q = np.where(plain, a, 1.0), np.where(plain, x, 1.0)
     # The power series converges fast below a + 1, the continued fraction above.
     is_low = q < p + 1
-    # x^a e^-x / gamma(a), in logarithms since each factor overflows alone.
+    # x^a e^-x / gamma(a), in logarithms because each factor may overflow.
     scale = np.exp(p * np.log(q) - q - _apply_elementwise(_lgamma, p))
-    # 0 and p + 2 are operands at which the series that is not chosen ends at once.
+    # With the operands 0 and p + 2, the series that is not selected ends at once.
     low = scale / p * _lower_series(p, np.where(is_low, q, 0.0))
     high = scale * _upper_fraction(p, np.where(is_low, p + 2, q))
     lower, upper = np.where(is_low, low, 1 - high), np.where(is_low, 1 - low, high)
-    # The limits as PyTorch has them: P(a, inf) = 1, P(0, x) = 1, P(a, 0) = 0, P(inf, x) = 0, NaN for 0 and
-    # 0.
+    # PyTorch's limits: P(a, inf) = 1, P(0, x) = 1, P(a, 0) = 0, P(inf, x) = 0, and NaN for P(0, 0).
     at_one = (x == np.inf) & (a < np.inf) | (a == 0) & (x > 0)
     at_zero = (x == 0) & (a > 0) | (a == np.inf) & (x < np.inf)
     edge = np.where((a < 0) | (x < 0), np.nan, np.where(at_one, 1.0, np.where(at_zero, 0.0, np.nan)))
@@ -250,27 +253,27 @@ def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @_compute_in_float64
 def igamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The regularized lower incomplete gamma function P(a, x)."""
+    """Return the regularized lower incomplete gamma function P(a, x)."""
     return _gamma_parts(a, x)[0]
 
 
 @_compute_in_float64
 def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The regularized upper incomplete gamma function Q(a, x)."""
+    """Return the regularized upper incomplete gamma function Q(a, x)."""
     return _gamma_parts(a, x)[1]
 
 
 def xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a * log(b), and 0 where a is 0 unless b is NaN."""
+    """Return a * log(b), and 0 where a is 0 unless b is NaN."""
     with np.errstate(all="ignore"):
         return np.asarray(np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b)))
 
 
 def heaviside(x: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
-    """0 below zero and for NaN, 1 above, `at_zero` in between."""
+    """Return 0 for x < 0 and for NaN, 1 for x > 0, and `at_zero` for x = 0."""
     return np.where(x == 0, at_zero, x > 0).astype(x.dtype)
 
 
 def nan_to_num(x: np.ndarray, *, nan: float, posinf: float, neginf: float) -> np.ndarray:
-    """x with numbers in place of NaN and the infinities."""
+    """Return x with the given numbers in place of NaN and the infinities."""
     return np.asarray(np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf))

@@ -1,4 +1,4 @@
-"""Strided windows on the elements in order: diagonals, sliding windows, and whatever strides can describe."""
+"""Strided windows (as_strided): diagonals, sliding windows, and any view that strides describe."""
 
 import math
 from typing import Any
@@ -16,11 +16,11 @@ Dims = tuple[int, ...]
 
 
 def contiguous_strides(shape: Dims) -> Dims:
-    """How many elements lie between neighbours of each dimension when the elements lie in order."""
+    """Return the strides, in elements, of a contiguous array. A dimension of extent 0 counts as 1, as in PyTorch."""
     out, step = [], 1
     for e in reversed(shape):
         out.append(step)
-        # An empty dimension has strides too, those of a dimension of 1, as in PyTorch.
+        # A dimension of extent 0 counts as 1, as in PyTorch.
         step *= max(e, 1)
     return tuple(reversed(out))
 
@@ -41,16 +41,15 @@ def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
 def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarray:
     if 0 in size:
         return np.empty(size, x.dtype)
-    # Strides count elements in order, whatever the memory of x looks like: transposed arrays are copied by this
-    # reshape.
+    # Strides refer to the elements in row-major order. If x is not contiguous, this reshape copies it.
     flat = x.reshape(-1)[offset:]
     return np.lib.stride_tricks.as_strided(flat, size, tuple(s * flat.strides[0] for s in stride))
 
 
 def is_injective(size: Dims, stride: Dims) -> bool:
-    """Whether surely no element is seen twice."""
+    """Return whether no element can appear twice in a window. False means that one may."""
     reach = 0
-    # From the shortest stride up, each has to step over all that the shorter ones reach.
+    # In ascending order, each stride must exceed the reach of the shorter ones.
     for s, e in sorted((s, e) for s, e in zip(stride, size, strict=True) if e > 1):
         if s <= reach:
             return False
@@ -64,14 +63,17 @@ def _window_sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset:
     if is_injective(size, stride):
         seen[...] = g
         return out
-    # The window over the numbers of the elements tells which of them each place sees, and how often.
+    # A window over element numbers gives the element of each place.
     places = _window(np.arange(out.size), size=size, stride=stride, offset=offset)
     np.add.at(out.reshape(-1), places, g)
     return out
 
 
 def _window_as_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node | None:
-    """The elements by their coordinates, one constant row for each."""
+    """Return the window as a gather of points: a constant with the coordinates of each element.
+
+    Return None for a 0-d operand or an empty window.
+    """
     shape = x.type.shape
     if not shape or 0 in size:
         return None
@@ -81,21 +83,23 @@ def _window_as_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node
 
 
 def _put_window(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
-    # Written through the window, so the copy has to lie in order.
+    # The window is a view of the copy, which therefore has to be contiguous.
     out = np.array(base, order="C")
     _window(out, **place)[...] = value
     return out
 
 
 def _put_window_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[Node, Node]:
-    """Exact where the window sees no element twice; elsewhere the last writer of a place wins, as in memory."""
+    """Gradient rule of a write through a window.
+
+    It is exact if no element appears twice; otherwise the last write wins.
+    """
     inner = call("as_strided", g, **place)
     return call("strided_put", g, full_like(0, inner), **place), inner
 
 
 op(
-    # Diagonals come this way. The vendor's front end does not know as_strided itself, which `csx_refused_names`
-    # refuses.
+    # Diagonals use this operation. The vendor's front end does not have as_strided, so `csx_refused_names` refuses it.
     "as_strided",
     _window_type,
     _window,

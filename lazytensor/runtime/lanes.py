@@ -22,20 +22,26 @@ def _total(lanes: Any, count: int, step: Callable[[Any, Any], Any]) -> Any:
 
 
 def lanes_add(lanes: Any, count: int) -> Any:
-    """Return the sum of the first `count` lanes, a multiple of 16."""
+    """Return the sum of the first `count` lanes, a multiple of 16. In Python, overwrites lanes."""
     return _total(lanes, count, add)
 
 
 def lanes_mul(lanes: Any, count: int) -> Any:
-    """Return the product of the first `count` lanes, a multiple of 16."""
+    """Return the product of the first `count` lanes, a multiple of 16. In Python, overwrites lanes."""
     return _total(lanes, count, mul)
 
 
 def lanes_maximum(lanes: Any, count: int) -> Any:
-    """Return the largest of the first `count` lanes, a multiple of 16; NaN if one is NaN."""
+    """Return the maximum of the first `count` lanes, a multiple of 16; NaN if one is NaN.
+
+    In Python, overwrites lanes.
+    """
     return _total(lanes, count, max_f4)
 
 
 def lanes_minimum(lanes: Any, count: int) -> Any:
-    """Return the smallest of the first `count` lanes, a multiple of 16; NaN if one is NaN."""
+    """Return the minimum of the first `count` lanes, a multiple of 16; NaN if one is NaN.
+
+    In Python, overwrites lanes.
+    """
     return _total(lanes, count, min_f4)

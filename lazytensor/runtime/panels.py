@@ -116,7 +116,10 @@ def _sandwich(matrix: Any) -> Callable[..., None]:
     factors = np.array(matrix, np.float32)
 
     def sandwich(source: int, row: int, column: int, target: int, to_row: int, to_column: int, count: int) -> None:
-        """target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j] for `count` lanes."""
+        """Set target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j] for `count` lanes.
+
+        The other numbers are distances between rows and between columns of source and target, in elements.
+        """
         inner = range(factors.shape[1])
         values = np.array([[_floats(source + 4 * (i * row + j * column), count) for j in inner] for i in inner])
         for i, line in enumerate(np.einsum("ai,bj,ijl->abl", factors, factors, values)):

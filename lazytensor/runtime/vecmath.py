@@ -102,7 +102,7 @@ def exp_below_f4(x: Number) -> Number:
 
 @inline
 def expm1_f4(x: Number) -> Number:
-    """Return e**x - 1."""
+    """Return e**x - 1, accurate near 0."""
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
     bits, r = _reduced_exp(safe, _SHIFT)
@@ -150,7 +150,7 @@ def _log_edges(x: Number, y: Number) -> Number:
 
 @inline
 def log_f4(x: Number) -> Number:
-    """Return the natural logarithm."""
+    """Return the natural logarithm of x; -infinity for 0, NaN for x < 0."""
     n, f = _split(x)
     k = np.float32(n)
     return _log_edges(x, k * _LN2_HIGH + (f + (_log1p_tail(f) + k * _LN2_LOW)))
@@ -158,7 +158,7 @@ def log_f4(x: Number) -> Number:
 
 @inline
 def log2_f4(x: Number) -> Number:
-    """Return the logarithm to base 2."""
+    """Return the logarithm of x to base 2; -infinity for 0, NaN for x < 0."""
     n, f = _split(x)
     tail = _log1p_tail(f)
     # log2(e) = 1 + 0.4427: the two parts keep the sum exact to the last place.
@@ -168,7 +168,7 @@ def log2_f4(x: Number) -> Number:
 
 @inline
 def log1p_f4(x: Number) -> Number:
-    """Return the natural logarithm of 1 + x."""
+    """Return the natural logarithm of 1 + x, accurate near 0; -infinity for -1, NaN for x < -1."""
     u = _ONE + x
     # The rounding error of 1 + x, computed in the order in which the differences are exact.
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)
@@ -182,7 +182,7 @@ def log1p_f4(x: Number) -> Number:
 
 @inline
 def tanh_f4(x: Number) -> Number:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent of x."""
     a = abs_f4(x)
     # tanh(9.02) is 1 in float32.
     a = np.float32(9.02) if a > np.float32(9.02) else a
@@ -232,7 +232,7 @@ def _erfc_far(a: Number) -> Number:
 
 @inline
 def erf_f4(x: Number) -> Number:
-    """Return the error function."""
+    """Return the error function of x."""
     a = abs_f4(x)
     # erf(4) is 1 in float32.
     a = np.float32(4) if a > np.float32(4) else a
@@ -359,7 +359,7 @@ def _turned(x: Number, shift: Number) -> Number:
 
 @inline
 def sin_f4(x: Number) -> Number:
-    """Return the sine."""
+    """Return the sine of x in radians; NaN for infinities."""
     y = np.float32(_turned(x, np.int32(0)))
     y = -y if x < _ZERO else y
     y = x if abs_f4(x) < np.float32(1e-5) else y
@@ -368,7 +368,7 @@ def sin_f4(x: Number) -> Number:
 
 @inline
 def cos_f4(x: Number) -> Number:
-    """Return the cosine."""
+    """Return the cosine of x in radians; NaN for infinities."""
     y = np.float32(_turned(x, np.int32(1)))
     y = _ONE if abs_f4(x) < np.float32(1e-5) else y
     return y if abs_f4(x) < _INF else _NAN
@@ -376,7 +376,7 @@ def cos_f4(x: Number) -> Number:
 
 @inline
 def tan_f4(x: Number) -> Number:
-    """Return the tangent."""
+    """Return the tangent of x in radians; NaN for infinities."""
     quadrant, r = _reduced_angle(x)
     s, c = _sine(r), _cosine(r)
     is_odd = (quadrant & np.int32(1)) == np.int32(1)
@@ -450,31 +450,31 @@ def pow_f4(a: Number, b: Number) -> Number:
 
 @inline
 def relu_f4(x: Number) -> Number:
-    """Return x, and 0 for x < 0."""
+    """Return x for x >= 0 and NaN, and 0 for x < 0."""
     return _ZERO if x < _ZERO else x
 
 
 @inline
 def relu_f8(x: Number) -> Number:
-    """Return x, and 0 for x < 0."""
+    """Return x for x >= 0 and NaN, and 0 for x < 0."""
     return 0.0 if x < 0.0 else x
 
 
 @inline
 def sign_f4(x: Number) -> Number:
-    """Return 1, -1 or 0; 0 for NaN."""
+    """Return the sign of x: 1, -1 or 0; 0 for NaN."""
     return _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
 
 
 @inline
 def sign_f8(x: Number) -> Number:
-    """Return 1, -1 or 0; 0 for NaN."""
+    """Return the sign of x: 1, -1 or 0; 0 for NaN."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
 @inline
 def sign_i(x: Number) -> Number:
-    """Return 1, -1 or 0."""
+    """Return the sign of an integer: 1, -1 or 0, as int64."""
     return np.int64(x > 0) - np.int64(x < 0)
 
 
