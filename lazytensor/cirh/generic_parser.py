@@ -278,6 +278,8 @@ class _GenericParser:
 
 
 def _unquote(text: str) -> str:
+    """Return a string literal without its quotes and escapes."""
+
     def plain(m: re.Match[str]) -> str:
         known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
         return known.get(m[1]) or chr(int(m[1], 16))
@@ -290,6 +292,7 @@ def _unquote(text: str) -> str:
 
 
 def _array(elements: Any, t: Type) -> np.ndarray:
+    """Return parsed elements as an array of type `t`. One element is repeated; None gives zeros."""
     d = t.dtype
     if elements is None:
         return np.zeros(t.shape, d.host)
@@ -314,6 +317,7 @@ def _flatten_elements(elements: Any) -> Iterator[str]:
 
 
 def _parse_element(text: str, d: DType) -> Any:
+    """Return one element of a constant as a number."""
     if d.kind == "b":
         return text == "true"
     if d.kind != "f":
@@ -328,6 +332,7 @@ def _parse_element(text: str, d: DType) -> Any:
 
 
 def _graph(function: ParsedOperation) -> Graph:
+    """Return the graph of a parsed function."""
     values: dict[str, Node] = {}
     inputs: list[Node] = []
     state: dict[str, Node] = {}
@@ -362,6 +367,7 @@ def _graph_of_results(
 
 
 def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
+    """Return the leaf node of argument `place`, from its attributes; without attributes it is an array of the batch."""
     kind = attrs.pop("leaf", "batch")
     if kind not in LEAF_OPS:
         raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAF_OPS)}")
@@ -390,6 +396,7 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
 
 
 def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
+    """Return the node of a parsed operation. Raise CompileError if its types differ from the inferred ones."""
     if name in ("const", "leaf"):
         (t,), array = op.types, op.attrs["value"]
         if name == "leaf":

@@ -133,6 +133,7 @@ def top_k_attributes(n: Node) -> str:
 
 
 def _scan(out: Listing, n: Node) -> str:
+    """Spell a running sum or product. Raise CompileError for a running logaddexp, which CIRH does not have."""
     name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
     # Only two of the three kinds are legal, but legality is a property of the operation: refuse the third kind here.
     if name is None:

@@ -43,7 +43,7 @@ def append_locations(rows: Iterable[tuple[str, Node | None]]) -> list[str]:
     return [unknown, *lines, *table]
 
 
-# The operations of a large model come from few lines.
+# Cached, because the operations of a large model come from few lines.
 @functools.lru_cache(maxsize=4096)
 def _line(file: str, line: int, folders: tuple[str, ...]) -> str:
     # Print the path relative to the folder of `sys.path` it was imported from, which is the same on all machines.

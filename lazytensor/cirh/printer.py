@@ -60,6 +60,7 @@ def _is_computed_in(n: Node, foreign: list[Type]) -> bool:
 
 
 def _print_node(out: Listing, n: Node) -> None:
+    """Print a node, or name it if it is a constant or a result of another node."""
     out.node = n
     # Constants are printed at the head of the function, so they only get a name here.
     if n.op in ("full", "const"):
@@ -73,6 +74,7 @@ def _print_node(out: Listing, n: Node) -> None:
 
 
 def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
+    """Print an operation. One that CIRH does not have is refused with the user's line."""
     try:
         text = _spell_operation(out, n, legality)
     except CompileError as e:

@@ -99,6 +99,7 @@ def reduction_attributes(n: Node) -> str:
 
 
 def _product(out: Listing, n: Node) -> str:
+    """Spell a matrix product: MatMul for matrices, DotGeneral for stacks."""
     a, b = n.inputs
     types = f"({type_text(a.type)}, {type_text(b.type)}) -> {type_text(n.type)}"
     args = f"{out.names[a]}, {out.names[b]}"
@@ -124,6 +125,7 @@ def _transpose(out: Listing, n: Node) -> str:
 
 
 def _slice(out: Listing, n: Node) -> str:
+    """Spell a slice: Slice without strides, StridedSlice with them."""
     (x,) = n.inputs
     starts, limits, strides = n.attrs["starts"], n.attrs["limits"], n.attrs["strides"]
     # Slice takes starts and sizes, StridedSlice starts, limits and strides.

@@ -38,7 +38,7 @@ def lay_out_buffers(program: Program, outside: Collection[int] = (), together: C
     dying: dict[int, list[int]] = {}
     for b, time in last.items():
         dying.setdefault(time, []).append(b)
-    # A sweep through time: blocks of buffers whose last use is over are free for those born later.
+    # Sweep through time: the bytes of a buffer after its last use are free for later buffers.
     free: list[tuple[int, int]] = []  # (offset, bytes), sorted, never touching
     offsets: dict[int, int] = {}
     top = 0
@@ -51,7 +51,7 @@ def lay_out_buffers(program: Program, outside: Collection[int] = (), together: C
                     free = _free_block(free, offsets[dead], _aligned_bytes(program, dead))
         clock = max(clock, time)
         need = _aligned_bytes(program, b)
-        # Best fit leaves the large gaps whole; the lowest address wins among equals, so that layouts are reproducible.
+        # Best fit keeps large gaps whole. The lowest of equal gaps is used, so that layouts are reproducible.
         fitting = [(size, at) for at, size in free if size >= need]
         if fitting:
             size, at = min(fitting)

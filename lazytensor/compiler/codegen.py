@@ -185,6 +185,7 @@ class _KernelText:
                 self._line(indent, f"t{n} = {self._scalar_text(s)}")
 
     def _scalar_text(self, s: Scalar) -> str:
+        """Return the kernel text of one scalar of the nest's body."""
         nest = self.nest
         if s.op == "load":
             return self._at(self.inputs[s.attr], nest.reads[s.attr])

@@ -35,6 +35,7 @@ def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[Ker
 
 
 def _kernel_call(n: Node, matches: Matches) -> KernelCall:
+    """Return the call of the library kernel that computes a node."""
     kernel, match = matches[n]
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
@@ -81,6 +82,10 @@ class _NestEmitter:
     def _nest(
         self, results: tuple[StoredValue, ...], writes: tuple[Access, ...], stores: tuple[NestStore, ...]
     ) -> Nest:
+        """Return the nest of the scalars and operands collected so far.
+
+        Its name lists the operations, up to 48 characters.
+        """
         inputs = tuple(stored_type(v) for v, _ in self.operands)
         outputs = tuple(stored_type(v) for v in results)
         read = sum(stored_type(v).nbytes for v in {v for v, _ in self.operands})
@@ -105,6 +110,7 @@ class _NestEmitter:
 
     def _scalar(self, scalar: Scalar) -> int:
         # Literals are compared by their text, because 0.0 == -0.0 but they are different constants.
+        """Return the number of a scalar in the body, adding it unless an equal one exists."""
         attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
         key = (scalar.op, scalar.dtype, scalar.args, attr)
         if key not in self.numbers:
@@ -125,6 +131,9 @@ class _NestEmitter:
         return number
 
     def _value(self, n: Node, index: IndexMap, is_store: bool) -> int:
+        """Write the computation of element `index` of node `n` as scalars: a literal, a load, a view or an
+        operation.
+        """
         if is_literal(n):
             return self._scalar(Scalar("const", n.type.dtype, (), _literal(n)))
         if n.op == "arange":
@@ -156,6 +165,9 @@ class _NestEmitter:
         return self._scalar(Scalar("load", n.type.dtype, (), number))
 
     def _arange(self, n: Node, index: IndexMap) -> int:
+        """Write the elements of an arange: an affine index if start and step are integers, else arithmetic in
+        float64.
+        """
         at = flat_access(index, len(self.loops))
         start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype
         # Integers are an affine function of the loops and need no arithmetic in the body. Fractions are computed in

@@ -91,6 +91,9 @@ class Grouping:
         self._demands.setdefault(n, {})[(group, index)] = None
 
     def _visit(self, n: Node) -> None:
+        """Decide where node `n` is computed, given the demands of its users: stored, loaded, or inside its users'
+        groups.
+        """
         if n not in self._demands:
             return
         demands = list(self._demands[n])
@@ -138,6 +141,10 @@ class Grouping:
         return failed
 
     def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
+        """Pass demands for a view on to its input.
+
+        Store the view's elements if a demand is not affine or if they are needed.
+        """
         failed = self._pass_on(n, demands)
         # The remaining demands read a stored copy of the moved elements.
         if failed or n in self._whole or n in self._roots:
@@ -146,6 +153,9 @@ class Grouping:
 
     def _compute(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
         # With one demand, the node is computed once, in that group. A root is also stored there.
+        """Place a pointwise node: in the group of its only demand, in each user's group if it is cheap, else in a new
+        group.
+        """
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
             self._add_member(n, group, index)
@@ -274,6 +284,11 @@ class _MergeGraph:
 
     def may_merge(self, a: FusionGroup, b: FusionGroup) -> bool:
         # Two reductions share loops only if they reduce the same ones. A group without reductions adopts the other's.
+        """Return whether groups `a` and `b` can share a nest.
+
+        Their loops must agree, the merged nest must be within the size limits, neither may read elements of the other
+        from another iteration, and no path through other calls may connect them.
+        """
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:

@@ -135,7 +135,7 @@ def _slice(
     shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
     spans: dict[int, IndexSpan] = {}
     for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
-        # An affine step within one dimension stays affine: i becomes start + stride * i.
+        # Within one dimension the index stays affine: i becomes start + stride * i.
         if len(covered) == 1:
             d = covered[0]
             moved = Access(tuple(s * strides[d] for s in access.strides), access.offset * strides[d] + starts[d])

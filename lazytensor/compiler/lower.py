@@ -55,6 +55,7 @@ def _original_location(n: Node) -> Where | None:
 
 
 def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) -> Graph:
+    """Return the graph with each node that is not legal replaced by what `rule` returns, until all nodes are legal."""
     done: set[Node] = set()
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:

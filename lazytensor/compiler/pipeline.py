@@ -94,6 +94,7 @@ def _print_cirh(graph: Graph, heading: Heading) -> str:
 
 
 def _lower_to_cirh(graph: Graph) -> Graph:
+    """Lower the graph to CIRH. Refuse it, as the vendor's front end does, if no result depends on the batch."""
     nodes = graph.nodes()
     if nodes and all(n.op != "batch" for n in nodes):
         hint = (
@@ -172,6 +173,7 @@ class Compilation:
         return self._results[name]
 
     def _advance(self, p: Pass) -> None:
+        """Run a pass; check and print its result as configured."""
         result = p.run(*(self._newest[form] for form in p.reads))
         # A graph is checked by itself; other results are checked against the graph that they were made from.
         form = RESULT_FORMS[p.gives]

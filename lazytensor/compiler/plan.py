@@ -151,6 +151,7 @@ class _Planner:
         return only
 
     def program(self) -> Program:
+        """Return the program: assign buffers to state, batch and calls, then to new state and fetches."""
         for name, n in self.graph.state.items():
             self.holder[stored_value(n)] = self._buffer(n.type, "state", name)
         batch = tuple(self._batch(n) for n in self.graph.inputs)
@@ -216,6 +217,7 @@ class _Planner:
 
     def _place(self, time: int, c: KernelCall) -> None:
         # A nest reads flat arrays, so any shape will do; a library kernel needs the operand's shape.
+        """Assign buffers to the results of a call and add its instruction. `time` is the position of the call."""
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
         targets: set[int] = set()
         writes = []

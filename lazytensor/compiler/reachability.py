@@ -72,6 +72,9 @@ class Reachability:
                     lowered.append(maker)
 
     def _has_path(self, start: CallNode, goal: CallNode) -> bool:
+        """Return whether a path of at least two edges leads from `start` to `goal`, by a search among calls of fitting
+        rank.
+        """
         rank, most = self.rank, self.rank[goal]
         stack = [u for u in self.after[start] if u is not goal and rank[u] <= most]
         seen = set(stack)

@@ -76,6 +76,7 @@ def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
 
 
 def _slice_source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
+    """Return the text that copies a row of the base and overwrites the part in it; "" if NumPy does it."""
     text = _head((*ins, *outs), ["base", "value", "y"])
     windows = list(zip(attrs["starts"], attrs["limits"], attrs["strides"], strict=True))
     # A value that is broadcast over the part, and a part of a 0-d array, are left to NumPy.

@@ -27,6 +27,7 @@ def _swaps_last(n: Node) -> bool:
 
 
 def _match(n: Node) -> Match | None:
+    """Match a "matmul" node. Transposes of the last two dimensions of an operand become flags."""
     if n.op != "matmul":
         return None
     a, b = n.inputs

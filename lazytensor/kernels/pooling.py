@@ -53,6 +53,7 @@ def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
 
 
 def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine | None:
+    """Return the routine of window sums, or of their gradient if `spreads`; None if it does not apply."""
     taps, rank = math.prod(attrs["kernel"]), len(attrs["kernel"])
     if image.dtype.host != float32.host or rank > 3 or not image.size or windows.size * taps < LEAST_ELEMENTS:
         return None
@@ -75,6 +76,7 @@ def window_spread(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
 
 
 def _by_rows(module: str, values: Type, places: Type, extent: int) -> Routine | None:
+    """Return a routine that reads or adds at indices within rows of `extent` elements; None if it does not apply."""
     if values.dtype.host != float32.host or not places.size or not extent:
         return None
     rows, count = math.prod(places.shape[:-1]), places.shape[-1]

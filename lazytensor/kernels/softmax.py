@@ -110,6 +110,12 @@ def _match(name: str) -> Callable[[Node], Match | None]:
 
 
 def _source(head: str, end: str, keep: str = "") -> Source:
+    """Return a function that generates the kernel text.
+
+    It consists of `head`, the loops over rows, and `end`, which completes a row. `keep` is a line that runs after the
+    maximum of a row is found.
+    """
+
     def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
         columns = ins[0].shape[-1]
         is_short = columns < _SHORT

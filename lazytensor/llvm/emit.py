@@ -66,6 +66,7 @@ def _kernel(source: str, name: str) -> ast.FunctionDef:
 
 
 def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
+    """Return the types of the result and of the arguments, from the decorator. Raise Unknown if it is not valid."""
     (decorator,) = definition.decorator_list
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.args[0], ast.Constant):
         raise Unknown("no signature")
@@ -86,6 +87,7 @@ class _Body:
         self.depth = 0  # of loops and conditions
 
     def run(self, body: Sequence[ast.stmt]) -> None:
+        """Translate statements. An Unknown error gets the line of the innermost statement."""
         for statement in body:
             write: Callable[[ast.stmt], None] | None = getattr(self, f"_{type(statement).__name__.lower()}", None)
             try:
@@ -139,6 +141,7 @@ class _Body:
         self._put(target, expressions.number(operation, self.scope))
 
     def _put(self, target: ast.expr, value: Value | Array) -> None:
+        """Write the assignment of a value to a name or to an array element."""
         if isinstance(target, ast.Name):
             self.scope.store(target.id, value, may_change=not self.depth)
         elif isinstance(target, ast.Subscript) and isinstance(value, Value):
@@ -198,6 +201,7 @@ class _Body:
         self._counted(statement.target.id, first, last, step, statement.body)
 
     def _counted(self, name: str, first: Value, last: Value, step: Value, body: Sequence[ast.stmt]) -> None:
+        """Write a `for` loop over range(first, last, step)."""
         function = self.function
         counter = function.place(INT)
         head, inside, after, end = function.labels("head", "body", "next", "end")

@@ -149,6 +149,7 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Value:
 
 
 def _name(node: ast.Name, scope: Scope) -> Value:
+    """Write the value of a variable, or of a constant that the module defines or imports."""
     known = scope.names.get(node.id)
     # A variable is a stack slot, so that it may be assigned in a loop; LLVM turns it into a register.
     if isinstance(known, tuple):
@@ -176,6 +177,7 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Value:
 
 
 def _binary(node: ast.BinOp, scope: Scope) -> Value:
+    """Write an arithmetic or bitwise operation, in the common type of its operands."""
     function, operator = scope.function, type(node.op)
     a, b = number(node.left, scope), number(node.right, scope)
     kind = common(a.kind, b.kind)
@@ -237,6 +239,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Value:
 
 
 def _compare(node: ast.Compare, scope: Scope) -> Value:
+    """Write a comparison. A chain a < b < c is the conjunction of its parts."""
     function = scope.function
     values = [number(each, scope) for each in (node.left, *node.comparators)]
     parts = [_compared(op, a, b, scope) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
@@ -271,6 +274,7 @@ def _reads(node: ast.expr, scope: Scope) -> bool:
 
 
 def _logic(node: ast.BoolOp, scope: Scope) -> Value:
+    """Write `and` or `or`. An operand that reads an array is evaluated only if it is needed."""
     function, is_and = scope.function, isinstance(node.op, ast.And)
     result = truth(node.values[0], scope)
     for each in node.values[1:]:
@@ -294,6 +298,7 @@ def _logic(node: ast.BoolOp, scope: Scope) -> Value:
 
 
 def _choice(node: ast.IfExp, scope: Scope) -> Value | Array:
+    """Write `a if test else b`: a `select`, or a branch if a side reads an array."""
     condition = truth(node.test, scope)
     if _reads(node.body, scope) or _reads(node.orelse, scope):
         return _taken_apart(condition, node.body, node.orelse, scope)
@@ -350,6 +355,7 @@ _WRITERS: dict[type, Callable[..., Value | Array]] = {
 
 
 def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
+    """Write a call of a NumPy function, a built-in, a compiler function, or a helper, which is inlined."""
     if isinstance(node.func, ast.Attribute) and node.func.attr == "empty":
         return (_empty(node, scope),)
     arguments = [each for a in node.args for each in results(a, scope)]
@@ -451,6 +457,8 @@ def _narrow(value: Value) -> Value:
 
 
 def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
+    """Return a writer of min or max of two integers. `which` is the comparison that selects the first."""
+
     def extreme(arguments: list[Value], scope: Scope) -> Value:
         a, b = arguments
         if "f" in (a.kind.sort, b.kind.sort):
@@ -463,6 +471,7 @@ def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
 
 
 def _size(arguments: list[Value], scope: Scope) -> Value:
+    """Write `abs` of a number."""
     (a,) = arguments
     if a.kind.sort == "f":
         return float_instructions.instruction("llvm.fabs", arguments, scope.function)

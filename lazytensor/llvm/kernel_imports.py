@@ -90,6 +90,7 @@ def _file_names(module: str) -> Mapping[str, ast.AST]:
 
 @functools.lru_cache(maxsize=4)
 def _names(text: str) -> Mapping[str, ast.AST]:
+    """Return the definitions and imports of a module text, by name."""
     names: dict[str, ast.AST] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):

@@ -42,6 +42,10 @@ def load(source: str, identity: str, kernel: str = "kernel") -> Kernel:
 
 
 def _object(text: str) -> bytes:
+    """Return LLVM text optimized and compiled to an object file for this processor.
+
+    Raise Unknown if it is not valid.
+    """
     try:
         module = llvm.parse_assembly(text)
         module.verify()

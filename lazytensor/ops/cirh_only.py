@@ -39,7 +39,7 @@ for _name, _relation, _sign in (
         body=LoopBody(f"({{0}} if {{0}} {_sign} {{1}} else {{1}})", kinds="fi"),
     )
 
-# The quotient of integers, rounded down.
+# Integer division, rounded down.
 op("integer_div", lambda a, b: a, lambda a, b: a // b, cirh=same_type_operation("Div"))
 
 
@@ -60,6 +60,11 @@ def _pool_max_grad(x: Node, g: Node, **window: Any) -> Node:
 
 
 def _register_windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None:
+    """Register a window operation whose value and type are those of `formula`.
+
+    `dtype` replaces the dtype of the result.
+    """
+
     def infer(x: Type, *g: Type, **window: Any) -> Type:
         # A gradient has the type of the pooled input. Only the forward pass needs the type of the formula.
         if g:

@@ -243,6 +243,7 @@ def _repeat_type(x: Type, *, times: Dims) -> Type:
 
 
 def _repeat(x: Node, *, times: Dims) -> Node:
+    """Return x repeated `times[d]` times along each dimension d, as Tensor.repeat."""
     x = reshape(x, (*(1,) * (len(times) - len(x.type.shape)), *x.type.shape))
     for d, n in enumerate(times):
         if n == 0:

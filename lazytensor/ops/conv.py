@@ -37,6 +37,7 @@ def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, di
 
 
 def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims, groups: int) -> Type:
+    """Infer rule of a convolution: x [N, C, ...] and w [out, C / groups, ...] give [N, out, ...]."""
     if len(x.shape) != len(w.shape) or x.dtype is not w.dtype:
         raise ShapeError(f"the input is {x}, the weight {w}", hint="Both need the same rank and dtype.")
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
@@ -115,6 +116,7 @@ def tap_index(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
 
 
 def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **attrs: Any) -> np.ndarray:
+    """Return the gradient of the weight: products of patches of x and the gradient g, summed over samples."""
     n, out = g.shape[0], g.shape[2:]
     columns = _patches(x, kernel, out, groups, attrs)
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
@@ -151,6 +153,7 @@ def _conv_weight_vjp(gg: Node, y: Node, x: Node, g: Node, *, kernel: Dims, **att
 
 
 def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -> Type:
+    """Infer rule of the input's gradient: g [N, out, ...] and w [out, C / groups, ...] give [N, C, *extents]."""
     if len(g.shape) != len(w.shape) or g.dtype is not w.dtype or g.shape[1] != w.shape[0] or w.shape[0] % groups:
         raise ShapeError(
             f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} "

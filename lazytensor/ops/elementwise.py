@@ -122,6 +122,7 @@ def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 
 
 def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: LoopBody | None, **facets: Any) -> None:
+    """Register a pointwise operation of `arity` operands. The default loop body calls the function `name`."""
     if body is None:
         operands = ", ".join(f"{{{k}}}" for k in range(arity))
         # An operation of several flops is not one instruction: a core calls a library routine for it.
@@ -330,6 +331,10 @@ def _number_pow_vjp(g: Node, a: Node, b: Node) -> tuple[Node, None]:
 
 
 def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | None]:
+    """Gradient rule of a power.
+
+    Slopes that would be NaN at a base of 0 or an exponent of 0 are replaced by their limits.
+    """
     if b.op == "full":
         return _number_pow_vjp(g, a, b)
     if a.op == "full" and a.attrs["value"] > 0:

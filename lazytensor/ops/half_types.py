@@ -42,6 +42,7 @@ def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: D
 
 
 def _number_power(x: Node, *, exponent: float, half: DType | None) -> Node:
+    """Return x ** exponent with the roundings of PyTorch's kernels for half types."""
     power = _round_number(exponent, half)
     # PyTorch's vectorised code for bfloat16 rounds the square.
     if half is bfloat16 and power in (3, -2):

@@ -90,6 +90,10 @@ def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim
 def _scatter_vjp(
     g: Node, y: Node, base: Node, index: Node, value: Node, *, dim: int, kind: str
 ) -> tuple[Node, None, Node]:
+    """Gradient rule of scatter.
+
+    For a maximum or minimum, all elements equal to the result share the gradient evenly.
+    """
     if kind == "set":
         # For repeated indices every value takes the gradient, also overwritten ones, as in PyTorch.
         return scatter(g, index, full_like(0, value), dim), None, gather(g, index, dim)

@@ -313,6 +313,7 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
     # (gQ + Q C) R^-T, where C is the lower triangle of R gR^T - gQ^T Q mirrored up: Q stays orthogonal and R
     # triangular, so only that half of the change is free.
+    """Return the gradient of A for A = Q R with at least as many rows as columns."""
     inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
     low = band_part(inner, None, 0)
     mirrored = low + transpose_matrices(low - band_part(low, 0, 0))
@@ -365,6 +366,7 @@ def _inverse_gaps(squares: Node, like: Node) -> Node:
 
 
 def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """Gradient rule of the singular value decomposition. Equal singular values contribute 0 for their vectors."""
     m, n = x.type.shape[-2:]
     u, s, v = slice_rows(y, 0, m), slice_rows(y, m, m + 1), slice_rows(y, m + 1, m + 1 + n)
     gu, gs, gv = slice_rows(g, 0, m), slice_rows(g, m, m + 1), slice_rows(g, m + 1, m + 1 + n)

@@ -239,6 +239,7 @@ def _is_one(g: Node) -> bool:
 
 
 def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """Return the gradient by CIRH's fused operation, or written out if `ignore_index` is not -100."""
     if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
         slope = call("nll_loss_grad", g, logp, labels, reduction=reduction, ignore_index=ignore_index)
@@ -254,6 +255,7 @@ def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str,
 
 
 def _xent_grad_exact(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """Return PyTorch's gradient of cross entropy: rows with the label `ignore_index` are zeros."""
     _, backprop = _loss_and_gradient(logits, labels)
     shape = logits.type.shape
     keep = _is_counted_label(labels, ignore_index)

@@ -97,6 +97,10 @@ MAX_CACHED_TYPES = 4096
 
 
 def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
+    """Return the type that the operation's rule infers, and cache it.
+
+    A ShapeError gets the name and the user's line.
+    """
     if record.elements and types[0].dtype.kind not in record.elements:
         refuse_elements(record.name, types[0])
     try:
@@ -149,6 +153,7 @@ def clear_splat_cache() -> None:
 
 def _round_value(value: float, dtype: DType) -> float:
     # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
+    """Return a number converted to a dtype, as PyTorch converts a Python number. Raise NumberTooLarge on overflow."""
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
     if dtype.kind == "i":

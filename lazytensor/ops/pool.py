@@ -129,6 +129,7 @@ Regions = tuple[tuple[tuple[int, int], ...], ...]
 
 
 def _region_argmax(x: np.ndarray, *, regions: Regions) -> np.ndarray:
+    """Return the flat index of the first maximum in each region."""
     lead = x.ndim - len(regions)
     extents = x.shape[lead:]
     numbers = np.arange(int(np.prod(extents))).reshape(extents)
@@ -157,6 +158,10 @@ def _gather_at_type(x: Type, places: Type) -> Type:
 
 
 def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: bool) -> np.ndarray:
+    """Return rows of `extent` elements: zeros with the elements of g written, or added, at `places` in the same row.
+
+    Raise ShapeError for an index out of range.
+    """
     lead = g.shape[:-1]
     rows = int(np.prod(lead))
     # Indices may come from a script (un-pooling), and a negative one would refer to another row in `bincount`.

@@ -96,7 +96,7 @@ def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
 def _decompose_linear(x: Node, w: Node, *b: Node) -> Node:
     y = matmul(reshape(x, (_row_count(x.type), x.type.shape[-1])), w, False, True)
     if b:
-        # The bias first, as in ATen's addmm(bias, x, w), which is what the front end sees.
+        # The bias is the first operand, as in ATen's addmm(bias, x, w), which the front end gets.
         y = broadcast_to(b[0], y.type.shape) + y
     return reshape(y, (*x.type.shape[:-1], w.type.shape[0]))
 

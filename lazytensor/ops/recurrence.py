@@ -73,6 +73,9 @@ def _layer_work(out: Types | Type, gates: Type, weight: Type, *rest: Type, **att
 def _layer_eval(
     gates: np.ndarray, weight: np.ndarray, bias: np.ndarray, *state: np.ndarray, mode: str, reverse: bool
 ) -> tuple[np.ndarray, ...]:
+    """Run a layer through all time steps; return the outputs, the other parts of the last state, and the saved
+    values.
+    """
     cell = CELLS[mode]
     outputs = np.empty((*gates.shape[:2], weight.shape[1]), gates.dtype)
     kept = np.empty((*gates.shape[:2], cell.kept * weight.shape[1]), gates.dtype)
@@ -127,6 +130,10 @@ def _previous_outputs(outputs: Node, start: Node, reverse: bool) -> Node:
 
 
 def _layer_vjp(g: ResultGradients, y: Node, *operands: Node, mode: str, reverse: bool) -> tuple[Node | None, ...]:
+    """Gradient rule of a layer: run "recurrent_grad", then compute the weight's gradient by one product.
+
+    If a gradient of the saved values is given (second derivatives), differentiate the unrolled layer instead.
+    """
     cell = CELLS[mode]
     results = _unpack_results(y)
     gradients = [g.get(k) for k in range(len(results))]

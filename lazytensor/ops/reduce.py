@@ -117,6 +117,7 @@ def _broadcast_same_rank(x: Node, shape: Dims) -> Node:
 
 
 def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node]:
+    """Gradient rule of a reduction over all dimensions by name, in the front end's steps."""
     shape, kept = x.type.shape, (1,) * len(dims)
     if kind in ("maximum", "minimum"):
         return (call("extreme_grad", reshape(g, kept), reshape(y, kept), x, dims=dims),)

@@ -121,6 +121,7 @@ def _single_index_type(x: Type, *, dim: int, kind: str) -> Type:
 
 
 def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
+    """Return the index of the "median", "nanmedian" or "mode" along a dimension, with keepdim."""
     if kind != "mode":
         return _median_index(x, dim, kind)
     rows = np.moveaxis(x, dim, -1)
@@ -163,6 +164,7 @@ def _search_type(rows: Type, x: Type, *, right: bool) -> Type:
 
 
 def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
+    """Return the insertion index of each element in its sorted row, as torch.searchsorted."""
     side: Any = "right" if right else "left"
     if rows.ndim == 1:
         return np.asarray(np.searchsorted(rows, x, side), np.int64)
@@ -233,7 +235,7 @@ def _in_top_k(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
     return (x >= limit).astype(np.int16)
 
 
-# Whether an element is among the k largest along a dimension.
+# Tests whether an element is among the k largest along a dimension.
 op(
     "reaches_nth",
     lambda x, *, k, dim: Type(x.shape, int16),

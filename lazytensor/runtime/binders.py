@@ -182,5 +182,6 @@ def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
 
 def _rounding_nest(size: int, dtype: DType) -> Nest:
     # The load is declared float32, so that the conversion to the half type is one that rounds.
+    """Return the nest that rounds `size` float32 elements to a half type."""
     body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
     return elementwise_nest("round", Type((size,), dtype), body)

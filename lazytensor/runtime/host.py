@@ -103,6 +103,7 @@ class HostExecutable:
             thread.join()
 
     def _add(self, instr: Instr, may_move: bool) -> None:
+        """Bind an instruction and add its steps. If its arrays may change, note how to bind it again."""
         bind = timed(binder(instr, self.program, self._compiled), instr, self.program)
         steps = bind(self._operands(instr))
         parts = [step for step in steps if isinstance(step, schedule.Parts)]
@@ -118,6 +119,10 @@ class HostExecutable:
         self._steps.append(step)
 
     def _note_words(self, parts: Sequence[schedule.Parts], operands: Sequence[int]) -> None:
+        """Note the argument words of `parts` that are addresses in batch arrays or result blocks.
+
+        `operands` are buffers.
+        """
         for step in parts:
             for operand, word in step.addresses():
                 owner = self._arena.views.get(operands[operand], operands[operand])

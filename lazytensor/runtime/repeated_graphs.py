@@ -125,7 +125,7 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
         # A broadcast number is a read-only view of one element.
         return [v if v.flags.writeable else v.copy() for v in values]
     except (LazyError, ValueError, TypeError, MemoryError):
-        return None  # NumPy tells the operation and its line
+        return None  # NumPy computes it, and reports the operation and its line
 
 
 def _is_number(n: Node) -> bool:
@@ -164,7 +164,7 @@ def _compiled_values(
         if len(_compiled_programs) > MAX_PROGRAMS:
             dropped, _ = _compiled_programs.popitem(last=False)
             dropped.executable = None
-    # The next step overwrites what the caller does not own.
+    # The next step overwrites arrays that are not `owned`, so copy them.
     return [v if k in executable.owned else v.copy() for k, v in enumerate(executable.step(arrays))]
 
 
@@ -234,7 +234,7 @@ def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
     try:
         return Unfused(_graph(roots, leaves))
     except LazyError:
-        return None  # NumPy tells the operation and its line
+        return None  # NumPy computes it, and reports the operation and its line
 
 
 def _compiled(roots: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:

@@ -77,6 +77,10 @@ def _loop(instr: Instr, program: Program) -> Loop | None:
 
 
 def _loop_of_nest(instr: Instr, nest: Nest, operands: tuple[int, ...]) -> Loop | None:
+    """Return the row loop of a nest.
+
+    Return None if its outermost loop is a reduction, if it uses loop indices as values, or if a row is not one stride.
+    """
     slots = distinct_slots(operands)
     nest, starts = rebase_to_first_elements(nest, slots)
     shape = arrange_loops(nest)

@@ -250,6 +250,9 @@ class _Crew:
         return self._grown(-1, elements)
 
     def _grown(self, number: int, elements: int) -> np.ndarray:
+        """Return scratch buffer `number` with at least `elements` float32 that begin at a cache line; replace it if too
+        small.
+        """
         if self._memory[number].size < elements:
             self._outgrown.append(self._memory[number])
             block = np.zeros(elements + LINE, np.float32)

@@ -24,7 +24,7 @@ def shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
     if n.op not in ("matmul", "linear") or arrays[0].dtype != arrays[1].dtype:
         return None
     inner = arrays[0].shape[-2 if n.attrs.get("transpose_a") else -1]
-    # Smaller ones stay whole: a thread of Python takes longer to wake than one of machine code.
+    # Smaller products are not cut, because a Python thread takes longer to wake than one of machine code.
     if n.type.size * inner < 4 * LEAST_FLOPS:
         return None
     if n.op == "matmul":

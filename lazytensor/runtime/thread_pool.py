@@ -86,6 +86,7 @@ class Team:
 
 
 def _serve(jobs: "SimpleQueue[tuple[_Job, int]]") -> None:
+    """Run jobs from the queue, as the loop of a worker thread."""
     while True:
         job, thread = jobs.get()
         job.work(thread)

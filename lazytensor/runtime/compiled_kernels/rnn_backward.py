@@ -11,6 +11,9 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> None:
+    """Compute one row: add the gradient `seed` of the output to `dh`, and write the gradient of the products
+    to `out`.
+    """
     for k in range(hidden):
         dh[k] += seed[k]
     if is_relu:

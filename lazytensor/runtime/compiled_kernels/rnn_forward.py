@@ -10,6 +10,7 @@ from lazytensor.runtime.vecmath import relu_f4
 
 @inline
 def _cell(x: Any, own: Any, bias: Any, y: Any, hidden: int, is_relu: int) -> None:
+    """Compute one row: apply the nonlinearity to the sum of both products and the bias, and write it to `y`."""
     for k in range(hidden):
         y[k] = x[k] + (own[k] + bias[k])
     if is_relu:

@@ -94,7 +94,7 @@ def _take(block: Any, thread: Any, is_runner: bool) -> bool:
         first = (ticket >> 16) & MAX_PARTS
         if first == end:
             break
-        # If these are the entries of another step, the ticket is another one too, and the exchange fails.
+        # If the entries are already those of the next step, the ticket has changed too, and the exchange fails.
         entries = atomic_load(block, ENTRIES)
         if compare_exchange(block, TICKET, ticket, ticket - 1 if is_runner else ticket + NEXT_PART):
             number = end - 1 if is_runner else first
