@@ -17,10 +17,10 @@ LAYOUT_NAMES = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
 
 
 def convolution(direction: str, transposed: bool = False) -> Legality:
-    """Return the spelling of a convolution or one of its gradients.
+    """Return a `Legality` that prints a convolution or one of its gradients.
 
-    `direction` is CIRH's `conv_pass_direction`. The spelling raises CompileError for groups other than 1, as the
-    vendor's front end does.
+    `direction` is CIRH's `conv_pass_direction`. Printing raises CompileError for groups other than 1, as the vendor's
+    front end does.
     """
 
     def attrs(n: Node) -> str:
@@ -47,7 +47,7 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
 
 
 def pool(kind: str, gradient: bool = False) -> Legality:
-    """Return the spelling of pooling over [N, C, D, H, W].
+    """Return a `Legality` that prints pooling over [N, C, D, H, W]. `kind` is CIRH's `pool_type`.
 
     The forward pass prints its operand twice; with `gradient`, the second operand is the gradient.
     """

@@ -29,9 +29,9 @@ def function_type(n: Node) -> str:
 
 
 def same_type_operation(name: str, arrow: bool = False) -> Legality:
-    """Return the spelling of an operation whose operands and result have one type.
+    """Return a `Legality` that prints an operation whose operands and result have one type.
 
-    If `arrow`, the type is printed as a function type.
+    `name` is CIRH's name of the operation. If `arrow`, the type is printed as a function type.
     """
 
     def spell(out: Listing, n: Node) -> str:
@@ -44,9 +44,10 @@ def same_type_operation(name: str, arrow: bool = False) -> Legality:
 def typed_operation(
     name: str, attrs: Callable[[Node], str] = lambda n: "", arrow: bool = True, results: tuple[str, ...] = ()
 ) -> Legality:
-    """Return the spelling of an operation with attributes and a function type, or its result type if not `arrow`.
+    """Return a `Legality` that prints an operation with attributes and a function type.
 
-    `attrs` gives the text of the attributes. `results` are base names of several results.
+    If not `arrow`, only the result type is printed. `attrs` gives the text of the attributes, and `results` are base
+    names of several results.
     """
 
     def spell(out: Listing, n: Node) -> str:
@@ -175,7 +176,7 @@ def _multinomial(out: Listing, n: Node) -> str:
 
 
 def extremum_as_clamp(is_maximum: bool) -> Legality:
-    """Return the spelling of a maximum or minimum as a clamp whose other bound is the limit of the type."""
+    """Return a `Legality` that prints a maximum or minimum as a clamp whose other bound is the limit of the type."""
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
@@ -216,7 +217,10 @@ def _band(out: Listing, n: Node) -> str:
 
 
 def comparison(direction: str) -> Legality:
-    """Return the spelling of a comparison. The result type is printed if it differs from that of the operands."""
+    """Return a `Legality` that prints a comparison, with the result type if it differs from that of the operands.
+
+    `direction` is CIRH's name of it, such as "GT".
+    """
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
@@ -228,7 +232,9 @@ def comparison(direction: str) -> Legality:
 
 
 def one_hot() -> Legality:
-    """Return the spelling of one-hot vectors: one value at the index of a label, and another value elsewhere."""
+    """Return a `Legality` that prints one-hot vectors: one value at the index of a label, and another value
+    elsewhere.
+    """
 
     def spell(out: Listing, n: Node) -> str:
         (labels,) = n.inputs

@@ -68,7 +68,10 @@ def lay_out_buffers(program: Program, outside: Collection[int] = (), together: C
 def _lifetimes(
     program: Program, views: dict[int, int], together: Mapping[int, range]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return for each temporary buffer the instruction that first writes it, and the one that last uses it."""
+    """Return for each temporary buffer the instruction that first writes it, and the one that last uses it.
+
+    `views` maps views to their buffers. For an instruction in `together`, the whole range of instructions counts.
+    """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for time, instr in enumerate(program.instrs):

@@ -108,7 +108,7 @@ def _reduction_runs(nest: Nest) -> tuple[int, ...]:
 
 
 def _accumulate_text(reduce: str, dtype: DType, a: str, b: str) -> str:
-    """Return the text of one accumulation step."""
+    """Return the text that combines the texts `a` and `b` by the reduction `reduce`, such as "add", in `dtype`."""
     reduction = REDUCTIONS[reduce]
     if dtype.kind == "f" and reduction.is_extreme:
         return f"{reduction.helper}_{dtype_suffix(dtype)}({a}, {b})"

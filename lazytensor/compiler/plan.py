@@ -66,7 +66,9 @@ def _schedule(
 ) -> list[KernelCall]:
     """Return the calls in an order that always takes the first ready call, in the order of the graph.
 
-    A call that waits only for readers of old state runs if no other call is ready. Raise CompileError for a cycle.
+    `place` is the rank of each call in the graph. `inputs` are the calls that have to run before it, `waits` those that
+    should, and `users` the reverse of both. A call that waits only for readers of old state runs if no other call is
+    ready. Raise CompileError for a cycle.
     """
     ordered: list[KernelCall] = []
     # Hard dependencies are operands that are not computed yet. Soft ones are readers of the state that the call would
@@ -251,7 +253,11 @@ class _Planner:
         return "backward" if c.where is not None and c.where.scope.endswith(".bwd") else "forward"
 
     def _find_donated_buffer(self, time: int, c: KernelCall, k: int, value: StoredValue) -> int | None:
-        """Return the buffer of the state that `value` becomes, if the old value has no later readers; else None."""
+        """Return the buffer of the state that `value`, result `k` of call `c`, becomes, if the call may overwrite it;
+        else None.
+
+        The old value must have no later readers. `time` is the position of the call.
+        """
         # A value that becomes two states overwrites one of them; the other is copied at the end of the step.
         for state in self.updates_of.get(value, ()):
             old = stored_value(self.graph.state[state])
@@ -271,7 +277,11 @@ class _Planner:
     def _find_dying_operand(
         self, time: int, c: KernelCall, k: int, value: StoredValue, targets: set[int]
     ) -> int | None:
-        """Return the buffer of an operand whose last use is this call, if result `k` may overwrite it; else None."""
+        """Return the buffer of an operand of call `c` whose last use is this call, if result `k` may overwrite it; else
+        None.
+
+        Buffers in `targets` are used by other results already.
+        """
         for old in dict.fromkeys(map(stored_value, c.operands)):
             if old in self.updates_of:
                 continue  # new state that is not in its state's buffer is copied at the end

@@ -33,7 +33,10 @@ def _types(n: Node) -> list[Type]:
 
 
 def is_pointwise(n: Node) -> bool:
-    """Return whether a node is elementwise and has a loop body for its dtypes."""
+    """Return whether a node is elementwise and can be part of a loop nest.
+
+    Its operation must have a loop body for the widest of its dtype kinds, and no operand may be empty.
+    """
     op = OPS.get(n.op)
     if op is None or op.body is None:
         return False
@@ -57,7 +60,10 @@ def has_function(op: str) -> bool:
 
 
 def is_reduction(n: Node) -> bool:
-    """Return whether a node may be an accumulating store of a loop nest."""
+    """Return whether a node is a "reduce" that a loop nest can compute as an accumulating store.
+
+    The operand must not be empty, and only "and" and "or" may have a boolean result.
+    """
     if n.op != "reduce" or n.inputs[0].type.size == 0:
         return False
     return (n.type.dtype is bool_) == (n.attrs["kind"] in ("and", "or"))

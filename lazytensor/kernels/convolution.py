@@ -448,7 +448,10 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
 
 
 def _together(sum: Sum, c: Channels, band: int, each: int) -> int:
-    """Return how many small images to sum over at a time: as many as fit a cache, of those in a part."""
+    """Return how many small images to sum over at a time: as many as fit a cache, of the `each` images in a part.
+
+    Return 1 if one image needs several bands.
+    """
     if band < sum.rows:
         return 1
     most = IMAGE_ELEMENTS // (len(sum.starts) * c.channels * math.prod(sum.box(band)))

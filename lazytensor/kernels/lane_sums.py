@@ -66,7 +66,9 @@ class LaneWriter:
             self._line(inside, f"s{s.name}_{indent} = {s.step(f's{s.name}_{indent}', f's{s.name}_{inside}')}")
 
     def _lanes(self, block: str, size: int, indent: int, values: Values) -> None:
-        """Write the sums of all elements, or of one block if `block` is the name of its first element."""
+        """Write the sums of `size` elements, or of one block of them if `block` is the name of the block's first
+        element.
+        """
         rounds, rest = size // LANES * LANES, size % GROUP
         count = LANES if rounds else (size - rest) or size
         self._each_lane(self._sums, count, indent, lambda s: s.start)
@@ -83,7 +85,10 @@ class LaneWriter:
         self._total(count, indent)
 
     def _last(self, size: int, rounds: int, rest: int, indent: int, values: Values) -> None:
-        """Write the accumulation of the elements after the last full round."""
+        """Write the accumulation of the elements after the last full round.
+
+        `rounds` is the number of elements in full rounds, and `rest` that of elements after the last full group.
+        """
         groups = size - rest - rounds
         if groups:
             self._over_lanes(f"{groups}", f"{rounds} + lane", indent, values)
@@ -98,7 +103,10 @@ class LaneWriter:
             self._over_lanes(f"{GROUP}", f"{size - GROUP} + lane", indent, values, f"lane >= {GROUP - rest}")
 
     def _over_lanes(self, span: str, at: str, indent: int, values: Values, condition: str = "") -> None:
-        """Write the accumulation of one element in each lane of a span."""
+        """Write the accumulation of element `at` in each lane of `span`, the text of a range's arguments.
+
+        With a `condition`, only in lanes where it holds.
+        """
         self._line(indent, f"for lane in range({span}):")
         for s, value in zip(self._sums, values(at, indent + 1), strict=True):
             chosen = f"({value} if {condition} else {s.start})" if condition else value

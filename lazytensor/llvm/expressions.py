@@ -306,7 +306,7 @@ def _choice(node: ast.IfExp, scope: Scope) -> Value | Array:
 
 
 def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value | Array:
-    """Write a choice with a branch, so that only one side is evaluated.
+    """Write the choice `body` if `condition` else `orelse` with a branch, so that only one side is evaluated.
 
     Both sides are numbers, or arrays of one type.
     """

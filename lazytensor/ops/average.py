@@ -48,7 +48,10 @@ def _sum_window(window: dict[str, Any]) -> dict[str, Any]:
 
 
 def pooled_shape(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
-    """Return the shape of the result of windows over the last dimensions of `shape`."""
+    """Return the shape of the result of pooling windows over the last dimensions of `shape`.
+
+    Each of these dimensions becomes (extent + padding - kernel) // stride + 1.
+    """
     lead = len(shape) - len(kernel)
     sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
     return (*shape[:lead], *((e + low + high - k) // s + 1 for e, k, s, (low, high) in sizes))

@@ -68,7 +68,11 @@ def pool_max(flat: Node, places: Node) -> Node | None:
 
 
 def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -> Node | None:
-    """Return an addition at the indices of window maxima as the gradient of max pooling, or None if they are others."""
+    """Return `g` added at the indices of window maxima as the gradient of max pooling.
+
+    Return None if `places` are other indices, or if values are set rather than accumulated. `extent` is the number of
+    elements of a flattened image.
+    """
     argmax = _find_window_argmax(places)
     if argmax is None or not accumulate:
         return None

@@ -24,7 +24,11 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
-    """Return how often a window of `kernel` taps fits into each padded extent. Raise ShapeError if it does not fit."""
+    """Return how often a window of `kernel` taps fits into each padded extent: the spatial shape of a convolution's
+    result.
+
+    Raise ShapeError if the window does not fit once.
+    """
     padded = tuple(e + low + high for e, (low, high) in zip(extents, padding, strict=True))
     reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
     if any(r > p for r, p in zip(reach, padded, strict=True)):
@@ -92,7 +96,9 @@ def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndar
 
 
 def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
-    """Return the gradient of the input: each element of g times the weight is added to where the window was."""
+    """Return the gradient of the input, of spatial shape `extents`: each element of g, times the weight, is added
+    there.
+    """
     n, kernel, out = g.shape[0], w.shape[2:], g.shape[2:]
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
     columns = np.matmul(_reshape_to_groups(w, groups).swapaxes(1, 2), places)

@@ -143,7 +143,10 @@ def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
 
 
 def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> np.ndarray:
-    """Solve a triangular system by substitution. A zero on the diagonal gives infinity or NaN."""
+    """Return X with A X = B, or A^T X = B if `adjoint`, by substitution. Only the lower or upper triangle of A is read.
+
+    A zero on the diagonal gives infinity or NaN.
+    """
     dtype = b.dtype
     if adjoint:
         a, lower = np.swapaxes(a, -1, -2), not lower

@@ -278,7 +278,11 @@ def _xent_grad_eval(
 def _xent_grad_vjp(
     gg: Node, y: Node, g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int
 ) -> tuple[Node, Node, None]:
-    """Gradient rule of the gradient: the derivative of softmax, with the scaling of the first gradient."""
+    """Gradient rule of the gradient of cross entropy: the derivative of softmax, with the scaling of the first
+    gradient.
+
+    `gg` is the gradient of that gradient. Rows with the label `ignore_index` give 0.
+    """
     shape = logits.type.shape
     keep = _is_counted_label(labels, ignore_index)
     scale = g if reduction != "mean" else g / _count_rows(keep, logits)

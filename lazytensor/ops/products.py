@@ -48,7 +48,8 @@ def _matmul_work(out: Type, a: Type, b: Type, *, transpose_a: bool, transpose_b:
 def matmul(a: Node, b: Node, transpose_a: bool = False, transpose_b: bool = False) -> Node:
     """Return the product of two matrices, or of two stacks of matrices with equal leading dimensions.
 
-    Each operand is transposed first if its flag is set.
+    An operand is transposed in its last two dimensions before the product if `transpose_a` or `transpose_b` is set.
+    Leading dimensions do not broadcast. Raise ShapeError if shapes or dtypes do not fit.
     """
     return call("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 

@@ -61,7 +61,7 @@ def _between_eval(state: np.ndarray, *, call: int, type: Type, low: float, high:
 def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
     # Two words per number, without using the sine of Box and Muller's pair: element i needs only the words i and n + i,
     # so parts of a tensor can be drawn separately.
-    """Return normally distributed numbers by Box and Muller's transform."""
+    """Return normally distributed numbers of the given type, by Box and Muller's transform, rounded to half types."""
     words = random_words(state, call, 2 * type.size)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     u1, u2 = u[: type.size], u[type.size :]
@@ -110,7 +110,7 @@ def _multinomial_type(weights: Type, state: Type, *, call: int, samples: int, re
 def _multinomial_eval(
     weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool
 ) -> np.ndarray:
-    """Return indices drawn from each row of weights, as torch.multinomial."""
+    """Return `samples` indices drawn from each row of weights, as torch.multinomial, with or without replacement."""
     rows = np.atleast_2d(weights).astype(np.float64)
     words = random_words(state, call, len(rows) * (samples if replacement else rows.shape[1])).reshape(len(rows), -1)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -73,8 +73,10 @@ def _layer_work(out: Types | Type, gates: Type, weight: Type, *rest: Type, **att
 def _layer_eval(
     gates: np.ndarray, weight: np.ndarray, bias: np.ndarray, *state: np.ndarray, mode: str, reverse: bool
 ) -> tuple[np.ndarray, ...]:
-    """Run a layer through all time steps; return the outputs, the other parts of the last state, and the saved
-    values.
+    """Run a layer through all time steps; return the outputs, the other parts of the last state, and the saved values.
+
+    `gates` is the product of the input, [steps, batch, gates * hidden], and `state` the first state, [batch, hidden]
+    each.
     """
     cell = CELLS[mode]
     outputs = np.empty((*gates.shape[:2], weight.shape[1]), gates.dtype)

@@ -108,9 +108,9 @@ def transpose(x: Node, permutation: Dims) -> Node:
 
 
 def slice_(x: Node, starts: Dims, limits: Dims, strides: Dims | None = None) -> Node:
-    """Return the elements starts[d], starts[d] + strides[d], ... below limits[d] of each dimension d.
+    """Return x[starts[d]:limits[d]:strides[d]] in each dimension d.
 
-    Strides are 1 by default.
+    Strides are 1 by default; there are no negative indices.
     """
     return call("slice", x, starts=starts, limits=limits, strides=strides or (1,) * len(starts))
 

@@ -275,5 +275,5 @@ def heaviside(x: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
 
 
 def nan_to_num(x: np.ndarray, *, nan: float, posinf: float, neginf: float) -> np.ndarray:
-    """Return x with the given numbers in place of NaN and the infinities."""
+    """Return x with `nan` in place of NaN, and `posinf` and `neginf` in place of the infinities."""
     return np.asarray(np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf))

@@ -58,7 +58,10 @@ def is_injective(size: Dims, stride: Dims) -> bool:
 
 
 def _window_sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -> np.ndarray:
-    """Return the gradient of a window: each element of g added to the element of `shape` that it views."""
+    """Return the gradient of a window: an array of `shape` to which each element of g is added where the window reads.
+
+    `size`, `stride` and `offset` describe the window, in elements.
+    """
     out = np.zeros(shape, g.dtype)
     seen = _window(out, size=size, stride=stride, offset=offset)
     if is_injective(size, stride):

@@ -173,7 +173,8 @@ def _work(
 ) -> tuple[_Work, _Program]:
     """Return the work that computes `roots`, and its program for the numbers of the nodes `given`.
 
-    Enter new ones in the caches and count the run.
+    `order` lists all nodes, operands first; `known` are those with a value, and `leaves` those of them that are inputs.
+    Enter new work in the caches and count the run.
     """
     form = _form(roots, order, known, leaves, given)
     numbers = tuple([n.attrs["value"] for n in given])
@@ -202,8 +203,9 @@ def _work(
 def _form(
     roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
 ) -> Form:
-    """Return a hashable key that equal computations share: operations, attributes, types and edges, without leaf
-    values.
+    """Return a hashable key that equal computations share: operations, attributes, types and edges.
+
+    It does not contain the values of `leaves` and of the numbers `given`. The parameters are those of `_work`.
     """
     constants = tuple([n for n in order if n in known and n.op == "const"])
     numbers = set(given)

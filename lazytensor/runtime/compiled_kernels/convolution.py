@@ -62,7 +62,8 @@ def _pack(g: Any, w: Any, out: Any) -> None:
 def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: int, first: int, channels: int) -> None:
     """Copy the results of the tiles, from own[at] on, into y.
 
-    `first` is the first row of the band, and `to` the place of the first channel in y.
+    Result channels are `pitch` elements apart in `own`. `problem` is the index of the problem in `g`, `first` the first
+    row of the band, and `to` the place in y of the first of `channels` channels.
     """
     e1, e2, step = g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2], g[OUT_STEPS + 2]
     length = g[problem + 7]
@@ -102,7 +103,10 @@ def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, leng
 
 @inline
 def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: int, first: int, y: Any) -> None:
-    """Compute one band of rows of one image for channels m0 to m1: all problems over the image in `own`."""
+    """Compute one band of rows of one image for channels m0 to m1: all problems over the image in `own`.
+
+    `panels` are the packed weights, and `first` is the first row of the band.
+    """
     b1, b2 = g[BOX + 1], g[BOX + 2]
     blocks = (g[RESULTS] + ROWS - 1) // ROWS * ROWS * g[CHANNELS]
     pitch = g[BAND] * b1 * b2 + TILE

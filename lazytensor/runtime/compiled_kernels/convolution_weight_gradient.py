@@ -45,7 +45,10 @@ def _clear(out: Any, start: int, count: int) -> None:
 
 @inline
 def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to: int) -> None:
-    """Copy a band of the gradients of one image into rows of the image's length. `to` is the place of channel 0."""
+    """Copy a band of the gradients of one image, from grad[at] on, into rows of the image's length in `out`.
+
+    `first` is the band's first row, and out[to] the place of channel 0.
+    """
     e0, e1, e2 = g[OUT_EXTENTS], g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2]
     reach = _reach(g)
     for m in range(channels):

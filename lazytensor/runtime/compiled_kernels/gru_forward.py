@@ -46,7 +46,11 @@ def kernel(
     y: Any,
     values: Any,
 ) -> None:
-    """Compute the outputs `y` and the gates (`values`) of some rows. Phase 0 packs the weight."""
+    """Compute the outputs `y` and the gates (`values`) of some rows. Phase 0 packs the weight.
+
+    `gates` are the products of the input, and `h0` is the first hidden state. A row of `values` holds the reset, update
+    and new gates and the hidden state's product of the new gate.
+    """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 3 * hidden
     if phase == 0:

@@ -11,14 +11,14 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _first(tap: int, padding: int, stride: int) -> int:
-    """Return the first window for which the tap is not padding."""
+    """Return the first window for which tap number `tap` is not padding."""
     before = padding - tap
     return 0 if before <= 0 else (before + stride - 1) // stride
 
 
 @inline
 def _last(tap: int, padding: int, stride: int, extent: int, count: int) -> int:
-    """Return the end of the windows (one past the last) for which the tap is not padding."""
+    """Return the end of the windows (one past the last of `count`) for which tap number `tap` is not padding."""
     return min(count, (extent - 1 + padding - tap) // stride + 1)
 
 

@@ -65,9 +65,7 @@ def _lay(
 ) -> None:
     """Copy `rows` rows of an image, from row `first` on, into `own` with channels last.
 
-    Each row is `across` pixels long.
-
-    Pixels outside of the image are zeros. The image begins `left` pixels into a row.
+    Each row is `across` pixels long, and the image begins `left` pixels into it. Pixels outside of the image are zeros.
     """
     for u in range(rows):
         line, i = u * across * channels, first + u
@@ -153,7 +151,11 @@ def _directly(g: Any, image: int, i: int, x: Any, w: Any, y: Any) -> None:
 
 @inline
 def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) -> None:
-    """Transform one row of tiles back into two rows of results."""
+    """Transform one row of tiles back into two rows of results in y.
+
+    `sums` is the address of the transformed results, and `lines` that of a scratch buffer. If a result is not finite,
+    the row is computed again directly from x and w.
+    """
     results, pixels, length = g[RESULTS], 2 * g[ACROSS] + LANES, g[OUT_EXTENTS + 2]
     wide, _, plane, _ = _sizes(g)
     for k in range(g[ACROSS]):
