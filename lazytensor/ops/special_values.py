@@ -163,13 +163,13 @@ def _scaled_bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
 def _bessel(order: int, x: np.ndarray, *, is_scaled: bool = False) -> np.ndarray:
     """Return the modified Bessel function of `order`, times exp(-|x|) if `is_scaled`."""
     size = np.abs(x)
-    # Both series see only arguments of their own range, or its edge where the other one answers.
+    # Each series gets only arguments of its range; others are clipped to its edge.
     near, far = np.minimum(size, BESSEL_SPLIT), np.maximum(size, BESSEL_SPLIT)
     near_value, far_value = _bessel_series(order, near), _scaled_bessel_asymptotic(order, far)
     if is_scaled:
         near_value = near_value * np.exp(-near)
     else:
-        # Half the exponent on each side, so that the product overflows only where the result does.
+        # Apply half of the exponent twice, so that the product overflows only if the result does.
         half = np.exp(far / 2)
         far_value = np.where(np.isfinite(x), half * (half * far_value), np.nan)
     value = np.where(size <= BESSEL_SPLIT, near_value, far_value)
