@@ -93,7 +93,7 @@ class Methods:
         """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
 
     def __repr__(self) -> str:
-        """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
+        """Return the tensor as text, like PyTorch. Raises TraceError inside a step that is traced for the wafer."""
 
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
@@ -114,7 +114,7 @@ class Methods:
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
     def _repr_html_(self) -> str:
-        """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
+        """Return the tensor as HTML for a notebook: type, heat map (if it has several elements), and text."""
 
     def abs(self) -> Tensor:
         """The absolute value. Of each element of x, in its shape."""
@@ -285,7 +285,7 @@ class Methods:
         create_graph: builtins.bool = False,
         inputs: Tensor | Sequence[Tensor] | None = None,
     ) -> None:
-        """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`."""
+        """Compute the gradient of this tensor and add it to `.grad` of every leaf that the tensor depends on."""
 
     def baddbmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
         """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]."""
@@ -634,7 +634,7 @@ class Methods:
 
     @property
     def grad_fn(self) -> GradientFunction | None:
-        """The function that computed t; None for a leaf."""
+        """The function that computed this tensor; None for a leaf."""
 
     def greater(self, b: Operand) -> Tensor:
         """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
@@ -1194,10 +1194,10 @@ class Methods:
 
     def reciprocal_(self) -> Tensor: ...
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call hook(gradient) when the gradient of t is known; what it returns replaces it."""
+        """Call `hook(gradient)` in backward when the gradient of this tensor is complete."""
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
+        """Call `hook(t)` after backward has added to `t.grad`. Return a handle that removes the hook."""
 
     def relu(self) -> Tensor:
         """x where it is positive, else 0. Of each element of x, in its shape."""
@@ -1236,11 +1236,11 @@ class Methods:
         """x itself: it is real."""
 
     def retain_grad(self) -> None:
-        """Fill `.grad` of a tensor that is no leaf as well. Raises AutogradError if it requires no gradient."""
+        """Make backward also set `.grad` of this tensor, which is not a leaf. It does nothing for a leaf."""
 
     @property
     def retains_grad(self) -> builtins.bool:
-        """Whether `retain_grad` was called on a tensor that is no leaf."""
+        """Whether `retain_grad` was called on this tensor and it is not a leaf."""
 
     def roll(
         self, shifts: builtins.int | Sequence[builtins.int], dims: builtins.int | Sequence[builtins.int] | None = None
