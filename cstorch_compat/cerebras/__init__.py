@@ -1,1 +1,3 @@
-"""The vendor's packages as release 2.10 has them; `generations` has what older releases had beside them."""
+"""An emulation of the `cerebras` package as of release 2.10. `cstorch_compat.generations` adds the API of older
+releases.
+"""

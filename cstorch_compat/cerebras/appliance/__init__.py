@@ -1,1 +1,1 @@
-"""What `cerebras.appliance`, and `cerebras_appliance` before it, offer to scripts: no cluster stands behind it."""
+"""The public API of `cerebras.appliance` (formerly `cerebras_appliance`). There is no cluster to connect to."""

@@ -1,4 +1,4 @@
-"""Settings of the cluster, without effect here."""
+"""Settings of the cluster job. They are stored, and none of them has an effect."""
 
 import enum
 import pathlib
@@ -8,10 +8,11 @@ from typing import Any
 from cstorch_compat.run.compiler_settings import DebugArgs
 
 DEFAULT_COMPILE_DIR = "cached_compile"
+"""The name of the folder for compiled programs in the original package."""
 
 
 class ExecutionStrategy(enum.IntEnum):
-    """How a model is executed."""
+    """An enumeration of the modes in which the system can run a model."""
 
     ES_UNSPECIFIED = 0
     ES_PIPELINE = 1
@@ -19,18 +20,25 @@ class ExecutionStrategy(enum.IntEnum):
 
 
 def get_debug_args(value: Any = None, *_: Any, **__: Any) -> DebugArgs:
-    """Settings for the compiler: those given, or none; a file is not read, since they have no effect."""
+    """Return `value` if it is a `DebugArgs`, else a new empty `DebugArgs`.
+
+    `value` may also be the path of a settings file, as in the original. The file is not read, since no setting has an
+    effect.
+    """
     return value if isinstance(value, DebugArgs) else DebugArgs()
 
 
 def write_debug_args(debug_args: DebugArgs, path: Any) -> None:
-    """Write the settings to a text file, for the record."""
+    """Write the text form of `debug_args` to the file `path`, which is overwritten."""
     pathlib.Path(path).write_text(f"{debug_args}\n", encoding="utf-8")
 
 
 def update_debug_args_from_keys(debug_args: DebugArgs, flat_dargs: Mapping[str, Any]) -> None:
-    """Keep settings that are named by their whole path, such as `debug_usr.activation_host.num_workers`."""
-    # The tree makes its branches as they are asked for, so a path need not be there.
+    """Set attributes of `debug_args` by dotted path, such as `debug_usr.activation_host.num_workers`.
+
+    `flat_dargs` maps each path to its value. Missing intermediate objects are created.
+    """
+    # DebugArgs creates a missing attribute on access, so every path is valid.
     for path, value in flat_dargs.items():
         *branches, leaf = path.split(".")
         node: Any = debug_args
@@ -40,22 +48,26 @@ def update_debug_args_from_keys(debug_args: DebugArgs, flat_dargs: Mapping[str, 
 
 
 def update_debug_args_with_job_labels(debug_args: DebugArgs, job_labels: list[str] | None = None) -> None:
-    """Keep the labels of the job, which are given as key=value."""
+    """Store each label of `job_labels`, given as "key=value", in `debug_args.debug_mgr.labels`. None stores nothing."""
     for label in job_labels or ():
         key, _, value = label.partition("=")
         setattr(debug_args.debug_mgr.labels, key, value)
 
 
 def update_debug_args_with_autogen_policy(debug_args: DebugArgs, policy: str | None = None) -> None:
-    """Keep which left-over operations the compiler should generate; here it generates all of them."""
+    """Store `policy` as `debug_args.autogen_policy`.
+
+    In the original it selects the operations for which the compiler generates kernels. Here kernels are generated for
+    all operations without a library kernel.
+    """
     debug_args.autogen_policy = policy
 
 
 def set_ini(debug_args: DebugArgs, **settings: Any) -> None:
-    """Keep settings of the compiler by name."""
+    """Store compiler settings by name in `debug_args.ini`, replacing existing values."""
     vars(debug_args.ini).update(settings)
 
 
 def set_default_ini(debug_args: DebugArgs, **settings: Any) -> None:
-    """Keep settings of the compiler that are not set."""
+    """Store compiler settings by name in `debug_args.ini`, unless a setting of that name exists."""
     vars(debug_args.ini).update({k: v for k, v in settings.items() if k not in vars(debug_args.ini)})

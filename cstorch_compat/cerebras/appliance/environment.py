@@ -1,21 +1,25 @@
-"""The environment of the cluster's workers; here they run in the client's."""
+"""Environment variables of the cluster's workers. The workers run as processes of the client here."""
 
 import os
 from collections.abc import Iterator, MutableMapping
 
 
 class _ApplianceEnviron(MutableMapping[str, str]):
-    """Variables that workers get besides the client's; the client gets them too, for its processes are the workers."""
+    """A mapping of environment variables for the workers.
+
+    Setting or deleting a variable also changes `os.environ`, because worker processes inherit it. Reading a variable
+    that was not set here returns that of `os.environ`, or raises KeyError. Iteration and `len` cover only the variables
+    that were set here.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        # What was not set for the workers they have from the client.
         return self._values[name] if name in self._values else os.environ[name]
 
     def __setitem__(self, name: str, value: str) -> None:
-        # Through os.environ first, which refuses what no environment can hold.
+        # os.environ is written first, because it raises for names and values that an environment cannot hold.
         os.environ[name] = value
         self._values[name] = value
 
@@ -23,7 +27,6 @@ class _ApplianceEnviron(MutableMapping[str, str]):
         del self._values[name]
         os.environ.pop(name, None)
 
-    # What is passed on to workers is listed, and not all of the client's own variables.
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
@@ -35,3 +38,4 @@ class _ApplianceEnviron(MutableMapping[str, str]):
 
 
 appliance_environ = _ApplianceEnviron()
+"""The mapping that scripts import."""

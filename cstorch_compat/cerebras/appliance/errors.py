@@ -1,89 +1,89 @@
-"""What scripts catch when a run fails; of these only a NaN is ever raised here, and by scripts themselves."""
+"""Exceptions of the cluster client, which scripts catch. The emulation raises none of them; a script may raise them."""
 
 
 class ApplianceClientException(Exception):
-    """A failure of a run."""
+    """The base class of all errors of a run on the cluster."""
 
 
 class ApplianceCompilationError(ApplianceClientException):
-    """The compile failed."""
+    """Compilation failed."""
 
 
 class ApplianceCorruptionError(ApplianceClientException):
-    """The state of the run is not to be trusted."""
+    """The state of the run is corrupt."""
 
 
 class ApplianceCsctlError(ApplianceClientException):
-    """The cluster's command failed."""
+    """The cluster's command-line tool `csctl` failed."""
 
 
 class ApplianceDeadlockError(ApplianceClientException):
-    """The system waits for itself."""
+    """The system deadlocked."""
 
 
 class ApplianceDropModeComplete(ApplianceClientException):
-    """All was dropped that was to be dropped."""
+    """A run in drop mode has dropped everything it had to drop."""
 
 
 class ApplianceForceCollectDebug(ApplianceClientException):
-    """Somebody asked for a collection of debug files."""
+    """A collection of debug files was requested."""
 
 
 class ApplianceHealthPollException(ApplianceCorruptionError):
-    """The cluster does not answer for its health."""
+    """The cluster does not respond to health checks."""
 
 
 class ApplianceNanError(ApplianceClientException):
-    """A NaN or an infinity where a number was wanted."""
+    """A value is NaN or infinite."""
 
 
 class ApplianceRequestCancelled(ApplianceClientException):
-    """A request was taken back."""
+    """A request was cancelled."""
 
 
 class ApplianceResourceExhausted(ApplianceClientException):
-    """There is no room left."""
+    """A resource, such as memory, is exhausted."""
 
 
 class ApplianceRuntimeJobTimeoutError(ApplianceClientException):
-    """The job had no time left."""
+    """The job exceeded its time limit."""
 
 
 class ApplianceRuntimeServerError(ApplianceClientException):
-    """The server failed."""
+    """The runtime server failed."""
 
 
 class ApplianceServiceInterrupted(ApplianceClientException):
-    """The service went away."""
+    """A service of the cluster was interrupted."""
 
 
 class ApplianceStallError(ApplianceClientException):
-    """The run does not get on."""
+    """The run makes no progress."""
 
 
 class ApplianceTensorDropped(ApplianceClientException):
-    """A tensor was dropped, and cannot be fetched."""
+    """A tensor was dropped and cannot be fetched."""
 
 
 class ApplianceUnknownError(ApplianceClientException):
-    """A failure without a name."""
+    """An error of unknown cause."""
 
 
 class ApplianceUserVenvClusterVolumeError(ApplianceClientException):
-    """The user's environment cannot be mounted."""
+    """The user's virtual environment cannot be mounted on the cluster."""
 
 
 class ApplianceVersionError(ApplianceClientException):
-    """Client and server are of different releases."""
+    """The client and the server have different releases."""
 
 
 class ClusterJobCancelledByCsctl(ApplianceClientException):
-    """Somebody cancelled the job."""
+    """The job was cancelled with `csctl`."""
 
 
 class ClusterJobInitError(ApplianceClientException):
-    """The job did not begin."""
+    """The job could not be initialized."""
 
 
 class ClusterJobScheduleError(ApplianceClientException):
-    """The job could not be placed."""
+    """The job could not be scheduled."""

@@ -1,4 +1,4 @@
-"""Loggers of the package: two levels more than Python has, and classes with a logger of their own."""
+"""Loggers of the package, with two levels that Python's `logging` does not have, and loggers for classes."""
 
 import logging
 from collections.abc import Callable
@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 TRACE, VERBOSE = 5, 15
-"""Levels of logging below and above DEBUG."""
+"""Logging levels of the package: TRACE (5) is below DEBUG (10), and VERBOSE (15) is between DEBUG and INFO (20)."""
 NOTSET, DEBUG, INFO, WARNING, ERROR, CRITICAL, FATAL = 0, 10, 20, 30, 40, 50, 50
 ROOTNAME, WSC_ROOTNAME = "cerebras", "cerebras.wsc"
 JOB_MODES = ("compile", "execute")
 TASK_ROLES = ("crd", "wrk", "wgt", "act", "cmd", "br", "chf")
-"""Kinds of jobs of the cluster, and of the tasks in them, whose levels of logging can be set."""
+"""The modes of cluster jobs, and the roles of their tasks, for which a logging level can be set."""
 
 for _name, _level in (("TRACE", TRACE), ("VERBOSE", VERBOSE)):
     logging.addLevelName(_level, _name)
 
 
 class _Logger(logging.Logger):
-    """A logger with a method for each level of the package."""
+    """A logger with a method for each of the package's two extra levels."""
 
     def trace(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log at the level TRACE."""
-        # One frame more than Python's own methods, so that the record names the caller's line.
+        """Log a message at the level TRACE. The arguments are those of `logging.Logger.debug`."""
+        # The stack level is 2, so that the log record names the line of the caller.
         self.log(TRACE, msg, *args, **{"stacklevel": 2, **kwargs})
 
     def verbose(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log at the level VERBOSE."""
+        """Log a message at the level VERBOSE. The arguments are those of `logging.Logger.debug`."""
         self.log(VERBOSE, msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 def _make_logger(name: str) -> Any:
     known = logging.getLogger(name)
-    # Changed in place: somebody may hold a logger of this name already, and it stays the one in the tree.
+    # Change the class in place, because other code may already hold the logger of this name.
     if type(known) is logging.Logger:
         known.__class__ = _Logger
     return known
@@ -42,7 +42,7 @@ logger, wsc_logger = _make_logger(ROOTNAME), _make_logger(WSC_ROOTNAME)
 
 
 class ClassLogger:
-    """A class that `named_class_logger` gives a logger."""
+    """A base class for classes with a class attribute `logger`, which `named_class_logger` sets."""
 
     logger: ClassVar[Any] = logger
 
@@ -51,8 +51,11 @@ class ClassLogger:
 
 
 def named_class_logger(cls_or_namespace: Any = None) -> Any:
-    """A decorator that gives a class a logger of its name, or of the one given."""
-    # Used bare, `@named_class_logger`, or with a name, `@named_class_logger("x")`.
+    """Set the class attribute `logger` of the decorated class to a logger.
+
+    Use it as `@named_class_logger` or `@named_class_logger("name")`. The logger's name is "cerebras." followed by the
+    given name, or else by the class's module and qualified name.
+    """
     if isinstance(cls_or_namespace, type):
         return _make_decorator(None)(cls_or_namespace)
     return _make_decorator(cls_or_namespace)
@@ -67,14 +70,23 @@ def _make_decorator(namespace: str | None) -> Callable[[Any], Any]:
 
 
 def get_level_name(level: int | str) -> int | str:
-    """The name of a level of logging given by number; of one given by name, in any case, the number."""
+    """Return the name of a logging level given by number, or the number of a level given by name.
+
+    Names are case-insensitive. For an unknown level the result is the text "Level ...", as in `logging.getLevelName`.
+    """
     name: int | str = logging.getLevelName(level.upper() if isinstance(level, str) else level)
     return name
 
 
 @dataclass(frozen=True)
 class WscLogSetting:
-    """The level of a part of the cluster, which is chosen by tag, kind of job and task."""
+    """The logging level of a part of the cluster.
+
+    - `level`: the level as a number.
+    - `tag`: the logger's name below `cerebras.wsc`.
+    - `mode`: the job mode the level applies to, or None for all.
+    - `role`: the task role the level applies to, or None for all.
+    """
 
     level: int
     tag: str | None = None
@@ -83,17 +95,20 @@ class WscLogSetting:
 
     @staticmethod
     def allowed_modes() -> list[str]:
-        """Kinds of jobs."""
+        """Return the job modes that `mode` can name."""
         return list(JOB_MODES)
 
     @staticmethod
     def allowed_roles() -> list[str]:
-        """Kinds of tasks."""
+        """Return the task roles that `role` can name."""
         return list(TASK_ROLES)
 
 
 def collect_wsc_log_settings() -> list[WscLogSetting]:
-    """The levels that were set on loggers below `cerebras.wsc`, by the rest of their names."""
+    """Return one setting for each logger below `cerebras.wsc` whose level was set, sorted by name.
+
+    The setting's `tag` is the logger's name without the prefix "cerebras.wsc.". Its `mode` and `role` are None.
+    """
     nodes = sorted(logging.root.manager.loggerDict.items())
     return [
         WscLogSetting(node.level, name.removeprefix(f"{WSC_ROOTNAME}."))

@@ -1,4 +1,4 @@
-"""Where checkpoints lie, behind one interface: files are there, buckets of S3 are told apart and refused."""
+"""Readers, writers and deleters of checkpoints, chosen by path. Local files are supported; S3 addresses are refused."""
 
 import os
 import pathlib
@@ -12,29 +12,35 @@ from lazytensor.core import source
 from lazytensor.errors import OptionMissing
 
 S3_SCHEME = "s3://"
+"""The prefix of an address in an S3 bucket."""
 
 
 class CheckpointStorage:
-    """One place of a checkpoint. The class answers for all kinds of places, `get` gives the one that a path names."""
+    """The location of a checkpoint.
+
+    `StorageReader`, `StorageWriter` and `StorageDeleter` each have one subclass for files and one for S3. The class
+    methods of these three select the subclass that matches a path. `get` returns an instance of it.
+    """
 
     _kinds: ClassVar[tuple[type["CheckpointStorage"], ...]] = ()
+    """The subclasses that `get_type` tries, in this order."""
 
     def __init__(self, path: Any):
         self._path: str = os.fspath(path)
 
     @property
     def path(self) -> str:
-        """The path, as it was given."""
+        """Return the path given to the constructor, as text."""
         return self._path
 
     @classmethod
     def get_subclasses(cls) -> Iterator[type["CheckpointStorage"]]:
-        """The kinds of places."""
+        """Yield the subclasses that the class methods can select."""
         yield from cls._kinds
 
     @classmethod
     def get_type(cls, path: Any) -> type["CheckpointStorage"]:
-        """The kind of place that a path names. Raises ValueError for a path that names none."""
+        """Return the subclass for `path`. Raises ValueError if `path` is neither text nor path-like."""
         for kind in cls._kinds:
             if kind.is_valid_path(path):
                 return kind
@@ -42,41 +48,43 @@ class CheckpointStorage:
 
     @classmethod
     def get(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """The place that a path names."""
+        """Return an instance for `path`, of the subclass that matches it. Further arguments go to that class's
+        constructor.
+        """
         return cls.get_type(path).construct(path, *args, **kwargs)
 
     @classmethod
     def construct(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """This kind of place at a path."""
+        """Return an instance of this class for `path`."""
         return cls(path, *args, **kwargs)
 
     @classmethod
     def is_valid_path(cls, path: Any) -> bool:
-        """Whether a path names such a place, be there something or not."""
+        """Return whether one of the subclasses accepts `path`. The path need not exist."""
         return any(kind.is_valid_path(path) for kind in cls._kinds)
 
     @classmethod
     def path_exists(cls, path: Any) -> bool:
-        """Whether there is something at a path."""
+        """Return whether `path` exists. Raises OptionMissing for an S3 address and ValueError for an invalid path."""
         return cls.get_type(path).path_exists(path)
 
 
 class H5Interface(CheckpointStorage):
-    """A file."""
+    """A checkpoint in a local file."""
 
     @classmethod
     def is_valid_path(cls, path: Any) -> bool:
-        """Whether it is a path of this machine."""
+        """Return whether `path` is text or path-like and does not start with "s3://"."""
         return isinstance(path, str | os.PathLike) and not os.fspath(path).startswith(S3_SCHEME)
 
     @classmethod
     def path_exists(cls, path: Any) -> bool:
-        """Whether there is such a file."""
+        """Return whether the file exists."""
         return pathlib.Path(path).exists()
 
 
 class S3Interface(CheckpointStorage):
-    """A place in a bucket, which cannot be reached from here."""
+    """A checkpoint in an S3 bucket. The constructor always raises OptionMissing, because there is no S3 client."""
 
     def __init__(self, path: Any):
         super().__init__(path)
@@ -84,12 +92,12 @@ class S3Interface(CheckpointStorage):
 
     @classmethod
     def is_valid_path(cls, path: Any) -> bool:
-        """Whether it is an address in a bucket."""
+        """Return whether `path` is text or path-like and starts with "s3://"."""
         return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(S3_SCHEME)
 
     @classmethod
     def path_exists(cls, path: Any) -> bool:
-        """Raises OptionMissing for an address in a bucket; nothing else is in one."""
+        """Raise OptionMissing if `path` is an S3 address, else return False."""
         if cls.is_valid_path(path):
             raise _make_bucket_error(path)
         return False
@@ -104,30 +112,35 @@ def _make_bucket_error(path: Any) -> OptionMissing:
 
 
 class StorageReader(CheckpointStorage):
-    """Where checkpoints are read from."""
+    """A location from which checkpoints are read."""
 
     @dataclass
     class Stats:
-        """What tells one state of a place from another: by it a reader sees that the file has been replaced."""
+        """The path and modification time of a file, in seconds since the epoch. A reader detects a replaced file by
+        comparing them.
+        """
 
         path: pathlib.Path
         st_mtime: float
 
     def exists(self) -> bool:
-        """Whether something is there."""
+        """Return whether the path exists."""
         return self.path_exists(self.path)
 
 
 class StorageWriter(CheckpointStorage):
-    """Where checkpoints are written to."""
+    """A location to which checkpoints are written."""
 
 
 class StorageDeleter(CheckpointStorage):
-    """Where checkpoints are deleted."""
+    """A location from which checkpoints are deleted."""
 
 
 class H5Reader(H5Interface, StorageReader):
-    """A file that is read; `cstorch.load` reads what is in it. Raises FileNotFoundError if there is none."""
+    """A local checkpoint file to read. `cstorch.load` reads its contents.
+
+    The constructor raises FileNotFoundError if the file does not exist.
+    """
 
     def __init__(self, path: Any):
         super().__init__(path)
@@ -136,31 +149,33 @@ class H5Reader(H5Interface, StorageReader):
 
     @property
     def fstat(self) -> os.stat_result:
-        """Size and times of the file."""
+        """Return the current `os.stat` result of the file: size, times and mode."""
         return os.stat(self.path)
 
     @property
     def stats(self) -> StorageReader.Stats:
-        """The path, and when it was written."""
+        """Return the path and the current modification time of the file."""
         return self.Stats(pathlib.Path(self.path), self.fstat.st_mtime)
 
     @property
     def global_metadata(self) -> dict[str, Any]:
-        """The attributes of the file as a whole."""
+        """Return the attributes of the HDF5 file's root group."""
         with h5py.File(self.path, "r") as file:
             return dict(file.attrs)
 
 
 class H5Writer(H5Interface, StorageWriter):
-    """A file that is written; `cstorch.save` writes it."""
+    """A local checkpoint file to write. `cstorch.save` writes its contents."""
 
 
 class H5Deleter(H5Interface, StorageDeleter):
-    """A file that is deleted."""
+    """A local checkpoint file to delete."""
 
     def delete(self, key: str | None = None) -> bool:
-        """Delete the file, or one entry of it. True: what is gone already is deleted too."""
-        # A file that somebody else has deleted is as good as deleted here.
+        """Delete the file, or only its HDF5 entry `key` if that is given.
+
+        Returns True in every case: a missing file or entry counts as deleted.
+        """
         if key is None:
             pathlib.Path(self.path).unlink(missing_ok=True)
         elif self.path_exists(self.path):
@@ -170,20 +185,20 @@ class H5Deleter(H5Interface, StorageDeleter):
 
 
 class S3Reader(S3Interface, StorageReader):
-    """A bucket that is read."""
+    """An S3 address to read. The constructor raises OptionMissing."""
 
 
 class S3Writer(S3Interface, StorageWriter):
-    """A bucket that is written."""
+    """An S3 address to write. The constructor raises OptionMissing."""
 
 
 class S3Deleter(S3Interface, StorageDeleter):
-    """A bucket from which something is deleted."""
+    """An S3 address to delete from. The constructor raises OptionMissing."""
 
 
 StorageReader._kinds = S3Reader, H5Reader
 StorageWriter._kinds = S3Writer, H5Writer
 StorageDeleter._kinds = S3Deleter, H5Deleter
-# A kind of place has none below it; without this it would ask those of its base.
+# A concrete class selects no subclass. Without this assignment it would inherit the list of its base class.
 for _kind in (*StorageReader._kinds, *StorageWriter._kinds, *StorageDeleter._kinds):
     _kind._kinds = ()

@@ -1,1 +1,1 @@
-"""`cerebras.pytorch`: the module path is the file path."""
+"""The package `cerebras.pytorch`. The path of each public module matches its file path."""

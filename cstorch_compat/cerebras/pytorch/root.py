@@ -1,4 +1,6 @@
-"""The functions of `cerebras.pytorch` itself: closures, tensors on the device of the run, files."""
+"""The top-level functions of `cerebras.pytorch`: closures, tensor creation on the device of the run, and
+checkpoints.
+"""
 
 import os
 from collections.abc import Callable
@@ -18,11 +20,14 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.functional import creation
 
 BFLOAT16_BITS_DTYPE = np.dtype(np.int16, metadata={"torch.dtype": "bfloat16"})
-"""What bfloat16 is on the way through NumPy; the note tells it from whole numbers on the way back."""
+"""The NumPy dtype that holds bfloat16 bits as int16. Its metadata distinguishes it from plain integers."""
 
 
 def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that reads values: its calls wait until the step has run.
+    """Decorate a function that reads tensor values, so that its calls are deferred until the values are available.
+
+    In a loop over a DataExecutor a call waits until its step has run. Outside a loop it waits for the first step of the
+    next loop. Without a backend the function is called at once.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> @cstorch.step_closure
@@ -36,7 +41,9 @@ def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only.
+    """Decorate a function that saves state, so that its calls are deferred and made on checkpoint steps only.
+
+    A call without a backend raises RuntimeError.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> @cstorch.checkpoint_closure
@@ -50,7 +57,9 @@ def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> Backend:
-    """The backend that was made. Raises RuntimeError if there is none.
+    """Return the backend that the script created.
+
+    Without a backend, raise RuntimeError if `raise_exception` is True. `raise_warning` has no effect.
 
     >>> import cerebras.pytorch as cstorch
     >>> backend = cstorch.backend("CPU")
@@ -61,7 +70,7 @@ def current_backend(raise_exception: bool = True, raise_warning: bool = True) ->
 
 
 def full(shape: Any, value: float, dtype: Any = None) -> Tensor:
-    """A tensor of one value everywhere, on the device of the run.
+    """Return a tensor of the given shape filled with `value`, on the device of the run.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.full((2,), 7)
@@ -71,7 +80,7 @@ def full(shape: Any, value: float, dtype: Any = None) -> Tensor:
 
 
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
-    """A tensor of zeros, on the device of the run.
+    """Return a tensor of zeros on the device of the run. `shape` is an int or a tuple.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.zeros(2)
@@ -81,7 +90,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
-    """A tensor of ones, on the device of the run.
+    """Return a tensor of ones on the device of the run. `shape` is an int or a tuple.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.ones(2)
@@ -91,7 +100,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
 
 
 def full_like(other: Tensor, value: float, dtype: Any = None) -> Tensor:
-    """A tensor of one value, with the shape, dtype and device of another.
+    """Return a tensor filled with `value`, with the shape and device of `other`, and its dtype unless `dtype` is given.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.full_like(torch.ones(2), 7)
@@ -101,7 +110,7 @@ def full_like(other: Tensor, value: float, dtype: Any = None) -> Tensor:
 
 
 def zeros_like(other: Tensor, dtype: Any = None) -> Tensor:
-    """Zeros with the shape, dtype and device of another tensor.
+    """Return a tensor of zeros with the shape and device of `other`, and its dtype unless `dtype` is given.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.zeros_like(torch.ones(2))
@@ -111,7 +120,7 @@ def zeros_like(other: Tensor, dtype: Any = None) -> Tensor:
 
 
 def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
-    """Ones with the shape, dtype and device of another tensor.
+    """Return a tensor of ones with the shape and device of `other`, and its dtype unless `dtype` is given.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.ones_like(torch.zeros(2))
@@ -121,7 +130,7 @@ def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
 
 
 def _dtype(dtype: Any) -> DType | None:
-    # Extents one by one, as PyTorch takes them, put a number here.
+    # A shape given as separate ints, as in PyTorch, passes an int as `dtype`.
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}: give the shape as a tuple")
     return dtype
@@ -132,16 +141,17 @@ def _extents(shape: Any) -> tuple[int, ...]:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor of the array's values.
+    """Return a tensor with the values of `array`. An array from `to_numpy` of a bfloat16 tensor gives bfloat16 again.
 
-    Raises AttributeError or TypeError for what is no array, ValueError for one that is stored backwards.
+    Raises TypeError for a NumPy scalar, AttributeError for other objects, and ValueError for an array with negative
+    strides.
 
     >>> import numpy as np
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
-    # The kinds of errors and their words are those of the original, which asks the argument for its flags.
+    # The error types and messages are those of the original.
     if isinstance(array, np.generic):
         raise TypeError(f"expected np.ndarray (got numpy.{type(array).__name__})")
     if isinstance(array, np.ndarray) and any(s < 0 for s in array.strides):
@@ -158,22 +168,26 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """The values as a NumPy array, of bfloat16 its bits as int16. Raises RuntimeError if it requires a gradient.
+    """Return the values of `tensor` as a NumPy array. bfloat16 values are returned as their bits, with dtype int16.
+
+    Raises RuntimeError if `tensor` requires a gradient.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.to_numpy(torch.arange(3))
     array([0, 1, 2])
     """
-    # Scripts catch built-in errors; ours say more and stay behind them as the cause.
+    # Scripts catch built-in exceptions, so errors of this package become their cause.
     with reraise_as_builtin():
         if tensor.dtype is bfloat16 and not tensor.requires_grad:
-            # The upper half of a float32, as the original hands on what NumPy has no type for.
+            # bfloat16 is the upper half of a float32. NumPy has no bfloat16, and the original also returns the bits.
             return (tensor.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16_BITS_DTYPE)
         return tensor.numpy()
 
 
 def make_constant(tensor: Any) -> Any:
-    """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged.
+    """Return a tensor of the client as a constant of the traced step on CSX.
+
+    On other backends the argument is returned unchanged, and so is anything that is not a tensor.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.make_constant(torch.ones(2))
@@ -184,7 +198,7 @@ def make_constant(tensor: Any) -> Any:
 
 
 class name_scope:
-    """Names the operations of a block in printed graphs; `raw` says nothing here.
+    """A context manager that adds `name` to the scope of operations in printed graphs. `raw` has no effect.
 
     >>> import torch, cerebras.pytorch as cstorch, lazytensor as lt
     >>> def double(x):
@@ -205,13 +219,13 @@ class name_scope:
 
 
 def set_debug_scope(name: str) -> None:
-    """Kept for scripts that call it: a prefix of debug names in the original's compiler."""
+    """Do nothing. The original sets a prefix for debug names of its compiler."""
 
 
 def save(state_dict: Any, ckpt_path: Any) -> None:
-    """Write a structure of tensors, numbers and strings to a new H5 file.
+    """Write a nested structure of tensors, numbers and strings to a new HDF5 checkpoint.
 
-    Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing.
+    Raises FileExistsError if `ckpt_path` exists, and FileNotFoundError if its folder does not exist.
 
     >>> import os, tempfile
     >>> import torch, cerebras.pytorch as cstorch
@@ -220,7 +234,7 @@ def save(state_dict: Any, ckpt_path: Any) -> None:
     >>> cstorch.load(path)
     {'weight': tensor([1., 1.])}
     """
-    # Python's own question says what is no path, in the words that the original answers with.
+    # os.path.exists raises the original's error for an object that is not a path.
     if os.path.exists(ckpt_path) and not isinstance(ckpt_path, str | os.PathLike):
         raise FileExistsError(
             f"Checkpoint at '{ckpt_path}' already exists. Please delete the checkpoint and run again."
@@ -230,10 +244,13 @@ def save(state_dict: Any, ckpt_path: Any) -> None:
 
 
 def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
-    """The structure in an H5, safetensors or PyTorch file; tensors of the first two are read when they are used.
+    """Return the nested structure stored in an HDF5, safetensors or PyTorch file.
 
-    Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
-    object stays closed: a stand-in comes instead, and using it is an error.
+    Tensors of the first two formats are read from the file when they are first used. `map_location` is that of
+    `torch.load`. A pickled object is not unpickled; a placeholder is returned in its place, which raises an error when
+    used.
+
+    Raises FileNotFoundError, KeyError or RuntimeError if the file is missing, has another format or is incomplete.
 
     >>> import os, tempfile
     >>> import torch, cerebras.pytorch as cstorch
@@ -251,4 +268,4 @@ def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
 
 
 _generating_docs = False
-"""What the Model Zoo asks before it replaces classes by empty ones for its pages."""
+"""Always False. The Model Zoo reads it to decide whether to replace classes by empty ones for its documentation."""

@@ -1,1 +1,1 @@
-"""`cerebras.appliance.utils`."""
+"""Utilities of `cerebras.appliance.utils`."""

@@ -1,4 +1,4 @@
-"""Files, links and classes: small functions that scripts of the Model Zoo take from the package."""
+"""Utilities for files, symbolic links and subclasses, which Model Zoo scripts import."""
 
 import os
 import pathlib
@@ -11,14 +11,14 @@ StrPath = str | os.PathLike[str]
 
 
 def create_symlink(src: StrPath, dst: StrPath, num_retries: int = 5, **kwargs: Any) -> None:
-    """Make `src` a link to `dst`; a link that is there is replaced. `kwargs` go to Path.symlink_to.
+    """Create a symbolic link at `src` that points to `dst`, replacing an existing link.
 
-    Another process may make the same link meanwhile, so it is tried `num_retries` times. Raises FileExistsError for a
-    file or folder in the way.
+    `kwargs` go to `Path.symlink_to`. If another process creates the same link at the same time, the call tries again,
+    `num_retries` times in total. Raises FileExistsError if a file or folder is at `src`.
     """
     link = pathlib.Path(src)
     for left in reversed(range(num_retries)):
-        # Not `exists`, which follows the link: one to nowhere is in the way too.
+        # `exists` follows a link and would miss one whose target does not exist.
         if link.is_symlink():
             link.unlink(missing_ok=True)
         try:
@@ -30,30 +30,35 @@ def create_symlink(src: StrPath, dst: StrPath, num_retries: int = 5, **kwargs: A
 
 
 def is_pathlike(name: Any) -> bool:
-    """Whether something is a path, or text that could be one."""
+    """Return whether `name` is text or an `os.PathLike`."""
     return isinstance(name, str | os.PathLike)
 
 
 def get_path_size(
     path: StrPath, unit: str = "B", recurse: bool = False, raise_if_not_found: bool = True
 ) -> int | float | None:
-    """The bytes of a file, or with `recurse` of all files of a folder, in a unit; None for a path that is not there.
+    """Return the size of a file in `unit`, such as "B", "MB" or "MiB", rounded to an integer.
 
-    Raises FileNotFoundError for it unless `raise_if_not_found` is off.
+    With `recurse` and a folder, return the sum over all files below it. If `path` does not exist, raise
+    FileNotFoundError, or return None if `raise_if_not_found` is False.
     """
     place = pathlib.Path(path)
     if not place.exists():
         if raise_if_not_found:
             raise FileNotFoundError(f"Path `{place}` does not exist")
         return None
-    # A folder by itself has the size of its own table, as `os.stat` says it.
+    # Without `recurse`, the size of a folder is that of its directory entry, as in os.stat.
     files = [p for p in place.rglob("*") if p.is_file()] if recurse and place.is_dir() else [place]
     return convert_byte_unit(sum(p.stat().st_size for p in files), unit)
 
 
 def retrieve_all_subclasses(cls: type, condition: Callable[[type], bool] | None = None) -> Iterator[type]:
-    """Every class below a class, those directly below before what is below them."""
-    # Asked at each call: scripts define classes of their own, which configuration tools have to find.
+    """Yield every direct and indirect subclass of `cls`, a class before its own subclasses.
+
+    If `condition` is given, yield only classes for which it returns True. Subclasses of a skipped class are still
+    visited.
+    """
+    # The result is not cached, because configuration tools have to find classes that scripts define later.
     below: list[type] = cls.__subclasses__()
     for child in below:
         if condition is None or condition(child):

@@ -1,4 +1,4 @@
-"""Numbers of bytes and seconds in the unit that suits them."""
+"""Conversion of byte counts and times between units, and their formatting in a suitable unit."""
 
 from numbers import Number
 from typing import Any
@@ -16,7 +16,7 @@ SECONDS_PER_UNIT = {
     "w": 604800.0,
     "y": 31540000.0,
 }
-"""How many seconds each unit of time has; of a year as many as the original counts."""
+"""The length of each time unit in seconds. The value for a year is that of the original package."""
 
 
 def _bytes_per_unit(unit: str, what: str) -> int:
@@ -28,14 +28,15 @@ def _bytes_per_unit(unit: str, what: str) -> int:
 
 
 def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 2) -> str:
-    """A number of bytes in the largest unit of which there is at least one.
+    """Return `num` bytes as text in the largest unit that gives at least 1, such as "1.5KiB".
 
-    Raises ValueError unless the base is 2, for units of 1024, or 10, for units of 1000.
+    `fmt` is a format string with the fields `value` and `unit`. `log_base` selects units of 1024 (2: KiB) or 1000 (10:
+    KB); other values raise ValueError.
     """
     if log_base not in (2, 10):
         raise ValueError(f"Invalid `log_base`: {log_base}")
     base, units = (1024, BINARY_UNITS) if log_base == 2 else (1000, DECIMAL_UNITS)
-    # By division and not by a logarithm, which rounds at the borders between units.
+    # Division is exact at the borders between units, where a logarithm would round.
     value, place = float(num), 0
     while abs(value) >= base and place < len(units) - 1:
         value, place = value / base, place + 1
@@ -43,12 +44,19 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
 
 
 def convert_byte_unit(num: int, tgt_unit: str, /, src_unit: str = "B", precision: int = 0) -> int | float:
-    """A number of one unit of bytes in another, rounded to `precision` digits."""
+    """Return `num` in `src_unit` converted to `tgt_unit` and rounded to `precision` decimal digits.
+
+    The result is an int if `precision` is 0. Units are B, KB to PB (powers of 1000) and KiB to PiB (powers of 1024).
+    Raises ValueError for other units.
+    """
     return _round(num * _bytes_per_unit(src_unit, "src_unit") / _bytes_per_unit(tgt_unit, "tgt_unit"), precision)
 
 
 def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | None = None) -> int | float:
-    """A number of one unit of time in another, rounded to `precision` digits if that is given."""
+    """Return `num` in `src_unit` converted to `tgt_unit`, rounded to `precision` decimal digits if that is given.
+
+    Units are the keys of `SECONDS_PER_UNIT`: ns, us, ms, s, m, h, d, w and y. Raises ValueError for other units.
+    """
     for what, unit in (("src_unit", src_unit), ("tgt_unit", tgt_unit)):
         if unit not in SECONDS_PER_UNIT:
             raise ValueError(f"Invalid `{what}`: {unit}")
@@ -57,13 +65,16 @@ def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | N
 
 
 def time_to_human(num: Number, src_unit: str, fmt: str = "{value:.1f}{unit}") -> str:
-    """A time in the largest unit of which there is at least one."""
+    """Return the time `num`, given in `src_unit`, as text in the largest unit that gives at least 1, such as "1.5h".
+
+    `fmt` is a format string with the fields `value` and `unit`. Times below 1 ns, including 0, are given in ns.
+    """
     seconds = convert_time_unit(num, src_unit, "s")
-    # From the smallest unit up, so the last one that fits is the largest; of no time at all it is none.
+    # Units are in ascending order, so the last one that fits is the largest.
     fitting = [unit for unit, size in SECONDS_PER_UNIT.items() if abs(seconds) >= size] or ["ns"]
     return fmt.format(value=seconds / SECONDS_PER_UNIT[fitting[-1]], unit=fitting[-1])
 
 
 def _round(value: float, digits: int) -> int | float:
-    # Without digits behind the point a whole number, as `round` gives it.
+    # round() returns an int only if it gets no number of digits.
     return round(value, digits) if digits else round(value)

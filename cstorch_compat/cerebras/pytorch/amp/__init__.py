@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.amp`: casts and loss scaling."""
+"""The public API of `cerebras.pytorch.amp`: mixed precision and loss scaling."""

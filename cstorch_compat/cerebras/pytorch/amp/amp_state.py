@@ -1,4 +1,4 @@
-"""The half type, casts, and steps with clipping: `cerebras.pytorch.amp`."""
+"""Mixed-precision settings of a run, the `autocast` context, and an optimizer step with loss scaling and clipping."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,15 +14,22 @@ from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
 
 _HALF_TYPES = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
 _mixed_setting = process.RunLocal[bool | None](lambda: None)
+"""The value last given to `enable_mixed_precision`, or None if it was not called in this run."""
 
 
 def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
-    """Note that a script prepares casts itself; they are made by the backend all the same."""
+    """Record whether the script initializes mixed precision, for error checks of `skipped_steps`.
+
+    Operands on CSX are cast to the half type with or without this call. The other parameters have no effect.
+    """
     skipped_steps.is_prepared.value = enabled
 
 
 def set_half_dtype(value: "str | DType") -> DType:
-    """Choose "float16", "bfloat16" or "cbfloat16" for matrix products on CSX. Raises ValueError for others."""
+    """Set the half type of matrix products on CSX: "float16", "bfloat16", "cbfloat16", or such a dtype.
+
+    Returns the result of `get_half_dtype`. Raises ValueError for other types.
+    """
     name = value.name if isinstance(value, DType) else str(value)
     if name not in _HALF_TYPES:
         names = ", ".join(f'"{name}"' for name in _HALF_TYPES)
@@ -32,7 +39,7 @@ def set_half_dtype(value: "str | DType") -> DType:
 
 
 def get_half_dtype() -> DType:
-    """The half type; PyTorch has no cbfloat16, so that one is reported as float16.
+    """Return the half type of the run. Returns float16 for cbfloat16, because PyTorch has no such dtype.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.amp.get_half_dtype()
@@ -43,7 +50,7 @@ def get_half_dtype() -> DType:
 
 
 def get_half_dtype_str() -> str:
-    """The name of the half type.
+    """Return the name of the half type of the run: "float16", "bfloat16" or "cbfloat16".
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.amp.get_half_dtype_str()
@@ -53,7 +60,9 @@ def get_half_dtype_str() -> str:
 
 
 def is_cbfloat16_tensor(tensor: Tensor) -> bool:
-    """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen.
+    """Return whether `tensor` holds cbfloat16 values.
+
+    This is the case if its dtype is cbfloat16, or if its dtype is float16 and the half type of the run is cbfloat16.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.amp.is_cbfloat16_tensor(torch.ones(2))
@@ -63,18 +72,22 @@ def is_cbfloat16_tensor(tensor: Tensor) -> bool:
 
 
 def enable_mixed_precision(enable: bool = True) -> bool:
-    """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
+    """Set the value that `mixed_precision` returns, and return it.
+
+    It changes only what `mixed_precision` and `get_floating_point_dtype` return. CSX casts operands in either case, as
+    the original front end does.
+    """
     _mixed_setting.value = bool(enable)
     return mixed_precision()
 
 
 def mixed_precision() -> bool:
-    """What was said last; if nothing was, whether the run is on CSX."""
+    """Return the value set by `enable_mixed_precision`. If it was never set, return whether the backend is CSX."""
     return process.use_cs() if _mixed_setting.value is None else _mixed_setting.value
 
 
 def get_floating_point_dtype(default: DType = float32) -> DType:
-    """The type of activations: the half type if precision is mixed.
+    """Return the dtype of activations: the half type if `mixed_precision()` is True, else `default`.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.amp.get_floating_point_dtype()
@@ -84,14 +97,17 @@ def get_floating_point_dtype(default: DType = float32) -> DType:
 
 
 def get_floating_point_dtype_str(default: str = "float32") -> str:
-    """The name of the type of activations."""
+    """Return the name of the dtype of activations: that of the half type if `mixed_precision()` is True, else
+    `default`.
+    """
     return get_half_dtype_str() if mixed_precision() else default
 
 
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
-    """Make casts in a block: the wafer's on CSX, on a CPU PyTorch's.
+    """Return a context manager in which operations cast their operands automatically to `dtype`.
 
-    The CPU backend knows bfloat16 only: ValueError for others.
+    The default is the half type of the run. On CSX the casts follow the wafer's rules, on the CPU those of
+    `torch.autocast`. The CPU backend supports only bfloat16 and raises ValueError for other types.
     """
     half = process.RUN.options.half if dtype is None else dtype
     if not process.use_cs() and half is not bfloat16:
@@ -105,7 +121,7 @@ def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[No
 
 @contextlib.contextmanager
 def disable_casts() -> Iterator[None]:
-    """Make no casts in a block."""
+    """Return a context manager in which operations do not cast their operands."""
     with precision.autocast(None):
         yield
 
@@ -117,9 +133,16 @@ def optimizer_step(
     max_gradient_norm: float | None = None,
     max_gradient_value: float | None = None,
 ) -> None:
-    """One step: gradients from zero, backward through the scaled loss, unscale, clip, update.
+    """Run one optimizer step: zero the gradients, run backward on the scaled loss, unscale, clip, update.
 
-    Raises ValueError if `loss` is no tensor or both limits are given, TypeError without a scaler. None is no limit.
+    The gradients are zeroed again at the end.
+
+    - `loss`: the loss tensor; anything else raises ValueError.
+    - `grad_scaler`: a `cstorch.amp.GradScaler`; anything else raises TypeError.
+    - `max_gradient_norm`: the maximum of the global norm over all parameter groups, or None for no limit. A negative
+      norm raises ValueError.
+    - `max_gradient_value`: the maximum absolute value of an element, or None for no limit. Both limits together raise
+      ValueError.
     """
     if not isinstance(grad_scaler, GradScaler):
         raise TypeError(f"Expected grad_scaler to be a `cstorch.amp.GradScaler`. Got: `{type(grad_scaler)}`")
@@ -129,11 +152,11 @@ def optimizer_step(
         raise ValueError("Gradients can be clipped by norm or by value, but not both: give one limit")
     if max_gradient_norm is not None and max_gradient_norm < 0:
         raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}")
-    # All groups count as one vector: the limit is on the norm of everything.
+    # The norm is that of all parameter groups together.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     optimizer.zero_grad()
     grad_scaler.scale(loss).backward()
-    # Before clipping, whose limits are meant for the gradients and not for scaled ones.
+    # The limits apply to unscaled gradients.
     grad_scaler.unscale_(optimizer)
     if max_gradient_norm is not None:
         clip_grad_norm_(parameters, max_gradient_norm)

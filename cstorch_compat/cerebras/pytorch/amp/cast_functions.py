@@ -1,6 +1,7 @@
-"""Functions of a script that run in the half type, in float32, or in the widest type of their operands.
+"""Decorators that cast the tensor arguments of a function to the half type, float32, or their widest type.
 
-The casts are made while a step is traced for the wafer and nowhere else, as those of products and losses are.
+The casts are made only where automatic casts are active, such as in a step that is traced for the wafer. Elsewhere the
+functions run unchanged.
 """
 
 import functools
@@ -20,7 +21,11 @@ def _is_floating(x: object) -> bool:
 
 
 def _cast_arguments(function: Function, choose: Callable[[list[Tensor], DType], DType]) -> Function:
-    """The function with its floating tensors cast to what `choose` says of them and of the half type."""
+    """Return `function` with its floating-point tensor arguments cast to the dtype that `choose` returns.
+
+    `choose` gets the list of these tensors and the half type. Tensors in nested containers are cast too. If automatic
+    casts are off, the arguments are passed unchanged.
+    """
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -38,17 +43,20 @@ def _cast_arguments(function: Function, choose: Callable[[list[Tensor], DType], 
 
 
 def half_function(fn: Function) -> Function:
-    """Decorate a function whose tensors are to be of the half type."""
+    """Decorate a function so that its floating-point tensor arguments are cast to the half type."""
     return _cast_arguments(fn, lambda tensors, half: half)
 
 
 def float_function(fn: Function) -> Function:
-    """Decorate a function whose tensors are to be float32."""
+    """Decorate a function so that its floating-point tensor arguments are cast to float32."""
     return _cast_arguments(fn, lambda tensors, half: float32)
 
 
 def promote_function(fn: Function) -> Function:
-    """Decorate a function whose tensors are to have the widest of their types."""
+    """Decorate a function so that its floating-point tensor arguments are cast to their widest type.
+
+    This is the half type if all of them have a half type, else float32.
+    """
     return _cast_arguments(fn, lambda tensors, half: float32 if any(not t.dtype.is_half for t in tensors) else half)
 
 
@@ -59,15 +67,15 @@ def _register(module: Any, name: str, decorate: Callable[[Function], Function]) 
 
 
 def register_half_function(module: Any, name: str) -> None:
-    """Replace a function of a module by its `half_function`. Raises ValueError if there is none of that name."""
+    """Replace `module.<name>` by its `half_function`. Raises ValueError if the module has no such attribute."""
     _register(module, name, half_function)
 
 
 def register_float_function(module: Any, name: str) -> None:
-    """Replace a function of a module by its `float_function`. Raises ValueError if there is none of that name."""
+    """Replace `module.<name>` by its `float_function`. Raises ValueError if the module has no such attribute."""
     _register(module, name, float_function)
 
 
 def register_promote_function(module: Any, name: str) -> None:
-    """Replace a function of a module by its `promote_function`. Raises ValueError if there is none of that name."""
+    """Replace `module.<name>` by its `promote_function`. Raises ValueError if the module has no such attribute."""
     _register(module, name, promote_function)

@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.backend`."""
+"""The public API of `cerebras.pytorch.backend`."""

@@ -1,4 +1,7 @@
-"""Annotations that the package has ready: the kernel of attention, its groups, and the device of operations."""
+"""Ready-made annotations: decorators that attach compiler hints to the operations of a function.
+
+The hints choose the attention kernel, the number of key/value groups, and the device of operations.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ DeviceType = Literal["wgth", "acth", "wafer"]
 
 @dataclass
 class KernelConfig(AnnotationMode.Config):
-    """Which kernel the compiler is to take."""
+    """Options of `kernel_annotater`: the kernel's name, and whether forward and backward operations are annotated."""
 
     enable_fwd: bool = True
     enable_bwd: bool = True
@@ -22,7 +25,7 @@ class KernelConfig(AnnotationMode.Config):
 
 @dataclass
 class GroupsConfig(AnnotationMode.Config):
-    """How many groups of keys and values attention has."""
+    """Options of `groups_annotater`: the number of key/value groups, and which passes are annotated."""
 
     enable_fwd: bool = True
     enable_bwd: bool = True
@@ -31,7 +34,7 @@ class GroupsConfig(AnnotationMode.Config):
 
 @dataclass
 class DeviceConfig(AnnotationMode.Config):
-    """Where operations are to run."""
+    """Options of `device_annotation`: the device on which operations run."""
 
     device: DeviceType
 
@@ -41,7 +44,10 @@ def _return_unchanged(function: Any) -> Any:
 
 
 def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
-    """A decorator: the function's operations are to take this kernel; off the wafer it stays as it is."""
+    """Return a decorator that annotates the function's operations with the attribute "kernel".
+
+    The decorator returns the function unchanged if `kernel` is None or the backend is not CSX.
+    """
     if kernel is None or not use_cs():
         return _return_unchanged
     return create_annotation(
@@ -50,7 +56,11 @@ def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
 
 
 def groups_annotater(num_kv_groups: int | None = None) -> Callable[[Any], Any]:
-    """A decorator: so many groups of keys and values has the function; off the wafer it stays as it is."""
+    """Return a decorator that annotates the function's operations with the attribute "num_kv_groups".
+
+    `num_kv_groups` is the number of key/value heads of grouped-query attention. The decorator returns the function
+    unchanged if it is None or the backend is not CSX.
+    """
     if num_kv_groups is None or not use_cs():
         return _return_unchanged
     return create_annotation(
@@ -61,7 +71,11 @@ def groups_annotater(num_kv_groups: int | None = None) -> Callable[[Any], Any]:
 
 
 def device_annotation(device: DeviceType, enable_fwd: bool = True, enable_bwd: bool = True) -> Callable[[Any], Any]:
-    """A decorator: where the function's operations are to run. Raises TypeError for an unknown place."""
+    """Return a decorator that annotates the function's operations with the attribute "device".
+
+    `device` is "wgth" (weight host), "acth" (activation host) or "wafer"; others raise TypeError. `enable_fwd` and
+    `enable_bwd` select whether forward and backward operations are annotated.
+    """
     if device not in get_args(DeviceType):
         raise TypeError(f"Expected `device` to be one of {get_args(DeviceType)}.")
     return create_annotation(

@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.core`."""
+"""The public API of `cerebras.pytorch.core`."""

@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.distributed`."""
+"""The public API of `cerebras.pytorch.distributed`."""

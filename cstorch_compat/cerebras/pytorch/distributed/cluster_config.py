@@ -1,4 +1,4 @@
-"""The description of the cluster: `cerebras.pytorch.distributed.ClusterConfig`."""
+"""Configuration of the cluster job: `cerebras.pytorch.distributed.ClusterConfig`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from cstorch_compat.run.setting_checks import Check
 
 @dataclass
 class ClusterConfig:
-    """Settings of the cluster job. Each is checked when it is set, in the constructor or later.
+    """Settings of the cluster job. A setting is checked whenever it is assigned, in the constructor or later.
 
-    `cstorch_compat.run.settings` says which of them have an effect. Raise a ValueError or a TypeError for a value that
-    release 2.10 refuses.
+    `cstorch_compat.run.settings` lists the settings that have an effect. A value that release 2.10 refuses raises
+    ValueError or TypeError.
     """
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
@@ -30,7 +30,7 @@ class ClusterConfig:
         "python_paths": checks.check_search_paths,
         "notifications": checks.check_notification_targets,
     }
-    """The checks by field; the other fields take any value, as in release 2.10."""
+    """The check function of each field. Fields that are not listed accept any value, as in release 2.10."""
 
     mgmt_address: str | None = None
     mgmt_namespace: str | None = None
@@ -58,5 +58,5 @@ class ClusterConfig:
             super().__setattr__(name, check(name, value) if check else value)
 
     def __hash__(self) -> int:
-        # Configuration tools keep backends by their arguments; lists among the fields have no hash of their own.
+        # Configuration tools cache backends by their arguments, which must be hashable. A list field has no hash.
         return hash(repr(self))

@@ -1,11 +1,11 @@
-"""The tasks of a cluster as records: `cerebras.pytorch.distributed.cluster_resolver`."""
+"""Records that describe the tasks of a cluster: `cerebras.pytorch.distributed.cluster_resolver`."""
 
 import enum
 from dataclasses import dataclass
 
 
 class TaskRole(enum.Enum):
-    """What a task is for."""
+    """An enumeration of task roles."""
 
     MASTER = "master"
     WORKER = "worker"
@@ -13,7 +13,14 @@ class TaskRole(enum.Enum):
 
 @dataclass
 class TaskSpec:
-    """One task: its number among all and among those of its system, the system, and the machine it runs on."""
+    """A task of the cluster.
+
+    - `rank`: its index among all tasks.
+    - `local_rank`: its index among the tasks of its system.
+    - `wse_id`: the index of that system.
+    - `node_name`: the name of the machine it runs on.
+    - `roles`: its roles; None becomes an empty list.
+    """
 
     rank: int
     local_rank: int
@@ -27,7 +34,7 @@ class TaskSpec:
 
 @dataclass
 class ClusterSpec:
-    """All tasks, and which of them this process is."""
+    """A list of all tasks, with the rank of this process, the number of systems, and the number of workers for each."""
 
     tasks: list[TaskSpec]
     rank: int
@@ -35,13 +42,13 @@ class ClusterSpec:
     num_workers_per_csx: int
 
     def num_tasks(self) -> int:
-        """How many tasks there are."""
+        """Return the number of tasks."""
         return len(self.tasks)
 
     def task(self, rank: int | None = None) -> TaskSpec:
-        """The task of a number, or this process's."""
+        """Return the task at index `rank`, or the task of this process if `rank` is None."""
         return self.tasks[self.rank if rank is None else rank]
 
     def filter_tasks_by_role(self, role: TaskRole) -> list[TaskSpec]:
-        """The tasks that are for something."""
+        """Return the tasks that have `role`."""
         return [task for task in self.tasks if role in (task.roles or ())]

@@ -1,4 +1,7 @@
-"""The roles in a run: `cerebras.pytorch.distributed`."""
+"""Queries for the role of the current process: `cerebras.pytorch.distributed`.
+
+A process is the client, or a worker that streams data while the loader's input function runs in it.
+"""
 
 from cstorch_compat.cerebras.pytorch.utils.data import loader_position, process_role
 from cstorch_compat.cerebras.pytorch.utils.data.loader_position import DataLoaderCheckpoint
@@ -6,52 +9,53 @@ from cstorch_compat.names.builtin_errors import reraise_as_builtin
 
 
 def is_streamer() -> bool:
-    """Whether this process, which calls the input function at the moment, is a worker."""
+    """Return whether this process is a worker."""
     return process_role.current_role() is not None
 
 
 def is_receiver() -> bool:
-    """Whether this process receives results: the client does."""
+    """Return whether this process receives results. This is True in the client only."""
     return process_role.current_role() is None
 
 
 def is_master_ordinal(local: bool = False) -> bool:
-    """Whether this process is the client."""
+    """Return whether this process is the client. `local` has no effect."""
     return process_role.current_role() is None
 
 
 def get_ordinal() -> int:
-    """The number of this worker; 0 of the client."""
+    """Return the rank of this worker, or 0 in the client."""
     worker = process_role.current_role()
     return 0 if worker is None else worker.rank
 
 
 def get_streaming_rank() -> int:
-    """The number of this worker among those of all systems. Raises AssertionError in the client."""
+    """Return the rank of this worker among the workers of all systems. Raises AssertionError in the client."""
     with reraise_as_builtin():
         return process_role.streaming_rank()
 
 
 def num_streamers() -> int:
-    """How many workers stream data, as a worker knows it; 0 in the client."""
+    """Return the number of workers that stream data, if called in a worker. Returns 0 in the client."""
     worker = process_role.current_role()
     return 0 if worker is None else worker.cluster.workers
 
 
 def num_receivers() -> int:
-    """How many processes receive results, as the client knows it; 0 in a worker."""
+    """Return 1 in the client and 0 in a worker."""
     return int(process_role.current_role() is None)
 
 
 def num_tasks() -> int:
-    """How many workers there are, as a worker knows it; 1 in the client."""
+    """Return the number of workers, if called in a worker. Returns 1 in the client."""
     return num_streamers() or 1
 
 
 def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None = None) -> int:
-    """The share of the batch that this worker, or the one named, streams; the whole batch in the client.
+    """Return the number of samples of each batch that a worker streams.
 
-    Raises TypeError for what is no number of samples.
+    In a worker this is its share of `effective_batch_size`, or that of the worker `global_rank` if given. In the client
+    it is `effective_batch_size`. Raises TypeError if that is not an int.
     """
     if not isinstance(effective_batch_size, int):
         raise TypeError(
@@ -63,5 +67,8 @@ def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None 
 
 
 def get_worker_state() -> DataLoaderCheckpoint:
-    """What this worker has streamed. Raises RuntimeError except for one call inside a loader's `state_dict`."""
+    """Return the streaming position of this worker, for the loader's state dict.
+
+    It may be called once inside a loader's `state_dict` method. Any other call raises RuntimeError.
+    """
     return loader_position.claim_checkpoint()

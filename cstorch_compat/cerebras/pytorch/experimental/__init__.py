@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.experimental`."""
+"""The public API of `cerebras.pytorch.experimental`."""

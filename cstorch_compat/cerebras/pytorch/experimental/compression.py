@@ -1,4 +1,4 @@
-"""Compression of weights on their way to the wafer: `cerebras.pytorch.experimental.Compression`."""
+"""Compressed weight transfer to the wafer: `cerebras.pytorch.experimental.Compression`."""
 
 from typing import Any, Literal, get_args
 
@@ -11,9 +11,12 @@ FormatLiteral = Literal["mx8", "mx8-e3m4", "mx8-e4m3", "mx9", "mx10", "mx10-e2m7
 
 
 class Compression:
-    """Names the format in which chosen weights travel. The simulator moves weights as they are, in its own numbers.
+    """A request to transfer selected weights in a compressed format. It is checked and has no effect.
 
-    Raises ValueError for an unknown format, TypeError for what is no name.
+    Weights keep their values and their dtype.
+
+    - `format`: one of `FormatLiteral`. Other text raises ValueError, other types raise TypeError.
+    - `param_filter`: a glob pattern of parameter names, or a list of them.
     """
 
     def __init__(self, format: FormatLiteral, param_filter: str | list[str]):
@@ -26,18 +29,20 @@ class Compression:
         patterns = [param_filter] if isinstance(param_filter, str) else list(param_filter)
         self.param_filter = [convert_glob_to_regex(p) for p in patterns]
 
-    # As for sparsity: `Module.apply` calls its argument with each submodule, that of a prepared model calls `apply`.
+    # `Module.apply` calls its argument with each submodule, while `apply` of a prepared model calls `apply` below.
     def __call__(self, module: Any) -> None:
         raise TypeError(f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first")
 
     def apply(self, module: Module) -> None:
-        """Take note of the format for each parameter and buffer that a pattern names."""
+        """Call `annotate` for each parameter and buffer of `module` whose full name matches a pattern."""
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             if any(pattern.fullmatch(name) for pattern in self.param_filter):
                 self.annotate(tensor)
 
     def annotate(self, tensor: Tensor) -> None:
-        """Take note of the format for a tensor."""
+        """Raise TypeError if `tensor` is not a tensor. Otherwise do nothing: the original records the format for its
+        compiler.
+        """
         set_attribute(tensor, "compression", self.format)
 
     def __repr__(self) -> str:

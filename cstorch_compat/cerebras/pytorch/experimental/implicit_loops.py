@@ -1,4 +1,4 @@
-"""Generation of text in a loop on the wafer: `cerebras.pytorch.experimental`. It is not simulated."""
+"""The API for text generation in a loop on the wafer: `cerebras.pytorch.experimental`. It is not supported."""
 
 from typing import Any, NoReturn
 
@@ -10,12 +10,12 @@ from lazytensor.errors import OptionMissing
 
 
 def get_loop_iteration_slice(input_tensor: Tensor, index_tensor: Tensor) -> Tensor:
-    """The part of a tensor that belongs to the present token; without a loop the tensor itself."""
+    """Return `input_tensor`. On the wafer, the original returns the slice of the current token."""
     return input_tensor
 
 
 def start_implicit_loop(input_tensor: Tensor, loop_dim: int) -> NoReturn:
-    """Raises NotImplementedError: there is no such loop here, nor on the original's CPU."""
+    """Raise NotImplementedError. The original's CPU backend has no such loop either."""
     with reraise_as_builtin():
         _refuse()
 
@@ -28,12 +28,12 @@ def update_implicit_loop(
     start_token: int | list[int],
     max_tokens: int | None = None,
 ) -> NoReturn:
-    """Raises LoopMissing: there is no such loop here, nor on the original's CPU."""
+    """Raise LoopMissing. The original's CPU backend has no such loop either."""
     _refuse()
 
 
 class LoopMissing(OptionMissing, NotImplementedError):
-    """The loop over tokens on the wafer."""
+    """The error for calls of the unsupported token loop."""
 
 
 def _refuse(*_: Any) -> NoReturn:

@@ -1,6 +1,7 @@
-"""Functions that are told of tensors while a step is traced: `cerebras.pytorch.experimental.listener`.
+"""Hooks that receive the outputs of layers while a step is traced: `cerebras.pytorch.experimental.listener`.
 
-They hear of what layers give; what a model's own code calls, and what the backward pass makes, they do not hear of.
+They cover layers of `lazytensor.nn` without submodules. They do not receive results of functions that a model's own
+code calls, nor tensors of the backward pass.
 """
 
 import re
@@ -16,25 +17,27 @@ from lazytensor.nn import Module, functional
 
 TracedTensorHook = Callable[[Tensor, str], None]
 LAYER_MODULE_PREFIX = "lazytensor.nn."
+"""The module path prefix of built-in layers."""
 
 
 class ListenerHandle:
-    """Takes a function away from every layer again."""
+    """A handle that unregisters a traced-tensor hook from all layers."""
 
     def __init__(self, handles: list[RemovableHandle]):
         self._handles = handles
 
     def remove(self) -> None:
-        """Tell the function no more."""
+        """Unregister the hook. It is not called any more."""
         for handle in self._handles:
             handle.remove()
 
 
 def register_traced_tensor_hook(hook: TracedTensorHook) -> ListenerHandle:
-    """Call hook(tensor, name) for what each layer of the prepared models gives in a traced step.
+    """Register `hook(tensor, name)` for the output of each layer of the prepared models in a traced step.
 
-    The name is the layer's path, "fwd" and the function, such as "encoder.fc1.fwd.linear"; another call in the step
-    has a number behind it. Raises RuntimeError if there is no backend.
+    `name` consists of the layer's path, "fwd" and the layer's function, such as "encoder.fc1.fwd.linear". If the layer
+    is called again in the same step, ".1", ".2" and so on are appended. Returns a handle with `remove()`. Raises
+    RuntimeError without a backend.
     """
     ear = _LayerListener(hook)
     return ListenerHandle(
@@ -47,7 +50,7 @@ def register_traced_tensor_hook(hook: TracedTensorHook) -> ListenerHandle:
 
 
 class _LayerListener:
-    """One function, and how often each name has come in the present step."""
+    """A hook with the number of calls for each name in the current traced step."""
 
     def __init__(self, hook: TracedTensorHook):
         self.hook = hook
@@ -55,12 +58,14 @@ class _LayerListener:
         self.calls = Counter[str]()
 
     def of(self, name: str) -> Callable[[Module, Any, Any], None]:
-        """What is called behind a layer."""
+        """Return the forward hook for the layer `name`. It ignores outputs that are no tensors, and calls outside a
+        trace.
+        """
 
         def listen(layer: Module, args: Any, output: Any) -> None:
             if not isinstance(output, Tensor) or not current_backend().is_tracing:
                 return
-            # Each trace is a step of its own, and counts from the first call again.
+            # The counts restart with each trace.
             if storage.thread_state.current is not self.step:
                 self.step, self.calls = storage.thread_state.current, Counter()
             number = self.calls[name]
@@ -71,15 +76,19 @@ class _LayerListener:
 
 
 def _leaf_layers(model: Module) -> Iterator[tuple[str, Module]]:
-    """The layers of a model that have none inside, with their paths."""
+    """Yield the path and module of each built-in layer in `model` that has no submodules."""
     for path, module in model.named_modules():
         if type(module).__module__.startswith(LAYER_MODULE_PREFIX) and not list(module.children()):
             yield path, module
 
 
 def _find_function_name(layer: Module) -> str:
-    """The function that a layer calls, by its class: LayerNorm calls layer_norm, BatchNorm2d batch_norm."""
-    # Acronyms (ReLU, GELU) have no words inside, so the name without any break is tried first.
+    """Return the name of the function that `layer` calls, derived from its class name.
+
+    For example, LayerNorm gives "layer_norm" and BatchNorm2d gives "batch_norm". If there is no such function in
+    `nn.functional`, return the class name in snake case.
+    """
+    # The name without separators is tried first, because acronyms such as ReLU are one word.
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(layer).__name__).lower()
     candidates = (words.replace("_", ""), words, re.sub(r"_?\dd$", "", words), words.removesuffix("_loss"))
     return next((name for name in candidates if hasattr(functional, name)), words)

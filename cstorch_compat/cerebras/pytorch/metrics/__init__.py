@@ -1,1 +1,1 @@
-"""Metrics: state on the device that is updated in each step and read at the end."""
+"""The public API of `cerebras.pytorch.metrics`: metrics whose state is on the device and is updated in each step."""

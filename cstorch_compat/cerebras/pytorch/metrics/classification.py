@@ -1,4 +1,4 @@
-"""Metrics of class predictions: a confusion matrix or counts per class on the device, read at the end."""
+"""Metrics of class predictions. The state is a confusion matrix or counts for each class."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,26 +12,33 @@ from lazytensor.functional.creation import tensor
 from lazytensor.functional.gather_scatter import scatter_add
 
 AVERAGES = ("micro", "macro")
+"""Valid values of `average_type`: over all samples, or over classes."""
 
 
 def count_occurrences(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
-    """How often each of `slots` places occurs, float32[slots]; weights count for one occurrence each."""
-    # A sum by index stands for a product of one-hot vectors, which would be as large as samples times slots.
+    """Return how often each index from 0 to `slots` - 1 occurs in `places`, as float32[slots].
+
+    If `weights` is given, each occurrence counts with its weight.
+    """
+    # Scatter-add avoids one-hot vectors, whose size would be samples times slots.
     flat = views.reshape(pw.cast_to(places, int64), (-1,))
     amounts = creation.ones(places.shape, device=places.device) if weights is None else pw.cast_to(weights, float32)
     return scatter_add(creation.zeros(slots, device=places.device), 0, flat, views.reshape(amounts, (-1,)))
 
 
 def divide_or_zero(top: Tensor, bottom: Tensor) -> Tensor:
-    """top / bottom, and 0 where bottom is 0."""
+    """Return `top` / `bottom`, with 0 where `bottom` is 0."""
     empty = bottom == 0.0
-    # Both sides of a selection are computed, so the division has to be harmless where it is not wanted.
+    # Both operands of `where` are computed, so the denominator must not be 0 anywhere.
     safe = pw.where(empty, creation.ones_like(bottom), bottom)
     return pw.where(empty, creation.zeros_like(top), top) / safe
 
 
 class ConfusionMetric(Metric):
-    """Base of metrics over confusion_matrix[label, prediction]; ignored classes do not count in the result."""
+    """The base class of metrics over a confusion matrix, indexed [label, prediction].
+
+    Classes in `ignored` are excluded from the result, but their samples still count in the sums of other classes.
+    """
 
     def __init__(self, num_classes: int, ignored: Sequence[int] | None, name: str | None):
         self.num_classes = num_classes
@@ -42,54 +49,62 @@ class ConfusionMetric(Metric):
         self.register_state("confusion_matrix", creation.zeros(self.num_classes, self.num_classes))
 
     def take(self, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> None:
-        """Count pairs of classes."""
+        """Add pairs of class indices to the confusion matrix. `labels` and `predictions` have the same shape."""
         n = self.num_classes
-        # The matrix as one row: place label * n + prediction.
+        # The matrix is counted as a vector with index label * n + prediction.
         pairs = count_occurrences(n * n, labels * n + predictions, weights)
         self.confusion_matrix.add_(views.reshape(pairs, (n, n)))
 
     def masked(self, values: Tensor) -> Tensor:
-        """Zero for the classes that are ignored."""
+        """Return `values` (one for each class) with 0 for the ignored classes."""
         if not self._ignored:
             return values
-        # A mask over results and not over samples: ignored classes still take part in the sums of others.
+        # The mask applies to results and not to samples, so ignored classes still count in the sums of other classes.
         mask = [0.0 if c in self._ignored else 1.0 for c in range(self.num_classes)]
         return values * tensor(mask, device=values.device)
 
     def sums(self) -> tuple[Tensor, Tensor]:
-        """How often each class is a label, and how often it is predicted."""
+        """Return how often each class is a label and how often it is predicted, each as float32[num_classes]."""
         return reduction.sum(self.confusion_matrix, 1), reduction.sum(self.confusion_matrix, 0)
 
     def hits(self) -> Tensor:
-        """How often each class is predicted rightly."""
+        """Return how often each class is predicted correctly, as float32[num_classes]."""
         return reduction.sum(
             self.confusion_matrix * creation.eye(self.num_classes, device=self.confusion_matrix.device), 1
         )
 
     def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
-        """The mean of top / bottom over the classes whose bottom is not 0; 0 if there are none."""
-        # Classes that occur neither as label nor as prediction do not count; counting them as 0 would punish a
-        # model for them.
+        """Return the mean of `top` / `bottom` over the classes whose `bottom` is not 0; 0 if there are no such
+        classes.
+        """
+        # Classes that occur neither as label nor as prediction are left out of the mean.
         present = reduction.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
         safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
-        # 0 / 0 where no class is present is discarded below.
+        # If no class is present, this is 0 / 0, which the selection below discards.
         mean = reduction.sum(self.masked(divide_or_zero(top, safe))) / present
         return pw.where(present > 0.0, mean, tensor(0.0))
 
 
 class OverlapMetric(ConfusionMetric):
-    """Base of metrics that compare the area A of a class with the area B predicted, averaged over the classes."""
+    """The base class of metrics that compare the labelled with the predicted region of each class, averaged over
+    classes.
+    """
 
     def __init__(self, num_classes: int, ignore_classes: Sequence[int] | None = None, name: str | None = None):
         super().__init__(num_classes, ignore_classes, name)
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """Classes of one shape."""
+        """Count a batch of class indices. `labels` and `predictions` have the same shape; `weights` weight each
+        element.
+        """
         self.take(labels, predictions, weights)
 
 
 class DiceCoefficientMetric(OverlapMetric):
-    """2 |A and B| / (|A| + |B|), averaged over the classes that occur.
+    """The Dice coefficient 2 |A & B| / (|A| + |B|), averaged over the classes that occur.
+
+    A is the set of elements labelled with a class, and B is the set predicted as that class. Ignored classes do not
+    count.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.DiceCoefficientMetric(num_classes=2)
@@ -98,13 +113,16 @@ class DiceCoefficientMetric(OverlapMetric):
     """
 
     def compute(self) -> Tensor:
-        """float32[]; 0 before the first update."""
+        """Return the mean coefficient as a float32 scalar tensor; 0 before the first update."""
         labels, predictions = self.sums()
         return self.class_mean(self.hits() * 2.0, predictions + labels)
 
 
 class MeanIOUMetric(OverlapMetric):
-    """|A and B| / |A or B|, averaged over the classes that occur.
+    """The intersection over union |A & B| / |A | B|, averaged over the classes that occur.
+
+    A is the set of elements labelled with a class, and B is the set predicted as that class. Ignored classes do not
+    count.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.MeanIOUMetric(num_classes=2)
@@ -113,16 +131,18 @@ class MeanIOUMetric(OverlapMetric):
     """
 
     def compute(self) -> Tensor:
-        """float32[]; 0 before the first update."""
+        """Return the mean as a float32 scalar tensor; 0 before the first update."""
         labels, predictions = self.sums()
         hits = self.hits()
         return self.class_mean(hits, predictions + labels - hits)
 
 
 class FBetaScoreMetric(ConfusionMetric):
-    """(1 + beta^2) precision recall / (beta^2 precision + recall), of all samples or averaged over classes.
+    """The F-beta score (1 + beta^2) precision recall / (beta^2 precision + recall).
 
-    The average over classes ("macro") counts a class that does not occur as 0.
+    `average_type` "micro" computes it from the counts of all samples. "macro" averages the scores of all classes that
+    are not ignored, where a class that does not occur counts as 0. Raises ValueError for other averages and for `beta`
+    <= 0.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.FBetaScoreMetric(num_classes=2)
@@ -146,25 +166,25 @@ class FBetaScoreMetric(ConfusionMetric):
         super().__init__(num_classes, ignore_labels, name)
 
     def update(self, labels: Tensor, predictions: Tensor, dtype: Any = None) -> None:
-        """Classes of one shape."""
+        """Count a batch of class indices. `labels` and `predictions` have the same shape."""
         self.take(labels, predictions, None)
 
     def compute(self) -> Tensor:
-        """float32[]; 0 before the first update."""
+        """Return the score as a float32 scalar tensor; 0 before the first update."""
         labels, predictions = self.sums()
         hits, square = self.hits(), self.beta**2
-        # From counts: beta^2 * labels + predictions is the common denominator of precision and recall, so neither
-        # is divided for.
+        # The score in terms of counts is (1 + beta^2) hits / (beta^2 labels + predictions), which needs only one
+        # division.
         if self.average_type == "macro":
             scores = self.masked(divide_or_zero(hits * (1 + square), predictions + labels * square))
-            # Unlike in the overlap metrics, classes that do not occur count as 0, as in the original.
+            # As in the original, classes that do not occur count as 0, unlike in the overlap metrics.
             return reduction.sum(scores) / tensor(float(self.num_classes - len(self._ignored)))
         right, true, claimed = (reduction.sum(self.masked(t)) for t in (hits, labels, predictions))
         return divide_or_zero(right * (1 + square), claimed + true * square)
 
 
 class MeanPerClassAccuracyMetric(Metric):
-    """The share of right predictions of each class, averaged over all classes.
+    """The accuracy of each class, averaged over all classes.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.MeanPerClassAccuracyMetric(num_classes=2)
@@ -181,7 +201,9 @@ class MeanPerClassAccuracyMetric(Metric):
         self.register_state("total_per_class_tokens", creation.zeros(self.num_classes))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """Classes of one shape."""
+        """Count a batch of class indices. `labels` and `predictions` have the same shape; `weights` weight each
+        element.
+        """
         labels, predictions = pw.cast_to(labels, int64), pw.cast_to(predictions, int64)
         correct = pw.cast_to(labels == predictions, float32)
         correct = correct if weights is None else correct * weights
@@ -189,7 +211,7 @@ class MeanPerClassAccuracyMetric(Metric):
         self.total_per_class_tokens.add_(count_occurrences(self.num_classes, labels, weights))
 
     def compute(self) -> Tensor:
-        """float32[]; a class without labels counts as 0."""
+        """Return the mean as a float32 scalar tensor. A class without labels counts as 0."""
         shares = divide_or_zero(self.total_per_class_correct_predictions, self.total_per_class_tokens)
-        # Over all classes, also those that never occurred: as recorded, unlike the metrics above.
+        # As recorded from release 2.10, the mean includes classes that never occurred, unlike in the metrics above.
         return reduction.sum(shares) / float(self.num_classes)

@@ -1,4 +1,7 @@
-"""Metrics: state on the device that is updated in each step and read at the end."""
+"""The base class of metrics, the metrics of language models, and the list of all metrics of the run.
+
+The state of a metric is on the device. It is updated in each step and carried to the next one.
+"""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,10 +21,15 @@ from lazytensor.functional.in_place import write_values
 from lazytensor.nn.module import Module
 
 _all_metrics = process.RunLocal[list["Metric"]](list)
+"""All metrics of the run, in the order of creation."""
 
 
 class Metric(Module, ABC):
-    """Base of metrics. A subclass registers its state in `reset`, changes it in `update` and reads it in `compute`.
+    """The base class of metrics.
+
+    A subclass registers its state in `reset`, changes it in `update` and reads it in `compute`. Calling the metric
+    updates it and returns its current value. `float(metric)` computes the current value; on CSX it raises RuntimeError
+    before the first update. If `name` is empty, the class name is used.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> class Largest(cstorch.metrics.Metric):
@@ -39,50 +47,60 @@ class Metric(Module, ABC):
     def __init__(self, name: str):
         super().__init__()
         self.name = name or type(self).__name__
-        # The number among metrics of one name: it keeps their state apart, and names them in `get_all_metrics`.
+        # The index among metrics of the same name. It keeps their state apart, and `get_all_metrics` appends it to the
+        # name.
         self._index = sum(m.name == self.name for m in _all_metrics.value)
         self.num_updates = 0
         self._value: Any = None
-        # Strong: the values of all metrics may be asked for when the model that made them is gone.
+        # The list holds strong references, because values may be read after the model that created the metric is gone.
         _all_metrics.value.append(self)
         self.reset()
 
     @abstractmethod
     def reset(self) -> None:
-        """Start over."""
+        """Register the metric's state with its initial values. A later call resets the state to them."""
 
     @abstractmethod
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Take in a batch."""
+        """Update the metric's state from one batch."""
 
     @abstractmethod
     def compute(self) -> Any:
-        """Return the value so far, as a tensor or a number."""
+        """Return the current value of the metric as a tensor or a number."""
 
     def register_state(self, name: str, tensor: Tensor, persistent: bool = False) -> None:
-        """Add a tensor that is carried from step to step."""
-        # Made anew, the state would have another identity than in the traced step.
-        if name in self._buffers:  # reset starts over in the state that is there
+        """Register a tensor that is carried from step to step, as a buffer on the device of the run.
+
+        If `name` is registered already, write the values of `tensor` into the existing buffer. `persistent` is that of
+        `Module.register_buffer`.
+        """
+        # A new buffer would be a different state than that of the traced step, so the existing one is overwritten.
+        if name in self._buffers:
             write_values(self._buffers[name], tensor)
             return
         tensor.device = process.state_device()
         self.register_buffer(name, tensor, persistent)
 
     def _name_state(self) -> None:
-        """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
+        """Register the buffers as state of the run, and allow the client to read them after every step on CSX.
+
+        Buffers that belong to a prepared model are registered already and keep their names.
+        """
         store = process.current_backend().store if process.use_cs() else None
         for name, buffer in self.named_buffers():
-            # A metric inside of a model is named by `compile`, as any of its buffers.
+            # `compile` names the buffers of a metric that is part of a model.
             if not buffer.cell.state:
                 storage.register(buffer.cell, f"metrics.{self.name}.{self._index}.{name}")
-            # Weights come back on checkpoint steps alone; metrics are an exception of the system.
+            # The system returns weights on checkpoint steps only, but metrics after every step.
             if isinstance(store, WaferState):
                 store.free.add(buffer.cell.state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Update with a batch and give the value so far."""
+        """Update the metric with a batch, and return the result of `compute`. Arguments go to `update`. No gradients
+        are recorded.
+        """
         self._name_state()
-        # A metric reads predictions that require gradients, and must not keep their graph from step to step.
+        # Predictions may require gradients, whose graph must not be kept from step to step.
         with grad_mode(False), reraise_as_builtin():
             self.update(*args, **kwargs)
             self.num_updates += 1
@@ -96,21 +114,21 @@ class Metric(Module, ABC):
                 f"Trying to compute metric `{self.name}`, but the metric has not been updated. This is currently not "
                 "supported when running on CSX. "
             )
-        # On the CPU a share of nothing is NaN and a mean over no class is 0, as `compute` says itself.
+        # On the CPU `compute` itself defines the value before the first update, such as NaN or 0.
         with grad_mode(False):
             return float(self.compute())
 
 
 def _keep_as_output(value: Tensor, metric: "Metric") -> None:
-    """A metric's value is an output of the step, although no closure takes it."""
+    """Mark `value` as an output of the traced step, so that the compiler keeps the metric's state. CSX only."""
     if process.use_cs() and storage.thread_state.current is not None:
-        # A closure that does nothing: without an output that is fetched, the compiler would leave out state that
-        # nothing else reads.
+        # A step closure without effect makes `value` an output. Otherwise the compiler would remove state that nothing
+        # reads.
         steps.make_closure(lambda r: None, False)(value)
 
 
 class AccuracyMetric(Metric):
-    """The share of predictions that equal their labels, weighted if weights are given.
+    """The fraction of predictions that equal their labels.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> accuracy = cstorch.metrics.AccuracyMetric("accuracy")
@@ -123,20 +141,24 @@ class AccuracyMetric(Metric):
         self.register_state("total_num_tokens", tensor(0.0))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """labels and predictions of one shape; weights broadcast to it. What weighs 0 is not counted."""
+        """Count the correct predictions of a batch.
+
+        `labels` and `predictions` have the same shape, to which `weights` broadcast. Elements of weight 0 are ignored.
+        A weighted hit counts with its weight, while the total counts each element of positive weight once.
+        """
         correct = pw.cast_to(labels == predictions, self.total_num_tokens.dtype)
         if weights is None:
             count: Any = float(labels.numel())
         else:
             correct = correct * weights
-            # The original counts the places and weighs only the hits. With weights other than 0 and 1 the result is
-            # no share any more; recorded, hence kept.
+            # The original weights only the hits. For weights other than 0 and 1 the result is therefore not a fraction.
+            # This matches values recorded from release 2.10.
             count = reduction.sum(pw.cast_to(weights > 0, self.total_num_tokens.dtype))
         self.total_correct_predictions.add_(reduction.sum(correct))
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        """float32[]; NaN before the first update."""
+        """Return the accuracy as a float32 scalar tensor; NaN before the first update."""
         share: Tensor = self.total_correct_predictions / self.total_num_tokens
         return share
 
@@ -155,26 +177,30 @@ class MeanMetric(Metric):
         self.register_state("weight", tensor(0.0))
 
     def update(self, value: Any, weight: Any = 1.0, dtype: Any = None) -> None:
-        """A number or tensor; a number for all of its elements or a tensor of weights for each."""
+        """Add `value`, a number or a tensor, to the mean.
+
+        `weight` is a number for all elements, or a tensor with one weight for each element. `dtype` is the dtype to
+        which a tensor is cast first; float32 if None.
+        """
         values = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
         count: Tensor | float
         if isinstance(weight, Tensor):
             values, count = values * weight, reduction.sum(weight)
         else:
             values = values if weight == 1 else values * weight
-            # A number that is known while tracing is a constant of the graph.
+            # A number is a constant of the traced graph.
             count = float(weight) * values.numel()
         self.mean_value.add_(reduction.sum(values) if values.ndim else values)
         self.weight.add_(count)
 
     def compute(self) -> Tensor:
-        """float32[]; NaN before the first update."""
+        """Return the weighted mean as a float32 scalar tensor; NaN before the first update."""
         mean: Tensor = self.mean_value / self.weight
         return mean
 
 
 class PerplexityMetric(Metric):
-    """exp(loss per token).
+    """The perplexity: the exponential of the mean loss per token over all batches.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> perplexity = cstorch.metrics.PerplexityMetric("perplexity")
@@ -187,30 +213,35 @@ class PerplexityMetric(Metric):
         self.register_state("total_num_tokens", tensor(0.0))
 
     def update(self, labels: Tensor, loss: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """The loss summed over tokens; weights say how much each token counts."""
+        """Add a batch's `loss`, summed over its tokens.
+
+        The number of tokens is the number of `labels`, or the sum of `weights` if given.
+        """
         count: Any = float(labels.numel()) if weights is None else reduction.sum(weights)
         self.total_loss.add_(pw.cast_to(loss, self.total_loss.dtype))
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        """float32[]; NaN before the first update."""
-        # Of the mean over all batches, not the mean of perplexities.
+        """Return exp(total loss / total tokens) as a float32 scalar tensor; NaN before the first update."""
+        # This is the exponential of the mean over all batches, not the mean of perplexities.
         return pw.exp(self.total_loss / self.total_num_tokens)
 
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:
-    """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1".
+    """Yield the name and the object of every metric of the run.
+
+    Metrics that share a name get a numeric suffix: "loss.0", "loss.1".
 
     >>> import cerebras.pytorch as cstorch
     >>> loss = cstorch.metrics.MeanMetric("loss")
     >>> [name for name, metric in cstorch.metrics.get_all_metrics() if metric is loss]
     ['loss']
     """
-    # Names are unique only when all metrics are there, so the suffix is given here and not when one is made.
+    # The suffix depends on later metrics, so it is added here and not in the constructor.
     shared = Counter(m.name for m in _all_metrics.value)
     return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all_metrics.value)
 
 
 def compute_all_metrics() -> dict[str, float]:
-    """The value of every metric."""
+    """Return the current value of every metric of the run by name, with names as in `get_all_metrics`."""
     return {name: float(m) for name, m in get_all_metrics()}

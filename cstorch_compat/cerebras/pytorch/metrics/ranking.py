@@ -1,4 +1,6 @@
-"""Metrics of scores: the area under a curve, precision and recall of the k best classes."""
+"""Metrics of scores: the area under a ROC or precision-recall curve, and precision and recall at k. CPU backend
+only.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +19,9 @@ from lazytensor.functional.sorting import topk
 
 CURVES, METHODS = ("ROC", "PR"), ("interpolation", "minoring", "majoring")
 THRESHOLD_MARGIN = 1e-7
-"""How far the outer thresholds of a curve lie outside of 0..1."""
+"""The distance of the two outer thresholds of a curve from 0 and 1, so that scores of exactly 0 and 1 are within
+them.
+"""
 COUNT_NAMES = ("true_positive", "true_negative", "false_positive", "false_negative")
 
 
@@ -33,10 +37,16 @@ def refuse_on_the_wafer(kind: type[Metric]) -> None:
 
 
 class AUCMetric(Metric):
-    """The area under the ROC or precision-recall curve, from counts at `num_thresholds` thresholds.
+    """The area under the ROC or precision-recall curve, computed from counts at several thresholds.
 
-    The precision-recall curve is interpolated after Davis and Goadrich, "The relationship between Precision-Recall
-    and ROC curves", 2006: true positives, not precision, are linear between thresholds.
+    - `num_thresholds`: the number of evenly spaced thresholds, at least 2.
+    - `curve`: "ROC" or "PR".
+    - `summation_method`: "interpolation" (trapezoids for ROC), "minoring" (lower sum) or "majoring" (upper sum).
+    - `thresholds`: inner thresholds in 0..1 to use instead; one below 0 and one above 1 are added.
+
+    Other values raise ValueError. The interpolation of the precision-recall curve is that of Davis and Goadrich, "The
+    relationship between Precision-Recall and ROC curves", 2006: true positives, not precision, are linear between
+    thresholds.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.AUCMetric()
@@ -58,15 +68,15 @@ class AUCMetric(Metric):
         if summation_method not in METHODS:
             raise ValueError(f"The summation_method has to be one of {list(METHODS)}, got {summation_method}.")
         if thresholds is None:
-            # Two of the thresholds are the outer ones below.
+            # The two outer thresholds are added below.
             inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
         else:
             inner = sorted(thresholds)
         if thresholds is None and num_thresholds < 2:
             raise ValueError(f"The num_thresholds has to be at least 2, got {num_thresholds}.")
         self.curve, self.summation_method, self.num_thresholds = curve, summation_method, len(inner) + 2
-        # Scores of exactly 0 lie above the first threshold and those of 1 below the last, so that the curve has
-        # both its ends.
+        # A score of 0 is above the first threshold and a score of 1 below the last, so that the curve has both end
+        # points.
         self._thresholds = [-THRESHOLD_MARGIN, *inner, 1.0 + THRESHOLD_MARGIN]
         super().__init__(name or "")
 
@@ -75,9 +85,13 @@ class AUCMetric(Metric):
             self.register_state(count, creation.zeros(self.num_thresholds))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Booleans, and scores in 0..1 of the same shape."""
+        """Count a batch at every threshold.
+
+        `labels` are booleans (or 0 and 1), and `predictions` are scores in 0..1 of the same shape. `weights` of that
+        shape weight each sample.
+        """
         scores = views.reshape(pw.cast_to(predictions, float32), (1, -1))
-        # All thresholds at once: [thresholds, 1] against [1, samples].
+        # Compare all thresholds at once: [thresholds, 1] with [1, samples].
         edges = views.reshape(tensor(self._thresholds, device=scores.device), (-1, 1))
         above = pw.cast_to(scores > edges, float32)
         true = views.reshape(pw.cast_to(labels, float32), (1, -1))
@@ -89,8 +103,8 @@ class AUCMetric(Metric):
             getattr(self, name).add_(reduction.sum(where * what * weight, 1))
 
     def compute(self) -> float:
-        """Return a number in 0..1, by trapezoids, sums, or the interpolation of precision."""
-        # Precision is no linear function of recall between two thresholds; only there do formula and trapezoid differ.
+        """Return the area, a float in 0..1, by the metric's summation method."""
+        # Precision is not linear in recall between thresholds, so only this curve needs the interpolation formula.
         if self.curve == "PR" and self.summation_method == "interpolation":
             return float(self.interpolate_pr_auc())
         x: Any
@@ -100,23 +114,23 @@ class AUCMetric(Metric):
             x, y = divide_or_zero(self.false_positive, self.false_positive + self.true_negative), recall
         else:
             x, y = recall, divide_or_zero(self.true_positive, self.true_positive + self.false_positive)
-        # The larger or smaller of two neighbours gives an upper or lower sum, the mean a trapezoid.
+        # The maximum or minimum of neighbouring heights gives an upper or lower sum, the mean gives trapezoids.
         join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
         heights = join(y[:-1], y[1:]) if join else (y[:-1] + y[1:]) / 2.0
-        # Thresholds rise, so counts and with them x fall.
+        # Thresholds ascend, so the counts and x descend.
         return float(reduction.sum((x[:-1] - x[1:]) * heights))
 
     def interpolate_pr_auc(self) -> Tensor:
-        """The area under the precision-recall curve."""
+        """Return the area under the interpolated precision-recall curve as a float32 scalar tensor."""
         true: Any = self.true_positive
         claimed: Any = self.true_positive + self.false_positive
         missed: Any = self.false_negative
         gain, step = true[:-1] - true[1:], claimed[:-1] - claimed[1:]
-        # Between two thresholds TP = intercept + slope * P, with P all that is claimed positive. Precision TP / P
-        # then integrates to slope * (dTP + intercept * ln(P1 / P2)) over recall.
+        # Between two thresholds TP = intercept + slope * P, where P is the number of predicted positives. The integral
+        # of the precision TP / P over recall is then slope * (dTP + intercept * ln(P1 / P2)).
         slope = divide_or_zero(gain, pw.maximum(step, 0.0))
         intercept = true[1:] - slope * claimed[1:]
-        # Where one of them claims nothing the logarithm has no value, and its factor is taken as ln 1.
+        # If either threshold has no predicted positives, the logarithm is undefined and counts as 0.
         both = pw.logical_and(claimed[:-1] > 0.0, claimed[1:] > 0.0)
         growth = pw.where(both, divide_or_zero(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
         area = slope * (gain + intercept * pw.log(growth))
@@ -125,9 +139,13 @@ class AUCMetric(Metric):
 
 
 def count_hits(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """How many labels are among the k best classes of their row, and what each row weighs."""
+    """Return how many labels are among the `k` best classes, and the number of rows, each as a weighted sum.
+
+    `labels` is [..., L], `predictions` is [..., classes], and `weights` is [...] or None for weights of 1. Both results
+    are scalar tensors.
+    """
     places = topk(predictions, k, -1).indices
-    # Each label against each of the k places: [..., L, 1] == [..., 1, k].
+    # Compare each label with each of the k classes: [..., L, 1] == [..., 1, k].
     matches = views.unsqueeze(labels, -1) == views.unsqueeze(places, -2)
     rows = reduction.sum(pw.cast_to(matches, float32), (-2, -1))
     weight = creation.ones(rows.shape, device=rows.device) if weights is None else pw.cast_to(weights, float32)
@@ -135,9 +153,9 @@ def count_hits(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | No
 
 
 class _AtKMetric(Metric):
-    """Labels among the k best classes, as a share of what a subclass counts in `wanted` for each row.
+    """The number of labels among the k best classes, divided by the number that `wanted` returns for each row.
 
-    `missed` names the state that counts what is wanted and was not hit.
+    A subclass sets `missed`, the name of the state that counts the remaining ones.
     """
 
     missed: str
@@ -152,22 +170,22 @@ class _AtKMetric(Metric):
         self.register_state(self.missed, tensor(0.0))
 
     def wanted(self, labels: Tensor) -> int:
-        """How many hits a row could have."""
+        """Return the number of hits that counts as 1.0 for a row."""
         raise NotImplementedError
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Labels [..., L], scores [..., classes], weights [...]."""
+        """Count a batch: `labels` is [..., L], `predictions` (scores) is [..., classes], and `weights` is [...]."""
         hits, rows = count_hits(self.k, labels, predictions, weights)
         self.true_positive_at_k.add_(hits)
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 
     def compute(self) -> float:
-        """Return the share as a number; NaN before the first update."""
+        """Return the fraction as a float; NaN before the first update."""
         return float(self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed)))
 
 
 class PrecisionAtKMetric(_AtKMetric):
-    """The share of the k best classes that are labels.
+    """The fraction of the k best-scored classes that are labels.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.PrecisionAtKMetric(k=1)
@@ -182,7 +200,7 @@ class PrecisionAtKMetric(_AtKMetric):
 
 
 class RecallAtKMetric(_AtKMetric):
-    """The share of labels that are among the k best classes.
+    """The fraction of labels that are among the k best-scored classes.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.RecallAtKMetric(k=1)

@@ -1,1 +1,1 @@
-"""Losses and operations of the wafer that PyTorch does not have."""
+"""The public API of `cerebras.pytorch.nn`: losses, modules and wafer operations that PyTorch does not have."""

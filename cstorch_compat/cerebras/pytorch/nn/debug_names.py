@@ -1,11 +1,13 @@
-"""Names of modules as printed graphs show them."""
+"""Debug names of modules, which printed graphs show."""
 
 from lazytensor.nn.module import Module
 from lazytensor.nn.module_scopes import name_scopes
 
 
 def add_debug_name(module: Module, root_name: str | None = None) -> None:
-    """Name a module and those inside of it by their paths, below `root_name` if there is one.
+    """Set the debug name of `module` and all its submodules to their paths.
+
+    Each path is prefixed with `root_name` if it is given. Without it the name of `module` itself is its class name.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2))
@@ -14,15 +16,15 @@ def add_debug_name(module: Module, root_name: str | None = None) -> None:
     'net.0'
     """
     for path, part in module.named_modules():
-        # The outermost has an empty path, and a name of its class where no other was given.
+        # The path of the outermost module is empty; its default name is that of its class.
         name = ".".join(piece for piece in (root_name, path) if piece) or type(part).__name__
-        # Past the module's own setattr, which would look whether this is a parameter.
+        # Write to __dict__ to bypass Module.__setattr__, which handles parameters and submodules.
         part.__dict__["_debug_name"] = name
     name_scopes(module, root_name or type(module).__name__)
 
 
 def get_debug_name(module: Module) -> str:
-    """The name that was given, else that of the class.
+    """Return the debug name of `module`, or its class name if `add_debug_name` did not set one.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> cstorch.get_debug_name(torch.nn.Linear(2, 2))

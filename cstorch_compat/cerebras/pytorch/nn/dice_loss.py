@@ -1,7 +1,7 @@
-"""Losses of segmentation: the Dice coefficient of each sample and class, and its mix with cross entropy.
+"""Segmentation losses: the Dice coefficient of each sample and class, and its combination with cross entropy.
 
-With the background the numbers are those recorded from release 2.10. Without it the original leaves out elements of
-the image, which ones depends on its extents, in place of the class; here class 0 is left out.
+With the background the results match values recorded from release 2.10. Without the background the original drops
+elements of the image instead of class 0, depending on the image size. Here class 0 is dropped.
 """
 
 from typing import Any
@@ -12,16 +12,20 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.nn import functional as F
 
-# After the batch and the classes, so that each sample and class has a coefficient of its own.
 VOLUME_AXES = (2, 3, 4)
-"""The axes of depth, height and width."""
+"""The axes of depth, height and width, which are summed for each sample and class."""
 
 
 class DiceLoss:
-    """2 |x y| / (|x| + |y|) of predictions [N, C, D, H, W] and classes [N, D, H, W]; as recorded, not 1 minus it.
+    """The Dice coefficient 2 |x y| / (|x| + |y|) of predictions and labels, for each sample and class.
 
-    The result is [N, C], or [N, C - 1] without the background. `input_shape` is taken as by the original and changes
-    nothing. Raises ShapeError for other shapes, OptionMissing for one-hot targets and for the argmax of predictions.
+    As recorded from release 2.10, the result is the coefficient and not 1 minus it. Calling the object takes
+    `prediction` [N, C, D, H, W] and class indices `target` [N, D, H, W]; other shapes raise ShapeError. The result is
+    [N, C], or [N, C - 1] without the background. `input_shape` has no effect, as in the original.
+
+    - `use_softmax`: apply softmax over the classes to the predictions first.
+    - `include_background`: include class 0 in the result.
+    - `to_onehot_y`, `to_onehot_x`, `use_argmax`: values other than the defaults raise OptionMissing.
     """
 
     def __init__(
@@ -42,21 +46,24 @@ class DiceLoss:
         self.num_classes, self.use_softmax, self.include_background = num_classes, use_softmax, include_background
 
     def __call__(self, prediction: Tensor, target: Tensor, input_shape: Any) -> Tensor:
-        """The coefficients."""
+        """Return the coefficients [N, C], or [N, C - 1] without the background."""
         _check(prediction, target, self.num_classes)
         scores: Any = nn.Softmax(dim=1)(prediction) if self.use_softmax else prediction
         wanted: Any = F.one_hot(target, self.num_classes)
-        # one_hot puts classes last, predictions have them second.
+        # Move the classes from the last dimension to the second, as in the predictions.
         wanted = wanted.permute(0, 4, 1, 2, 3)
         if not self.include_background:
             scores, wanted = scores[:, 1:], wanted[:, 1:]
-        # Without a term that keeps the quotient finite, as recorded: softmax is positive everywhere, so the sum is.
+        # As recorded, no term is added to the denominator. With softmax it is positive.
         overlap: Tensor = 2 * (scores * wanted).sum(VOLUME_AXES) / (scores.sum(VOLUME_AXES) + wanted.sum(VOLUME_AXES))
         return overlap
 
 
 class DiceCELoss(nn.Module):
-    """wc times the cross entropy and wd times 1 minus the mean Dice coefficient, of the shapes that DiceLoss takes."""
+    """The loss `wc` * cross entropy + `wd` * (1 - mean Dice coefficient).
+
+    It takes the shapes and `include_background` of `DiceLoss`.
+    """
 
     def __init__(self, num_classes: int, include_background: bool, wc: float = 0.5, wd: float = 0.5):
         super().__init__()
@@ -65,7 +72,7 @@ class DiceCELoss(nn.Module):
         self.dice = DiceLoss(num_classes, include_background=include_background)
 
     def forward(self, outputs: Tensor, labels: Tensor, input_shape: Any) -> Tensor:
-        """The loss, 0-d."""
+        """Return the loss as a scalar tensor. `input_shape` has no effect."""
         dice: Any = self.dice(outputs, labels, input_shape)
         loss: Tensor = self.wc * self.entropy(outputs, labels) + self.wd * (1 - dice.mean())
         return loss

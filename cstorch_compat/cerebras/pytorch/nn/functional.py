@@ -1,6 +1,6 @@
-"""Operations that the wafer has by name: biases along a dimension, one-hot vectors, ranks, marked stretches of a graph.
+"""Named operations of the wafer that PyTorch does not have, such as bias_add, one_hot and scope boundaries.
 
-On the CPU backend they compute the same. The names of the stretches appear in the printed graph alone.
+They compute the same values on the CPU backend. Scope names appear only in printed graphs.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.reference import evaluate
 
-# The names that the vendor's graphs print. Differentiation turns the ends round, so the backward pass has its own.
+# The names in the vendor's printed graphs. The gradient of a begin boundary is an end boundary, and vice versa.
 BEGIN_FORWARD, END_FORWARD = "BEGIN_FORWARD", "END_FORWARD"
 BEGIN_BACKWARD, END_BACKWARD = "BEGIN_BACKWARD", "END_BACKWARD"
 BOUNDARIES = (BEGIN_FORWARD, END_FORWARD, BEGIN_BACKWARD, END_BACKWARD)
@@ -28,7 +28,11 @@ def _require(holds: bool, what: str, hint: str) -> None:
 
 
 def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
-    """`input_value` with bias[i] added at place i of dimension `dim`. Raises AssertionError for another length."""
+    """Return `input_value` plus the vector `bias`, broadcast along dimension `dim`.
+
+    `bias` has the length of that dimension and is cast to the dtype of `input_value`. Raises AssertionError for another
+    length, and if `dim` is negative or too large.
+    """
     _require(
         0 <= dim < input_value.ndim,
         f"`dim` must in [0, len(input_value.shape) - 1]. Instead got: 0 <= dim={dim} <= {input_value.ndim}",
@@ -48,27 +52,36 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
 
 
 def one_hot(array: Tensor, num_classes: int) -> Tensor:
-    """A 1 at the place of each number in a new last dimension, zeros elsewhere; int32."""
+    """Return one-hot vectors of `num_classes` elements in a new last dimension, as int32. `array` holds class
+    indices.
+    """
     _require(num_classes >= 0, "num_class argument to one_hot cannot be -1", "Say how many classes there are.")
-    # int32, where PyTorch's one_hot gives int64.
+    # PyTorch's one_hot returns int64.
     zeros = lt.zeros(*array.shape, num_classes, dtype=lt.int32, device=array.device)
     return zeros.scatter(-1, lt.unsqueeze(array, -1), 1)
 
 
 def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
-    """1 where an element is not below the k-th largest of its row along `dimension`, else 0; int16."""
+    """Return a mask of the elements that are at least the `k`-th largest of their row along `dimension`.
+
+    The result has the shape of `input` and dtype int16, with 1 for these elements and 0 elsewhere. Raises
+    AssertionError unless 1 <= k <= the length of the dimension.
+    """
     dim = dimension % max(input.ndim, 1)
     _require(
         0 < k <= input.shape[dim],
         f"there is no {k}-th largest of {input.shape[dim]} elements",
         "Take k from 1 to the extent of the dimension.",
     )
-    # A mask, although the name promises the element.
+    # The result is a mask, although the name suggests an element.
     return tensor_of(call("reaches_nth", operand_node(input), k=int(k), dim=dim), input)
 
 
 def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None = None) -> Tensor:
-    """weight @ input_value; `weight_transposed` is the same weight, held a second time for the backward pass."""
+    """Return `weight` @ `input_value`, where `weight` is 2-D.
+
+    `weight_transposed` has no effect. In the original it is a second copy of the weight for the backward pass.
+    """
     _require(
         weight.ndim == 2 and input_value.ndim >= 2 and weight.shape[1] == input_value.shape[0],
         f"Expect weight.shape(1) == input_value.shape[0]. Instead got weight.shape = {weight.shape} and "
@@ -81,7 +94,11 @@ def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None
 def ranged_matmul(
     weight: Tensor, input_value: Tensor, num_cols: Tensor, weight_transposed: Tensor | None = None
 ) -> Tensor:
-    """input_value @ weight.T; `num_cols` is how much of each sample the wafer computes, here all of it."""
+    """Return `input_value` [batch, sequence, in] @ `weight`.T, where `weight` is [out, in].
+
+    `num_cols` has no effect. In the original it limits how much of each sample is computed. `weight_transposed` has no
+    effect either.
+    """
     _require(
         input_value.ndim == 3,
         f"Expected 3D input_value. Instead got input_value.shape = {input_value.shape}",
@@ -97,15 +114,23 @@ def ranged_matmul(
 
 
 def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -> Tensor:
-    """The product of each vector with the expert that its index names: [..., in] and [...] with [out, experts, in]."""
+    """Multiply each vector by the weight of the expert that its index selects.
+
+    - `input_values`: [..., k, in].
+    - `input_indices`: [..., k], indices of experts.
+    - `weight`: [out, experts, in].
+
+    The result is [..., k, out]. If two of the k vectors select the same expert, both get the product of the later one,
+    as in the original.
+    """
     _require(
         weight.ndim == 3 and input_values.shape[:-1] == input_indices.shape,
         f"Expect weight[out, experts, in] and one index for each vector. Instead got weight.shape = {weight.shape}, "
         f"input_values.shape = {input_values.shape} and input_indices.shape = {input_indices.shape}",
         "Give [batch, sequence, k, in] and [batch, sequence, k].",
     )
-    # As the original: every vector at the place of its expert, all experts' products, and back. Of two vectors with one
-    # index the later one stands for both.
+    # As in the original: scatter the vectors to their experts, multiply all experts, and gather. If two vectors have
+    # the same index, the later one replaces the earlier one.
     experts, size = weight.shape[1:]
     dense = lt.zeros(*input_values.shape[:-2], experts, size, dtype=input_values.dtype, device=input_values.device)
     index = lt.unsqueeze(input_indices, -1)
@@ -117,9 +142,11 @@ def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -
 def sparse_act_matmul(
     input_value: Tensor, input_mask: Tensor, weight: Tensor, dense_capacity: int | None = None
 ) -> Tensor:
-    """input_value @ weight.T where the mask is not 0, zeros elsewhere: [batch, sequence, in] with [out, in].
+    """Return `input_value` @ `weight`.T for the vectors whose mask is not 0, and zeros for the others.
 
-    `dense_capacity` is how many vectors the wafer makes room for; here there is room for all.
+    `input_value` is [batch, sequence, in], `input_mask` is [batch, sequence] and `weight` is [out, in]. The mask
+    multiplies the vectors, so it should hold 0 and 1. `dense_capacity` has no effect: in the original it limits the
+    number of vectors.
     """
     _require(
         weight.ndim == 2 and input_value.shape[:-1] == input_mask.shape,
@@ -132,18 +159,24 @@ def sparse_act_matmul(
 
 
 def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType | None = None) -> Tensor:
-    """start, start + step, ... at the places where the mask holds, and -1 elsewhere."""
+    """Return start, start + step, ... at the elements where the 1-D `mask` is nonzero, in order, and -1 elsewhere.
+
+    `dtype` is the dtype of the result; that of `start` if None.
+    """
     kind = dtype or start.dtype
     holds = tensor_of(cast(operand_node(mask), bool_), mask)
     rank = lt.cumsum(holds, 0) - 1
-    # Both in the type that was asked for: a selection between two types would widen.
+    # Cast both operands, because a selection between two dtypes would promote the result.
     ranked, other = (tensor_of(cast(operand_node(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
     out: Tensor = lt.where(holds, ranked, other)
     return out
 
 
 def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor:
-    """`input` itself; the printed graph shows a boundary of the named stretch there."""
+    """Return `input` unchanged, and record a scope boundary in the printed graph.
+
+    `boundary_type` is one of `BOUNDARIES`; others raise AssertionError.
+    """
     _require(
         boundary_type in BOUNDARIES, f"unknown boundary type {boundary_type!r}", f"Give one of {', '.join(BOUNDARIES)}."
     )
@@ -151,24 +184,25 @@ def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor
 
 
 def enter_scope(input: Tensor, scope_name: str) -> Tensor:
-    """The start of a named stretch of the forward pass; its gradient is the end of one of the backward pass."""
+    """Return `input` unchanged, and record the begin of a scope. The backward pass records the end of a scope there."""
     return scope_boundary(input, BEGIN_FORWARD, scope_name)
 
 
 def exit_scope(input: Tensor, scope_name: str) -> Tensor:
-    """The end of a named stretch of the forward pass; its gradient is the start of one of the backward pass."""
+    """Return `input` unchanged, and record the end of a scope. The backward pass records the begin of a scope there."""
     return scope_boundary(input, END_FORWARD, scope_name)
 
 
 def copy_as_constant(value: Tensor, device: Device) -> Tensor:
-    """A tensor with the values that `value` has on the client; on the client's own device the tensor itself.
+    """Return a tensor on `device` that holds the values of `value` as a constant of the traced step.
 
-    Raises CompileError if it has none, since it depends on the batch or on state.
+    If `value` is on `device` already, return it unchanged. Raises CompileError if its values depend on the batch or on
+    state, because they are then unknown during tracing.
     """
     if value.device == device:
         return value
     node = operand_node(value)
-    # Evaluated on the client while tracing, so it becomes a constant of the step.
+    # Evaluate on the client during tracing, so that the values become a constant of the step.
     array = node.value if node.value is not None else evaluate([node], {})[0]
     out = tensor_from_storage(Storage(const(np.array(array), value.spec)))
     out.device = device
@@ -176,5 +210,5 @@ def copy_as_constant(value: Tensor, device: Device) -> Tensor:
 
 
 def unbind(tensor: Tensor) -> tuple[Tensor, ...]:
-    """The places of the first dimension, as `torch.unbind`."""
+    """Return the slices along the first dimension, as `torch.unbind`."""
     return lt.unbind(tensor)

@@ -1,4 +1,4 @@
-"""Parameters and marks of scopes as `cerebras.pytorch.nn` has them."""
+"""The classes `Parameter` and `Scope` of `cerebras.pytorch.nn`."""
 
 from typing import Any, Self
 
@@ -8,27 +8,26 @@ from lazytensor.core.tensor import Tensor
 
 
 class Parameter(nn.Parameter):
-    """A parameter that requires a gradient only if the tensor it is made of does."""
+    """A parameter whose `requires_grad` is that of `data`. PyTorch's default is True."""
 
     def __new__(cls, data: Any = None) -> Self:
-        """Return a parameter that shares the storage of `data`, or an empty one for None."""
-        # PyTorch's own asks for a gradient by default; the original takes over what the data says.
+        """Return a parameter that shares the storage of `data`, or an empty parameter if `data` is None."""
         return super().__new__(cls, data, requires_grad=data is not None and data.requires_grad)
 
 
 class Scope(nn.Module):
-    """Marks where a scope begins in the printed graph: forward what is called, backward where it ends."""
+    """A module that marks a named scope in the printed graph. `forward` begins the scope and `exit` ends it."""
 
     def __init__(self, scope_name: str):
         super().__init__()
         self.scope_name = scope_name
 
     def forward(self, input: Tensor) -> Tensor:
-        """Give the input back, in the scope."""
+        """Return `input` unchanged, and record the begin of the scope."""
         return enter_scope(input, self.scope_name)
 
     def exit(self, input: Tensor) -> Tensor:
-        """Give the input back, outside the scope again."""
+        """Return `input` unchanged, and record the end of the scope."""
         return exit_scope(input, self.scope_name)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of chosen elements only: `cerebras.pytorch.nn.SelectiveGrad`."""
+"""Training of selected elements of parameters: `cerebras.pytorch.nn.SelectiveGrad`."""
 
 import inspect
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from lazytensor.nn.module import Module, Parameter
 InitMethodCallable = Callable[[Parameter], Tensor]
 InitMethodType = str | InitMethodCallable
 MASK_SUFFIX = "_requires_grad"
-"""What the buffer with a parameter's mask adds to its name."""
+"""The suffix of the buffer that holds a parameter's mask."""
 
 
 def make_outlier(lowerThr: float = 0.75, upThr: float = 2.25) -> InitMethodCallable:
-    """A method that chooses elements beyond `upThr` standard deviations of the absolute values along dimension 0.
+    """Return a function that selects the elements of a parameter that are large compared with others of their column.
 
-    `lowerThr` is taken and has no effect, as in the original.
+    An element is selected if its absolute value exceeds `upThr` times the standard deviation of the absolute values
+    along dimension 0. `lowerThr` has no effect, as in the original.
     """
 
     def outlier(param: Parameter) -> Tensor:
@@ -29,10 +30,14 @@ def make_outlier(lowerThr: float = 0.75, upThr: float = 2.25) -> InitMethodCalla
 
 
 SELECTION_METHODS: dict[str, Callable[[], InitMethodCallable]] = {"outlier": make_outlier}
+"""Factories of the built-in selection functions by name."""
 
 
 def make_init_method(init_method: Any) -> InitMethodCallable:
-    """A method from its name, or a function of a parameter. Raises ValueError for anything else."""
+    """Return the selection function for `init_method`: the name of a built-in method, or a function of a parameter.
+
+    A function must have exactly one argument, annotated as `torch.nn.Parameter`. Raises ValueError for anything else.
+    """
     options = (
         f"one of the built-in {list(SELECTION_METHODS)} or a function with signature (param: "
         f"torch.nn.Parameter) -> mask"
@@ -41,7 +46,7 @@ def make_init_method(init_method: Any) -> InitMethodCallable:
         if init_method not in SELECTION_METHODS:
             raise ValueError(f'Unknown `init_method`: "{init_method}". Valid options are {options}.')
         return SELECTION_METHODS[init_method]()
-    # The annotation is how the original knows such a function.
+    # The original also recognizes such a function by its annotation.
     said = [p.annotation for p in inspect.signature(init_method).parameters.values()] if callable(init_method) else []
     if said != [Parameter]:
         raise ValueError(f"Passed in argument `init_method` is not a valid option. Valid options are {options}.")
@@ -50,25 +55,30 @@ def make_init_method(init_method: Any) -> InitMethodCallable:
 
 
 class SelectiveGrad:
-    """Lets chosen elements of chosen parameters train: the gradient of all others is zero.
+    """A training restriction that sets the gradients of all but selected elements to zero, in selected parameters.
 
-    `param_filter` is a pattern of names, a list of them or a function (name, parameter) -> bool; `init_method` says
-    from a parameter which elements train. The mask becomes a buffer beside the parameter, `NAME_requires_grad`.
+    - `param_filter`: a pattern of parameter names, a list of patterns, or a function (name, parameter) -> bool.
+    - `init_method`: "outlier", or a function that returns a boolean mask of the elements of a parameter that train.
+
+    The mask is registered as the buffer `NAME_requires_grad` of the parameter's module.
     """
 
     def __init__(self, param_filter: Any, init_method: Any = "outlier"):
         self.param_filter = make_param_filter(param_filter)
         self.init_method = make_init_method(init_method)
 
-    # `Module.apply` calls its argument with each submodule; that of a prepared model calls `apply` below instead.
+    # `Module.apply` calls its argument with each submodule, while `apply` of a prepared model calls `apply` below.
     def __call__(self, module: Any) -> None:
         raise TypeError(f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first")
 
     def apply(self, obj: Any) -> None:
-        """Choose elements of a module's parameters. Raises TypeError for anything else."""
+        """Select elements of the matching parameters of `obj`, a module, and register their masks and gradient hooks.
+
+        Raises TypeError if `obj` is not a module.
+        """
         if not isinstance(obj, Module):
             raise TypeError(f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}")
-        # By module, since the mask is a buffer beside its parameter, and patterns are for whole names.
+        # Visit each submodule, because a mask is a buffer of the parameter's module. Patterns match full names.
         for prefix, module in obj.named_modules():
             for name, param in list(module.named_parameters(recurse=False)):
                 if self.param_filter(f"{prefix}.{name}".removeprefix("."), param):
@@ -76,6 +86,6 @@ class SelectiveGrad:
 
 
 def _register_mask(module: Module, name: str, param: Tensor, chosen: Tensor) -> None:
-    # A buffer, so that it is saved: weights that train must be the same ones after a restart.
+    # The mask is a buffer, so that it is part of checkpoints.
     module.register_buffer(f"{name}{MASK_SUFFIX}", chosen.detach())
     param.register_hook(lambda g: lt.where(getattr(module, f"{name}{MASK_SUFFIX}"), g, lt.zeros_like(g)))

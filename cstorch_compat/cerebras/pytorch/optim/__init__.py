@@ -1,1 +1,1 @@
-"""The cstorch optimizers, their schedules and loss scaling."""
+"""The public API of `cerebras.pytorch.optim`: optimizers and schedules of their settings."""

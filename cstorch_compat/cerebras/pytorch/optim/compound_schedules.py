@@ -1,4 +1,4 @@
-"""Schedules that are made of other schedules: one after the other, multiplied, or scaled for each group."""
+"""Schedules that combine other schedules: in sequence, as a product, or scaled for each parameter group."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from lazytensor.functional import pointwise as pw
 
 
 class _Compound(Scheduler):
-    """A schedule made of a list of others."""
+    """The base class of schedules that combine a list of schedules, `_schedulers`."""
 
     _schedulers: list[Scheduler]
 
@@ -18,21 +18,22 @@ class _Compound(Scheduler):
         return [(f"_schedulers.{i}", s) for i, s in enumerate(self._schedulers)]
 
     def state_dict(self) -> dict[str, Any]:
-        """As of any schedule, with the state dicts of the parts in order."""
+        """Return the state of `Scheduler.state_dict`, with the list of the parts' state dicts as "_schedulers"."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave. Raises ValueError for another number of parts."""
+        """Restore the state returned by `state_dict`. Raises ValueError if the number of parts differs."""
         for part, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             part.load_state_dict(saved)
         super().load_state_dict(state_dict)
 
 
 class SequentialScheduler(_Compound):
-    """One schedule after the other; `milestones` are the steps at which the next one takes over.
+    """A schedule that uses several schedules one after another.
 
-    Raises ValueError unless there is one schedule more than milestones, and unless all schedules are of this optimizer
-    and of this setting, with these tags.
+    `milestones` are the steps at which the next schedule begins. Each part counts its steps from its own milestone.
+    Raises ValueError unless there is one schedule more than milestones, and all of them have this optimizer, this
+    setting (`param_group_key`) and these tags.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class SequentialScheduler(_Compound):
         optimizer.remove_schedules(schedulers)
 
     def _check_part(self, optimizer: Any, i: int, part: Scheduler, tags: set[str | None] | None) -> None:
-        """Raise ValueError for a part that schedules something else than the whole does."""
+        """Raise ValueError if `part` has another optimizer, setting or set of tags than this schedule. `i` is its
+        index.
+        """
         whole = "Sequential Schedulers expects all schedulers to"
         if part.optimizer is not optimizer:
             raise ValueError(
@@ -75,29 +78,30 @@ class SequentialScheduler(_Compound):
             )
 
     def _get_closed_form(self) -> Tensor:
-        # Every part is computed in each step, and the last milestone that was passed decides: a program without
-        # branches. It costs some scalars.
+        # A traced step cannot branch, so every part is computed, and the last milestone that was passed selects one.
+        # This costs a few scalar operations.
         value = self._schedulers[0].value()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
             value = pw.where(self.last_epoch < milestone, value, part.value())
         return value
 
     def increment_last_epoch(self) -> None:
-        """Add one to the counter, and to those of the first part and of all that have begun.
+        """Add one to the counters of this schedule, of the first part, and of all later parts that have begun.
 
-        The parts of a part stand still, unless that is a chain, as in the original.
+        The counters inside a compound part do not change, unless the part is a ChainedScheduler. This matches the
+        original.
         """
         super().increment_last_epoch()
         self._schedulers[0].advance(1)
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
-            # A part counts from its own milestone on, so that each one begins at its step 0.
+            # Each part counts from its own milestone, so that it begins at its step 0.
             part.advance(pw.where(self.last_epoch <= milestone, 0, 1))
 
 
 def _initial_value(part: Scheduler) -> float:
-    """Return what a schedule begins with. Raises AttributeError for one that has no such setting."""
+    """Return the initial value of a schedule. Raises AttributeError if the schedule has no attribute `initial_val`."""
     if not hasattr(part, "initial_val"):
-        # The kind of error and the first line are the original's.
+        # The error type and the first line are those of the original.
         raise AttributeError(
             f"{type(part).__name__!r} object has no attribute 'initial_val'\n"
             "  Make this schedule the first of the chain: the others are divided by their initial value."
@@ -107,9 +111,10 @@ def _initial_value(part: Scheduler) -> float:
 
 
 class ChainedScheduler(_Compound):
-    """The product of schedules; the first gives the scale, the others are taken relative to their initial value.
+    """The product of several schedules, where all but the first are divided by their initial value.
 
-    Raises ValueError for schedules of several optimizers.
+    The product therefore begins with the initial value of the first schedule. Raises ValueError if the schedules have
+    different optimizers.
     """
 
     def __init__(self, schedulers: Sequence[Scheduler], param_group_tags: Tags = None):
@@ -127,30 +132,32 @@ class ChainedScheduler(_Compound):
     def _get_closed_form(self) -> Tensor:
         value = self._schedulers[0].value()
         for part in self._schedulers[1:]:
-            # Relative to where it began, so that the chain begins where its first schedule does.
             value = value * (part.value() / _initial_value(part))
         return value
 
     def increment_last_epoch(self) -> None:
-        """Add one to the counter and to those of the parts; the parts of a part stand still, as in the original."""
+        """Add one to the counters of this schedule and its parts. Counters inside a compound part do not change."""
         super().increment_last_epoch()
         for part in self._schedulers:
             Scheduler.advance(part, 1)
 
     def advance(self, by: Any) -> None:
-        """Add to the counter and to those of the parts."""
+        """Add `by` to the counters of this schedule and its parts."""
         super().advance(by)
         for part in self._schedulers:
             Scheduler.advance(part, by)
 
 
 class ScalePerParamScheduler(Scheduler):
-    """A schedule times a factor of each group: its entry `adjust_learning_rate` or `adjust_val`, else 1."""
+    """A schedule multiplied by a factor of each parameter group.
+
+    The factor is the group's entry `adjust_learning_rate`, else `adjust_val`, else 1. It is read when the schedule is
+    created.
+    """
 
     def __init__(self, optimizer: Any, scheduler: Scheduler, param_group_tags: Tags = None):
         self._scheduler = scheduler
-        # Plain numbers, taken when the schedule is made: `configure_param_groups` puts the factors into the groups
-        # first.
+        # `configure_param_groups` stores the factors in the groups before the schedule is created.
         self.adjustment_scalars = [
             float(group.get("adjust_learning_rate", group.get("adjust_val", 1.0))) for group in optimizer.param_groups
         ]
@@ -162,21 +169,21 @@ class ScalePerParamScheduler(Scheduler):
 
     def _values(self) -> list[Any]:
         scaled = zip(super()._values(), self.adjustment_scalars, strict=True)
-        # The only schedule whose groups differ, hence factors here and not in the closed form.
+        # The factors differ between groups, so they are not part of the closed form.
         return [None if value is None else value * factor for value, factor in scaled]
 
     def parts(self) -> list[tuple[str, Scheduler]]:
         return [("_scheduler", self._scheduler)]
 
     def increment_last_epoch(self) -> None:
-        """Add one to the counter and to that of the schedule."""
+        """Add one to the counters of this schedule and of the scaled schedule."""
         super().increment_last_epoch()
         self._scheduler.increment_last_epoch()
 
     def state_dict(self) -> dict[str, Any]:
-        """As of any schedule, with the state dict of the one that is scaled."""
+        """Return the state of `Scheduler.state_dict`, with the state dict of the scaled schedule as "_scheduler"."""
         scaled = self._scheduler.state_dict()
-        # Left out by the original.
+        # The original omits this entry.
         scaled.pop("_get_called_within_step")
         return {**super().state_dict(), "_scheduler": scaled}
 

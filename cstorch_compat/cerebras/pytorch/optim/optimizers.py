@@ -1,4 +1,4 @@
-"""The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
+"""The optimizers of `cerebras.pytorch.optim`: those of `lazytensor.optim`, with a backend, schedules and hooks."""
 
 import weakref
 from abc import ABC, abstractmethod
@@ -16,18 +16,17 @@ from lazytensor.errors import StateError
 from lazytensor.functional.creation import tensor
 
 ParamsT = signature("SGD").parameters["params"].annotation
-"""What optimizers take, as their signatures say it: configuration tools look for this very annotation."""
+"""The annotation of `params` in the signatures of optimizers, which configuration tools compare by equality."""
 Hook = Callable[..., Any]
 
 
 class Optimizer(optim.Optimizer, ABC):
-    """Base of optimizers. Needs a backend, since its state belongs to the run.
+    """The base class of optimizers. The constructor raises RuntimeError if there is no backend.
 
-    A subclass makes the state in `preinitialize` and updates the parameters in `step`.
-
-    Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
-    and after it, and around `zero_grad`, `state_dict` and `load_state_dict`. With `enable_global_step` each parameter
-    has a piece of state `step`, which `increment_global_step` counts up.
+    A subclass creates its state in `preinitialize` and updates the parameters in `step`. At the beginning of each
+    `step`, the schedules of this optimizer compute their values. Hooks are called before and after `step`, `zero_grad`,
+    `state_dict` and `load_state_dict`. With `enable_global_step`, each parameter has a state tensor "step", which
+    `increment_global_step` increments.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> backend = cstorch.backend("CPU")
@@ -36,21 +35,23 @@ class Optimizer(optim.Optimizer, ABC):
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
-        # The original refuses an optimizer without a backend too: where its state lives, the backend says.
+        # The state belongs to the device of the backend, so the original raises an error without one too.
         owner = process.current_backend()
-        # Before the base is initialized: it calls `preinitialize` of a user's class, which may look for these.
-        # Weakly as in the original: a schedule that the script has discarded sets no rate any more.
+        # Set before the base class is initialized, because it calls `preinitialize` of subclasses, which may read
+        # these. The references are weak, as in the original: a schedule that the script discards has no effect any
+        # more.
         self._schedules: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
+        self.followers: list[Any] = []  # sparsity algorithms, whose state changes with each step
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
         if owner.is_csx:
-            # Weakly: the backend holds its callbacks for as long as the run lasts.
+            # The backend keeps its callbacks for the whole run, so the reference to this optimizer is weak.
             begin_loop = weakref.WeakMethod(self._begin_loop)
             owner.at_first_step.append(lambda: (begin_loop() or _do_nothing)())
         if enable_global_step:
             for p in self._parameters():
-                # float32 as in the original, since bias corrections take powers of it; it counts exactly up to 2^24.
+                # float32 as in the original, because bias corrections compute powers of it. It counts exactly up to
+                # 2^24.
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
 
@@ -63,33 +64,37 @@ class Optimizer(optim.Optimizer, ABC):
 
     @property
     def schedules(self) -> list[Any]:
-        """The schedules that set values in the groups, in the order in which they were made."""
+        """Return the schedules that set values in the parameter groups, in the order of creation."""
         return list(self._schedules.values())
 
     def add_schedule(self, schedule: Any) -> None:
-        """Call a schedule back before each step, behind those that were added before."""
+        """Register a schedule to be updated before each step, after those registered before. The reference to it is
+        weak.
+        """
         self._schedules[max(self._schedules, default=0) + 1] = schedule
 
     def remove_schedules(self, schedules: Iterable[Any]) -> None:
-        """Call schedules back no more."""
+        """Unregister schedules, so that they are not updated before steps any more."""
         removed = {id(schedule) for schedule in schedules}
         for key in [k for k, schedule in self._schedules.items() if id(schedule) in removed]:
             del self._schedules[key]
 
     @abstractmethod
     def preinitialize(self) -> None:
-        """Make the state of every parameter."""
+        """Create the state of every parameter."""
         super().preinitialize()
 
     @abstractmethod
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
+        result.
+        """
         return super().step(closure)
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
         own = self.param_groups[-1]
-        # Sets, because a schedule takes part in a group that shares any tag with it.
+        # A set, because a schedule applies to each group that shares a tag with it.
         if own.get("tags"):
             own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
 
@@ -97,22 +102,26 @@ class Optimizer(optim.Optimizer, ABC):
         for schedule in self.schedules:
             schedule.begin_loop()
 
-    # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they would be
-    # constants of a graph that is traced once. Hooks run inside for the same reason.
+    # Values of schedules are computed inside the traced step, from a counter that is state of the run. As Python
+    # numbers they would be constants of the traced graph. Hooks run inside the step for the same reason.
     def _before_step(self) -> None:
         for schedule in self.schedules:
             schedule.refresh()
 
     def register_zero_grad_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each zero_grad."""
+        """Register `hook(optimizer, args, kwargs)` to be called before each `zero_grad`. Returns a handle with
+        `remove()`.
+        """
         return RemovableHandle(self._hooks_of("zero_grad_pre"), hook)
 
     def register_zero_grad_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) after each zero_grad."""
+        """Register `hook(optimizer, args, kwargs)` to be called after each `zero_grad`. Returns a handle with
+        `remove()`.
+        """
         return RemovableHandle(self._hooks_of("zero_grad_post"), hook)
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Forget the gradients, or with set_to_none=False set them to zero."""
+        """Set the gradients of all parameters to None, or to zero with `set_to_none=False`."""
         self._call_hooks("zero_grad_pre", args, kwargs)
         super().zero_grad(*args, **kwargs)
         self._call_hooks("zero_grad_post", args, kwargs)
@@ -124,9 +133,9 @@ class Optimizer(optim.Optimizer, ABC):
         return groups
 
     def increment_global_step(self, p: Tensor) -> Tensor:
-        """Count a step of a parameter, and return how many there were, as float32[].
+        """Add one to the step counter of parameter `p`, and return the counter as a float32 scalar tensor.
 
-        Raises StateError if steps are not counted.
+        Raises StateError if the optimizer was created without `enable_global_step`.
         """
         if "step" not in self.state[p]:
             raise StateError(
@@ -137,12 +146,15 @@ class Optimizer(optim.Optimizer, ABC):
         return self.state[p]["step"].add_(1)
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
-        """Call a function with every piece of state; what it returns takes the place of the values."""
+        """Call `fn` with every state tensor. If it returns a tensor, copy that tensor's values into the state."""
         update_tensors((value for state in self.state.values() for value in state.values()), fn)
 
     def apply(self, f: Any) -> Any:
-        """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""
-        # Told by what it can do, since the room of sparsity stands above this one.
+        """Apply a sparsity algorithm to this optimizer, or call `f(self)` and return its result.
+
+        Raises TypeError if `f` is neither a sparsity algorithm nor callable.
+        """
+        # Detect the algorithm by its method, because this module must not import the `sparse` package.
         if hasattr(f, "sparsify_optimizer"):
             return f.apply(self)
         if not callable(f):
@@ -155,20 +167,21 @@ def _do_nothing() -> None:
 
 
 class _RuleOptimizer(Optimizer):
-    """Base of the optimizers whose update is a rule for one parameter, which the steps of lazytensor apply to all."""
+    """The base class of optimizers whose update rule comes from `lazytensor.optim`."""
 
     def preinitialize(self) -> None:
-        """Make the state of every parameter."""
+        """Create the state of every parameter."""
         super().preinitialize()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
+        result.
+        """
         return super().step(closure)
 
 
-# In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the
-# rule's and `step` the one with schedules and hooks. Their defaults are the original's and not PyTorch's: eps of
-# AdamW is 1e-6, for one.
+# In each class below, the first base provides `update` and the second `step` with schedules and hooks. The defaults are
+# those of the original and not PyTorch's: for example, eps of AdamW is 1e-6.
 class ASGD(optim.ASGD, _RuleOptimizer):
     __doc__ = optim.ASGD.__doc__
 

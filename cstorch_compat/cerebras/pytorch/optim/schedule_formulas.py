@@ -1,6 +1,6 @@
-"""The closed forms of schedules: what each is as a function of the step.
+"""Formulas of schedules: the value of each as a closed form of the step t.
 
-The order of operations is that of the vendor's front end, since its graphs are compared with ours line by line.
+The order of operations is that of the vendor's front end, because tests compare the printed graphs line by line.
 """
 
 import math
@@ -20,12 +20,12 @@ from lazytensor.optim import curves
 
 
 def _operand(x: Any) -> Tensor:
-    # Plain numbers are constants of the graph, in float32 as all of a schedule.
+    # Numbers become float32 constants of the graph.
     return x if isinstance(x, Tensor) else constant(float(x))
 
 
 class ConstantScheduler(Scheduler):
-    """Always the same.
+    """A schedule with the constant value `val`.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -41,14 +41,14 @@ class ConstantScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # A whole number stays one, as in the original.
+        # An int stays an integer, as in the original.
         return constant(self.val)
 
 
 class PolynomialScheduler(Scheduler):
-    """(initial - end) * (1 - t / total) ^ power + end, and the end from then on.
+    """The polynomial decay (initial_val - end_val) * (1 - t / total_iters) ^ power + end_val.
 
-    `cycle` is kept and has no effect, as in the original.
+    The value stays at `end_val` from step `total_iters` on. `cycle` has no effect, as in the original.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -73,9 +73,9 @@ class PolynomialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # 1 - t / total falls below 0 after the end, where a power of it may be NaN; the selection below discards it.
+        # After the end 1 - t / total is negative, and its power may be NaN. The selection below discards it.
         left = 1.0 - self.last_epoch / tensor(float(self.total_iters or 0))
-        # A line needs no power; LinearScheduler is this one with power 1.
+        # LinearScheduler has power 1 and needs no power operation.
         if self.power != 1:
             left = pw.pow(left, self.power)
         value = left * (self.initial_val - self.end_val) + self.end_val
@@ -83,7 +83,7 @@ class PolynomialScheduler(Scheduler):
 
 
 class LinearScheduler(PolynomialScheduler):
-    """A straight line from the initial value to the end.
+    """A linear change from `initial_val` to `end_val` in `total_iters` steps. The value stays at `end_val` afterwards.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -107,7 +107,9 @@ class LinearScheduler(PolynomialScheduler):
 
 
 class ExponentialScheduler(Scheduler):
-    """initial * decay_rate ^ (t / total); staircase rounds the exponent down.
+    """The exponential decay initial_val * decay_rate ^ (t / total_iters).
+
+    `staircase` rounds the exponent down to an integer. The decay continues after `total_iters`.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -131,14 +133,17 @@ class ExponentialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # Without a bound: the decay goes on after total_iters, as in the original.
+        # As in the original, the decay continues after total_iters.
         exponent = self.last_epoch / (self.total_iters or 0)
         exponent = pw.floor(exponent) if self.staircase else exponent
         return curves.decayed(self.initial_val, self.decay_rate, exponent)
 
 
 class InverseExponentialTimeDecayScheduler(Scheduler):
-    """initial / (1 + decay_rate * t ^ step_exponent / total); staircase rounds the quotient down."""
+    """The decay initial_val / (1 + decay_rate * t ^ step_exponent / total_iters).
+
+    `staircase` rounds t ^ step_exponent / total_iters down to an integer.
+    """
 
     def __init__(
         self,
@@ -155,14 +160,14 @@ class InverseExponentialTimeDecayScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # A power of int64 would be whole numbers that overflow; in float32 it ends at infinity.
+        # A power of int64 would overflow; in float32 it becomes infinity.
         time = pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent) / (self.total_iters or 0)
         time = pw.floor(time) if self.staircase else time
         return tensor(float(self.initial_val)) / (time * self.decay_rate + 1.0)
 
 
 class InverseSquareRootDecayScheduler(Scheduler):
-    """initial * scale / sqrt(t), level until the step `warmup_steps`."""
+    """The decay initial_val * scale / sqrt(max(t, warmup_steps)), which is constant up to step `warmup_steps`."""
 
     def __init__(
         self,
@@ -176,13 +181,15 @@ class InverseSquareRootDecayScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # The larger of two, as the front end spells it.
+        # The front end expresses the maximum as a clamp.
         time = pw.clamp(tensor(float(self.warmup_steps)), pw.cast_to(self.last_epoch, dt.float32), math.inf)
         return tensor(float(self.scale)) / pw.sqrt(time) * self.initial_val
 
 
 class CosineDecayScheduler(Scheduler):
-    """Half a cosine wave from the initial value to the end, and the end from then on.
+    """Half a cosine wave from `initial_val` to `end_val` in `total_iters` steps.
+
+    The value stays at `end_val` afterwards.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -201,15 +208,15 @@ class CosineDecayScheduler(Scheduler):
 
     def _get_closed_form(self) -> Any:
         total = float(self.total_iters or 0)
-        # The smaller of two, as the front end spells it.
+        # The front end expresses the minimum as a clamp.
         time = pw.clamp(tensor(total), -math.inf, pw.cast_to(self.last_epoch, dt.float32))
-        # Near the end cos is close to -1, and the sum cancels: one bit of cos is the fourth digit of the rate. So
-        # the cosine of float32 is rounded as PyTorch rounds it, and the argument is formed in this order.
+        # Near the end cos is close to -1 and the sum cancels: one bit of cos changes the fourth digit of the value. So
+        # the float32 cosine is rounded as in PyTorch, and the argument is computed in this order.
         return curves.half_wave(time * (math.pi / total)) * 0.5 * (self.initial_val - self.end_val) + self.end_val
 
 
 class CosineAnnealingScheduler(Scheduler):
-    """A cosine wave from the initial value to eta_min at T_max, and back again."""
+    """A cosine wave from `initial_val` to `eta_min` at step `T_max`, and back. The wave continues after `T_max`."""
 
     def __init__(
         self, optimizer: Any, initial_val: float, T_max: int, eta_min: float = 0.0, param_group_tags: Tags = None
@@ -218,14 +225,15 @@ class CosineAnnealingScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # No bound at T_max: the wave comes back, as PyTorch's closed form does.
+        # The wave continues after T_max, as in PyTorch's closed form.
         return curves.cosine(self.initial_val, self.eta_min, self.last_epoch / self.T_max * math.pi)
 
 
 class CosineAnnealingWarmRestartsScheduler(Scheduler):
-    """Half a cosine wave in T_0 steps. Raises ValueError unless T_mult is 1.
+    """Half a cosine wave from `initial_val` to `eta_min` in `T_0` steps, followed by a square wave.
 
-    What follows is a square wave, as recorded from the original: it rounds the later periods down.
+    After `T_0` steps the value alternates between `initial_val` and `eta_min` every `T_0` steps instead of restarting.
+    This matches values recorded from the original. Raises ValueError unless `T_mult` is 1.
     """
 
     def __init__(
@@ -246,16 +254,16 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # floor((t - T_0) / T_0) is a whole number n, and the half wave of it is 2 for even n and 0 for odd: the
-        # rate jumps between the initial value and eta_min. A restart would take the rest of the division. Recorded,
-        # hence kept.
+        # floor((t - T_0) / T_0) is an integer n, and the half wave is 2 for even n and 0 for odd n. The value therefore
+        # jumps between `initial_val` and `eta_min`. A restart would use the remainder of the division. This matches
+        # values recorded from the original.
         later = pw.floor((self.last_epoch - self.T_0) / self.T_0)
         part = pw.where(self.last_epoch >= self.T_0, later, self.last_epoch / self.T_0)
         return curves.cosine(self.initial_val, self.eta_min, part * math.pi)
 
 
 class StepScheduler(Scheduler):
-    """Times gamma every `step_size` steps.
+    """A schedule that starts at `initial_val` and is multiplied by `gamma` every `step_size` steps.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -271,13 +279,13 @@ class StepScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # True division and then floor: the quotient is float32, as in the recordings.
+        # The quotient is float32 before it is rounded down, as in values recorded from the original.
         turns = pw.floor(self.last_epoch / float(self.step_size))
         return curves.decayed(self.initial_val, self.gamma, turns)
 
 
 class MultiStepScheduler(Scheduler):
-    """Times gamma at each milestone.
+    """A schedule that starts at `initial_val` and is multiplied by `gamma` at each step in `milestones`.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
@@ -300,8 +308,8 @@ class MultiStepScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # Up to the first selection both values are numbers, and the front end multiplies them in float32 before
-        # they become constants. Later ones are operations of the graph.
+        # Before the first selection both values are numbers, which the front end multiplies in float32 before they
+        # become constants. Later products are operations of the graph.
         value: Any = np.float32(self.initial_val)
         for milestone in self.milestones:
             later = value * self.gamma if isinstance(value, Tensor) else value * np.float32(self.gamma)
@@ -310,22 +318,22 @@ class MultiStepScheduler(Scheduler):
 
 
 class MultiplicativeScheduler(Scheduler):
-    """Times a coefficient in every step."""
+    """A schedule that starts at `initial_val` and is multiplied by `coefficient` in every step."""
 
     def __init__(self, optimizer: Any, initial_val: float, coefficient: float, param_group_tags: Tags = None):
         self.initial_val, self.coefficient = initial_val, coefficient
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # The closed form of a product that PyTorch takes step by step; a function of the step as PyTorch has it
-        # cannot be written so, hence a coefficient.
+        # PyTorch multiplies by a function of the step in every step, which has no closed form; hence a constant
+        # coefficient.
         return curves.decayed(self.initial_val, self.coefficient, pw.cast_to(self.last_epoch, dt.float32))
 
 
 class LambdaScheduler(Scheduler):
-    """The product over functions of the step, each times the initial value. A subclass lists them.
+    """The product of `initial_val` * f(t) over the functions f that `set_value_lambda` returns.
 
-    With one function f that is initial * f(t), with two initial^2 * f(t) * g(t), and with none 1, as in the original.
+    One function gives initial_val * f(t), two give initial_val^2 * f(t) * g(t), and none gives 1, as in the original.
     """
 
     def __init__(self, optimizer: Any, initial_val: float, param_group_tags: Tags = None):
@@ -333,20 +341,26 @@ class LambdaScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def set_value_lambda(self) -> list[Callable[[Tensor], Any]]:
-        """Return the functions: those of PyTorch's example, t / 30 and 0.95 ^ t, unless a subclass overrides this."""
+        """Return the list of functions of the step. Override it in a subclass.
+
+        The default is that of PyTorch's example: t / 30 and 0.95 ^ t.
+        """
         return [lambda epoch: epoch / 30, lambda epoch: 0.95**epoch]
 
     def _get_closed_form(self) -> Any:
         value: Any = None
         for function in self.set_value_lambda():
-            # Called while tracing: a function that looks at the number fails there, with the line that does.
+            # The function is called during tracing. If it reads the value of the step, it raises an error there.
             factor = function(self.last_epoch) * self.initial_val
             value = factor if value is None else factor * value
         return _operand(1.0 if value is None else value)
 
 
 class PiecewiseConstantScheduler(SequentialScheduler):
-    """One constant after the other."""
+    """A schedule that takes the values in `vals` one after another.
+
+    `milestones` are the steps at which the next value begins. `constant_cls` is the class of the constant parts.
+    """
 
     def __init__(
         self,
@@ -356,7 +370,7 @@ class PiecewiseConstantScheduler(SequentialScheduler):
         milestones: Sequence[int],
         param_group_tags: Tags = None,
     ):
-        # A length changes no constant; it is an entry of the state dict of each part, as in the original.
+        # The lengths do not affect the values; they are entries of the parts' state dicts, as in the original.
         lengths = [b - a for a, b in zip([0, *milestones], milestones, strict=False)]
         lengths += [None] * (len(vals) - len(lengths))  # type: ignore[list-item]
         parts = [
@@ -367,9 +381,12 @@ class PiecewiseConstantScheduler(SequentialScheduler):
 
 
 class CyclicScheduler(Scheduler):
-    """Up and down between two values, over and over (Smith 2017); modes triangular, triangular2, exp_range.
+    """A schedule that moves up and down between `base_val` and `max_val` in cycles (Smith 2017).
 
-    `scale_mode` has no effect: triangular2 scales by cycle, exp_range by step.
+    - `step_size_up`, `step_size_down`: the numbers of rising and falling steps of a cycle; by default they are equal.
+    - `mode`: "triangular", "triangular2" (the amplitude halves in each cycle) or "exp_range" (it decays by `gamma` in
+      each step).
+    - `scale_mode`: no effect; "triangular2" scales by cycle and "exp_range" by step.
     """
 
     def __init__(
@@ -387,16 +404,16 @@ class CyclicScheduler(Scheduler):
         self.base_val, self.max_val, self.step_size_up = base_val, max_val, step_size_up
         self.step_size_down = step_size_up if step_size_down is None else step_size_down
         self.mode, self.gamma = mode, gamma
-        # The mode decides, as in the original, and the argument does not.
+        # As in the original, the mode determines the scaling, and the argument is ignored.
         self.scale_mode = "cycle" if mode in ("triangular", "triangular2") else "iterations"
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Any:
-        # Smith's form: the cycle number, the place x in 0..1 within it, up to the ratio and down from there.
+        # Smith's formula: the cycle number, and the position x in 0..1 within the cycle. The value rises up to `ratio`.
         total = self.step_size_up + self.step_size_down
         ratio = self.step_size_up / total
         turns = self.last_epoch / float(total)
-        # Cycles count from 1, so that triangular2 leaves the first one whole.
+        # Cycles count from 1, so that triangular2 does not reduce the first one.
         cycle = pw.floor(turns + 1.0)
         x = turns - cycle + 1.0
         height = curves.triangle(x, ratio) * (self.max_val - self.base_val)
@@ -407,9 +424,12 @@ class CyclicScheduler(Scheduler):
 
 
 class OneCycleScheduler(Scheduler):
-    """Up to the maximum and far down again, once, by cosines or lines (Smith and Topin 2018).
+    """A schedule that rises to `max_val` once and then falls to initial_val / final_div_factor (Smith and Topin 2018).
 
-    An `anneal_strategy` other than "cos" means lines. Lines and waves go on beyond the last step.
+    - `total_steps`: the length of the cycle. Later values continue the last line or wave.
+    - `pct_start`: the fraction of steps in which the value rises.
+    - `three_phase`: fall to `initial_val` first, symmetrically to the rise, and then to the minimum.
+    - `anneal_strategy`: "cos" for cosine waves; any other value means lines.
     """
 
     def __init__(
@@ -438,11 +458,11 @@ class OneCycleScheduler(Scheduler):
         value, first = None, 0.0
         for phase in curves.one_cycle_phases(self.total_steps, self.pct_start, self.three_phase):
             time = pw.cast_to(self.last_epoch, dt.float32)
-            # Recordings go beyond the end, and the value there follows the same line or wave.
+            # As recorded from the original, values after the end follow the same line or wave.
             part = (time - first if first else time) / (float(phase.end) - first)
             start, end = levels[phase.start_level], levels[phase.end_level]
             later = curves.annealed(start, end, part, self.anneal_strategy == "cos")
-            # The last phase that has begun wins; where two meet, both give the same value.
+            # The last phase that has begun is selected. At a boundary both phases give the same value.
             value = later if value is None else pw.where(time > first, later, value)
             first = float(phase.end)
         assert value is not None

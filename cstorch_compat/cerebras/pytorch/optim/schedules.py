@@ -1,7 +1,7 @@
-"""Schedules: settings of an optimizer's groups as closed forms of a traced step counter.
+"""The base class of schedules, which compute a setting of parameter groups from a traced step counter.
 
-The counter is state of the run, so that a step that is traced once follows the schedule: at the beginning of
-`optimizer.step` the values are computed from it, and `step` adds one.
+The counter is state of the run, so that a step that is traced once follows the schedule. `optimizer.step` computes the
+values from the counter, and `step` of the schedule increments it.
 """
 
 import itertools
@@ -28,31 +28,35 @@ from lazytensor.optim.elementwise import is_constant
 
 Tags = str | Sequence[str | None] | None
 UNSAVED = ("optimizer", "_schedulers", "_scheduler", "_number", "_assigned", "_traced", "_fetched")
-"""Attributes that are not entries of the state dict."""
+"""Attributes that are not part of the state dict."""
 
-# Weak: a schedule that is gone gives its number back, and a second model in one process names its state as the first.
+# The set is weak, so that the number of a discarded schedule is reused. A second model in one process then names its
+# state like the first.
 _numbered = process.RunLocal["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
+"""The schedules of the run that have a number."""
 
 
 class Scheduler(ABC):
-    """Base of schedules. A subclass sets `param_group_key` and returns the value from `_get_closed_form`.
+    """The base class of schedules. A subclass defines `param_group_key` and `_get_closed_form`.
 
-    `_get_closed_form` computes the value from `self.last_epoch`; releases before 2.5 call it `_get_closed_form_lr`.
-    A schedule applies to the groups that share a tag with `param_group_tags`, or to all groups without it.
+    `_get_closed_form` computes the value from `self.last_epoch`. Releases before 2.5 name it `_get_closed_form_lr`. On
+    the CPU the values are assigned to the groups when the schedule is created. On CSX the groups keep the optimizer's
+    settings until `optimizer.step` is traced.
 
-    On the CPU the groups have their first values when the schedule is made. On CSX they keep what the optimizer was
-    given until `optimizer.step` is traced. Raises TypeError for an optimizer of another kind, and ValueError if the
-    tags fit no group or are given twice.
+    - `optimizer`: a `cstorch.optim.Optimizer`; others raise TypeError.
+    - `total_iters`: the length of the schedule in steps, if it has one.
+    - `last_epoch`: the index of the last step taken; -1 for none.
+    - `param_group_tags`: apply the schedule only to groups that share one of these tags; None means all groups. Tags
+      that match no group, or are repeated, raise ValueError.
     """
 
-    # Names of attributes as this family of schedules shows them; the closed forms are written once, over generic
-    # names, for learning rates and weight decay.
+    # Public names of attributes by generic name. The formulas use generic names for learning rates and weight decay.
     NAMES: dict[str, str] = {}
 
     @property
     @abstractmethod
     def param_group_key(self) -> str:
-        """The setting of the groups that is scheduled."""
+        """Return the name of the parameter group setting that is scheduled, such as "lr"."""
 
     @abstractmethod
     def _get_closed_form(self) -> Any:
@@ -65,7 +69,7 @@ class Scheduler(ABC):
             cls._get_closed_form = older  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Any, total_iters: int | None, last_epoch: int = -1, param_group_tags: Tags = None):
-        # The kinds of errors and the words, with their slip, are the original's, which asks for the groups first.
+        # The error types and messages, including a typing error, are those of the original.
         if not hasattr(optimizer, "param_groups"):
             raise AttributeError(f"{type(optimizer).__name__!r} object has no attribute 'param_groups'")
         if not isinstance(optimizer, Optimizer):
@@ -75,10 +79,10 @@ class Scheduler(ABC):
         self._check_tags()
         self._last_value: list[Any] = []
         self.total_iters = total_iters
-        # The next step to compute, as PyTorch's schedulers count: -1 means that none was.
+        # The index of the next step; PyTorch counts the last step taken, where -1 means none.
         self.last_epoch = tensor(last_epoch + 1, dtype=dt.int64)
         self.last_epoch.device = process.state_device()
-        # As PyTorch's, whose schedulers take a step when they are made; it stands in state dicts.
+        # PyTorch's schedulers take a step when they are created. The value is part of state dicts.
         self._step_count = 1
         self._get_called_within_step = False
         self._number: int | None = None
@@ -86,7 +90,7 @@ class Scheduler(ABC):
         self._assigned: list[Any] = []
         # The traced step of CSX that computed the last values, and these values within it.
         self._traced: tuple[weakref.ref[storage.ActiveCapture], list[Any]] | None = None
-        self._fetched: list[Any] | None = None  # those of them that a closure waits for
+        self._fetched: list[Any] | None = None  # those of them that a closure fetches
         if process.use_cs():
             self._last_value = [group.get(self.param_group_key) for group in optimizer.param_groups]
         else:
@@ -96,7 +100,7 @@ class Scheduler(ABC):
         optimizer.add_schedule(self)
 
     def _check_tags(self) -> None:
-        """Raise ValueError if no group has a tag of this schedule."""
+        """Raise ValueError if no parameter group has a tag of this schedule."""
         groups = self.optimizer.param_groups
         if not any(self._applies_to(group) for group in groups):
             available = {tag for group in groups for tag in group.get("tags") or ()}
@@ -107,10 +111,10 @@ class Scheduler(ABC):
             )
 
     def value(self) -> Tensor:
-        """Return the value for groups without a factor of their own: 0-d, on the device of the run."""
+        """Return the value before factors of single groups, as a scalar tensor on the device of the run."""
         form = self._get_closed_form()
         value = form if isinstance(form, Tensor) else tensor(float(form))
-        # A constant that the script makes in its closed form is on the client.
+        # A tensor constant that the script creates in its closed form is on the client.
         if not is_constant(value):
             value.device = process.state_device()
         return value
@@ -121,13 +125,13 @@ class Scheduler(ABC):
 
     def _applies_to(self, group: dict[str, Any]) -> bool:
         tags = self.param_group_tags
-        # A group without tags counts as tagged None, so that a schedule can be made for the untagged ones.
+        # A group without tags counts as tagged None, so that a schedule can select the untagged groups.
         return tags is None or not tags.isdisjoint(group.get("tags") or {None})
 
     def get(self) -> list[Any]:
-        """Return the value of each group at `last_epoch`; None for groups that the schedule does not apply to.
+        """Return the value for each group at `last_epoch`, or None for a group to which the schedule does not apply.
 
-        Warns outside of `step`: the value may be one step ahead of what was used.
+        Outside of `step` it issues a UserWarning, because the value may be one step ahead of the last one used.
         """
         if not self._get_called_within_step:
             text = "To get the last value computed by the scheduler, please use `get_last_value()`."
@@ -135,10 +139,12 @@ class Scheduler(ABC):
         return self._values()
 
     def get_last_value(self) -> list[Any]:
-        """Return the value of each group after the last `step`; None for groups that the schedule does not apply to.
+        """Return the value for each group after the last `step`, with None for groups to which the schedule does not
+        apply.
 
-        On CSX these are tensors of the traced step in the traced function and in the loop, and numbers that came to
-        the client in closures and after the loop. Before the first `optimizer.step` they are the optimizer's settings.
+        On CSX the values are tensors of the traced step inside the traced function and the loop. In step closures and
+        after the loop they are values on the client. Before the first `optimizer.step` they are the optimizer's
+        settings.
         """
         epoch = storage.thread_state.current
         if self._traced is not None and epoch is not None and self._traced[0]() is epoch:
@@ -146,21 +152,21 @@ class Scheduler(ABC):
         return self._last_value
 
     def update_groups(self, values: Iterable[Any]) -> None:
-        """Assign `values` to the groups; None leaves a group as it is."""
+        """Assign `values`, one for each group, to the scheduled setting. None leaves a group unchanged."""
         self._assigned = list(values)
-        # Not strict: groups that were added later have no value yet.
+        # Groups that were added later have no value yet.
         for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):
             if value is not None:
                 group[self.param_group_key] = value
 
     def update_last_value(self) -> None:
-        """Make the values in the groups the last ones; on CSX the client has them when the step has run."""
+        """Set the last values to those in the groups. On CSX the client receives them when the step has run."""
         self._note_last_value()
         if self._traced is not None:
             self._fetch_last_value()
 
     def _note_last_value(self) -> None:
-        """Make the values in the groups the last ones, as tensors of the step if one is traced on CSX."""
+        """Set the last values to those in the groups, and record the step if one is traced on CSX."""
         groups, key = self.optimizer.param_groups, self.param_group_key
         self._last_value = [group.get(key) if self._applies_to(group) else None for group in groups]
         epoch = storage.thread_state.current
@@ -169,25 +175,25 @@ class Scheduler(ABC):
             self._traced = weakref.ref(epoch), self._last_value
 
     def _fetch_last_value(self) -> None:
-        """Have a closure make the last values of the traced step numbers, when the step has run."""
+        """Add a step closure that replaces the last values of the traced step by their values on the client."""
         self._fetched = self._last_value
 
-        # The program's outputs are named after the parameter, as in the original.
+        # As in the original, the program's outputs are named after the closure's parameter.
         def keep_last_value(values: list[Any]) -> None:
             self._last_value = values
 
         steps.make_closure(keep_last_value, needs_checkpoint=False)(self._last_value)
 
     def _fetch_unfetched(self) -> None:
-        """Fetch the last values of the step unless they are fetched: the script has not called `step` since."""
+        """Fetch the last values of the traced step, unless a call of the schedule's `step` has done so."""
         if self._traced is not None and self._fetched is not self._traced[1]:
             self._fetch_last_value()
 
     def refresh(self) -> None:
-        """Compute the values from the counter, before a step of the optimizer.
+        """Compute the values from the counter before an optimizer step, and assign them to the groups.
 
-        On CSX they are assigned to the groups in any case. On the CPU a value that was assigned or loaded since the
-        last `step` of the schedule stays, as in PyTorch.
+        On CSX the values are always assigned. On the CPU they are assigned only in a traced step, and only to groups
+        whose setting the script has not changed or loaded since the last `step` of the schedule, as in PyTorch.
         """
         epoch = storage.thread_state.current
         if epoch is not None:
@@ -199,12 +205,12 @@ class Scheduler(ABC):
             if epoch is not None:
                 epoch.run_at_end(self._fetch_unfetched)
         elif epoch is not None:
-            # The values in the groups are right. As inputs of the step they would be other ones in each step.
+            # The values in the groups are correct, but as inputs of the step they would be new tensors in each step.
             with grad_mode(False):
                 self._reassign(self._values())
 
     def _reassign(self, values: list[Any]) -> None:
-        """Assign `values` to the groups that still have what this schedule assigned to them."""
+        """Assign `values` to the groups whose setting is still the value that this schedule assigned."""
         kept = self._are_assigned()
         self._assigned = [value if is_kept else None for value, is_kept in zip(values, kept, strict=False)]
         for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):
@@ -212,37 +218,41 @@ class Scheduler(ABC):
                 group[self.param_group_key] = value
 
     def _are_assigned(self) -> list[bool]:
-        """Return of each group whether it has the value that this schedule assigned to it."""
+        """Return for each group whether its setting is the value that this schedule assigned."""
         pairs = zip(self.optimizer.param_groups, self._assigned, strict=False)
         return [value is not None and group.get(self.param_group_key) is value for group, value in pairs]
 
     def put_client_values(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Replace the values that this schedule assigned to its optimizer by those on the client, in `groups`."""
+        """Replace, in `groups`, the values that this schedule assigned to its optimizer by those on the client."""
         for group, is_assigned, value in zip(groups, self._are_assigned(), self.get_last_value(), strict=False):
             if is_assigned:
                 group[self.param_group_key] = value
 
     def begin_loop(self) -> None:
-        """Make the settings of the groups 0-d tensors with a value, as on CSX they are until the first step."""
+        """Convert the settings of the groups to scalar tensors with a readable value, as on CSX before the first
+        step.
+        """
         self.put_client_values(self.optimizer.param_groups)
         for group in self.optimizer.param_groups:
             group[self.param_group_key] = _setting(group.get(self.param_group_key))
         self._last_value = [_setting(v) if isinstance(v, Tensor) else v for v in self._last_value]
 
     def increment_last_epoch(self) -> None:
-        """Add one to the counter, unless the optimizer's step is taken back."""
+        """Add one to the counter, unless a gradient scaler undoes the optimizer's step."""
         Scheduler.advance(self, 1)
 
     def advance(self, by: Any) -> None:
-        """Add to the counter, unless the optimizer's step is taken back."""
-        # A step that overflowed did not happen, for the schedule as for the weights. Noted before the counter moves.
+        """Add `by` to the counter, unless a gradient scaler undoes the optimizer's step."""
+        # A step that overflowed does not count. Register the counter before it changes.
         update_if_finite(self.optimizer, self.last_epoch)
         self.last_epoch.add_(by)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Go on by one step."""
+        """Advance the schedule by one step, and assign the new values to the parameter groups. Arguments are
+        ignored.
+        """
         self._step_count += 1
-        # Named when it is used and not when it is made, so that schedules that a script discards take no number.
+        # The schedule is numbered at its first use, so that discarded schedules take no number.
         if storage.thread_state.current is not None:
             self._name()
         with grad_mode(False):
@@ -255,11 +265,11 @@ class Scheduler(ABC):
         self.update_last_value()
 
     def parts(self) -> list[tuple[str, "Scheduler"]]:
-        """The schedules it is made of, by their place."""
+        """Return the schedules that this schedule contains, as pairs of attribute path and schedule."""
         return []
 
     def _name(self) -> None:
-        """Give the counters their identity: a schedule is numbered when it is first used in a traced step."""
+        """Register the counters as state of the run. A schedule is numbered when it is first used in a traced step."""
         if self._number is None:
             others = {s._number for s in _numbered.value}
             self._number = next(n for n in itertools.count() if n not in others)
@@ -267,30 +277,30 @@ class Scheduler(ABC):
             self._register(f"schedulers.{self._number}")
 
     def _register(self, prefix: str) -> None:
-        # Names by place in the tree of schedules; they stand in printed graphs and tell state apart in checkpoints.
+        # Names follow the tree of schedules. They appear in printed graphs and identify state in checkpoints.
         storage.register(self.last_epoch.cell, f"{prefix}.last_epoch")
         for place, part in self.parts():
             part._number = self._number
             part._register(f"{prefix}.{place}")
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy is of no step.
+        # A copy belongs to no traced step.
         return {**self.__dict__, "_last_value": self.get_last_value(), "_traced": None, "_fetched": None}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return settings, counter and last values; the optimizer is not among them."""
-        # Everything that is no private link, as PyTorch's schedulers do: what a user's subclass adds is saved too.
+        """Return the settings, the counter and the last values by name. The optimizer is not included."""
+        # As in PyTorch, all attributes except links to other objects are saved, including those of a user's subclass.
         saved = {self.NAMES.get(k, k): v for k, v in self.__dict__.items() if k not in UNSAVED}
         return {**saved, "_last_value": self.get_last_value()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, except for the count of steps.
+        """Restore the state returned by `state_dict`, except for the count of `step` calls.
 
-        The groups stay as they are: the optimizer's state dict has their values.
+        The parameter groups do not change, because the optimizer's state dict holds their values.
         """
         generic = {name: k for k, name in self.NAMES.items()}
         for k, v in state_dict.items():
-            # The counter is state that the graph knows, so it takes the value over and is not replaced.
+            # The traced graph refers to the counter, so its value is overwritten in place.
             if k == "last_epoch":
                 write_values(self.last_epoch, as_tensor(v))
             elif k not in (*UNSAVED, "_step_count"):
@@ -299,7 +309,7 @@ class Scheduler(ABC):
 
 
 def constant(value: Any) -> Tensor:
-    """Return a number as a tensor on the device of the run: within a traced step of CSX it has no value to read."""
+    """Return a number as a scalar tensor on the device of the run. In a traced step on CSX its value cannot be read."""
     array, dtype = _on_client(value)
     if not process.use_cs():
         return tensor(array, dtype=dtype)
@@ -309,16 +319,19 @@ def constant(value: Any) -> Tensor:
 
 
 def _on_client(value: Any) -> tuple[np.ndarray, dt.DType]:
-    """Return the array and the type of a number or of a tensor that is on the client, also within a traced step."""
+    """Return the array and the dtype of a number or of a tensor on the client, even inside a traced step."""
     arrays: list[np.ndarray] = []
     source = as_tensor(value)
-    # Within the step a tensor from outside is state, which has no value.
+    # Inside the step, a tensor created outside is state without a value.
     storage.run_outside_capture(lambda: arrays.append(source.array()))
     return arrays[0], source.dtype
 
 
 def _setting(value: Any) -> Any:
-    """Return a setting of a group as a 0-d tensor whose value a traced step can read; others as they are."""
+    """Return a group setting as a scalar tensor whose value a traced step can read.
+
+    Numbers become float32 or int32. Other objects and tensors that are not on the CPU are returned unchanged.
+    """
     if isinstance(value, int | float):
         return tensor(value, dtype=dt.float32 if isinstance(value, float) else dt.int32)
     if not isinstance(value, Tensor) or value.device.type != CPU.type:
@@ -328,7 +341,7 @@ def _setting(value: Any) -> Any:
 
 
 def tag_set(tags: Tags) -> set[str | None] | None:
-    """Return tags as a set; None for none. Raises ValueError for a tag that is given twice."""
+    """Return tags (a string or a sequence) as a set, or None for None. Raises ValueError if a tag is repeated."""
     if tags is None or isinstance(tags, str):
         return None if tags is None else {tags}
     if len(set(tags)) != len(tags):
@@ -337,7 +350,10 @@ def tag_set(tags: Tags) -> set[str | None] | None:
 
 
 class LRScheduler(Scheduler):
-    """Base of schedules of the learning rate."""
+    """The base class of schedules of the learning rate, "lr".
+
+    Its keyword arguments and attributes have the names in `NAMES`, such as `initial_learning_rate` for `initial_val`.
+    """
 
     param_group_key = "lr"
     NAMES = {
@@ -352,27 +368,27 @@ class LRScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any):
         generic = {name: k for k, name in self.NAMES.items()}
-        # Learning rates are called otherwise by keyword, and alike by position.
+        # Translate keyword arguments from the public to the generic names.
         super().__init__(*args, **{generic.get(k, k): v for k, v in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is no attribute: scripts read `initial_learning_rate` of a schedule.
+        # Called only for missing attributes. Scripts read public names such as `initial_learning_rate`.
         for k, mine in self.NAMES.items():
             if mine == name and k in self.__dict__:
                 return self.__dict__[k]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def get_lr(self) -> list[Any]:
-        """The rate of each group."""
+        """Return the learning rate for each group at `last_epoch`, as `get`."""
         return self.get()
 
     def get_last_lr(self) -> list[Any]:
-        """The rates that the last step computed."""
+        """Return the learning rate for each group after the last `step`, as `get_last_value`."""
         return self.get_last_value()
 
 
 class WeightDecayScheduler(Scheduler):
-    """Base of schedules of weight decay."""
+    """The base class of schedules of the setting "weight_decay"."""
 
     param_group_key = "weight_decay"
 
@@ -382,6 +398,6 @@ for _family, _module in (
     (LRScheduler, "lr_scheduler"),
     (WeightDecayScheduler, "weight_decay_scheduler"),
 ):
-    # Signatures of other schedules name these, by their public place.
+    # Signatures of other schedules show these classes with their public module path.
     _family.__module__ = f"cerebras.pytorch.optim.{_module}"
 show(Scheduler, LRScheduler, WeightDecayScheduler)

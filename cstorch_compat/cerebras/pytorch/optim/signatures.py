@@ -1,7 +1,8 @@
-"""Signatures of optimizers and schedules as the original shows them: tools that make configurations read them.
+"""Signatures of optimizers and schedules as in the original package, for tools that read them with `inspect`.
 
-The classes here share constructors, which take keywords under several names. `signatures.txt` has what a reader of
-`inspect.signature` is to see; schedules of the learning rate and of weight decay follow from those of any setting.
+The classes here share constructors that accept several names for a keyword. The file `signatures.txt` lists the
+signature that `inspect.signature` reports for each class. Signatures of schedules for learning rate and weight decay
+are derived from the generic ones.
 """
 
 import ast
@@ -16,8 +17,9 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.optim.eager import Optimizer
 
 TABLE = pathlib.Path(__file__).with_name("signatures.txt")
+"""The file with one signature for each line, as "NAME PARAMETERS"."""
 MEANINGS: dict[str, Any] = {
-    # The generic types of old, which `inspect` prints by those names; text stands for a longer annotation.
+    # Generic types of `typing`, which `inspect` prints by those names. Text is an abbreviation of a longer annotation.
     **{name: getattr(typing, name) for name in "Any Dict Iterable List Optional Tuple Union".split()},
     **{kind.__name__: kind for kind in (bool, float, int, str, type)},
     "PARAMS": "Union[Iterable[TENSOR], Iterable[Dict[str, Any]]]",
@@ -26,7 +28,7 @@ MEANINGS: dict[str, Any] = {
     "OPTIMIZER": Optimizer,
     "NONE": None,
 }
-"""What the annotations of the table are made of; KIND is the family of the schedule."""
+"""The types for the names in the table's annotations. KIND is the base class of the schedule."""
 
 
 @functools.cache
@@ -36,12 +38,14 @@ def _table() -> dict[str, str]:
 
 
 def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = None) -> inspect.Signature:
-    """The signature of a row; `names` are what its arguments are called by, where that is not as in the row."""
-    # Python reads the row, and nothing of it is run.
+    """Return the signature in row `name` of the table.
+
+    `kind` is the type for the annotation KIND. `names` maps parameter names of the row to other names.
+    """
+    # Only parse the row; none of it is executed.
     head = ast.parse(f"def f({_table()[name]}): ...").body[0]
     assert isinstance(head, ast.FunctionDef)
     given = head.args.args
-    # Defaults belong to the last arguments.
     required: list[Any] = [inspect.Parameter.empty] * (len(given) - len(head.args.defaults))
     return inspect.Signature(
         [
@@ -57,8 +61,8 @@ def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = Non
 
 
 def _annotation(written: ast.expr | None, meanings: Mapping[str, Any]) -> Any:
-    """The type that an annotation of the table means."""
-    # Built from the real types, since a text would be an annotation that no tool can look into.
+    """Return the type that an annotation of the table denotes."""
+    # Build real types, because tools cannot inspect an annotation that is text.
     if isinstance(written, ast.Subscript):
         inner = written.slice
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
@@ -70,9 +74,10 @@ def _annotation(written: ast.expr | None, meanings: Mapping[str, Any]) -> Any:
 
 
 def show(*classes: type, kind: Any = None, names: Mapping[str, str] | None = None) -> None:
-    """Let classes and their constructors show the signatures of the table; what they take stays as it is.
+    """Set the signature of each class and its constructor to that of the table. The accepted arguments do not change.
 
-    A class without a row shows that of the first of its bases that has one.
+    A class without a row gets the signature of its first base class that has one. `kind` and `names` are those of
+    `signature`.
     """
     for cls in classes:
         row = next(base.__name__ for base in cls.__mro__ if base.__name__ in _table())
@@ -84,10 +89,11 @@ def _shown(cls: Any, seen: inspect.Signature) -> None:
 
     @functools.wraps(cls.__init__)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        # What a class does not define itself is asked of its next base, which in a family is not always the first.
+        # Use super() for an inherited constructor, because the next class in the resolution order depends on the
+        # subclass.
         (functools.partial(own, self) if own else super(cls, self).__init__)(*args, **kwargs)
 
-    # Of the constructor as well as of the class: tools ask either.
+    # Set it on the constructor too, because tools may inspect either.
     parameters = seen.parameters.values()
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     constructor: Any = __init__

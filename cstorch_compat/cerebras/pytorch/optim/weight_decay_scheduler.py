@@ -1,4 +1,8 @@
-"""Schedules of the weight decay: `cerebras.pytorch.optim.weight_decay_scheduler`."""
+"""Schedules of the weight decay: `cerebras.pytorch.optim.weight_decay_scheduler`.
+
+Each class combines a formula of `schedule_formulas` or `compound_schedules` with the setting it changes. In the
+formulas, t is the number of steps taken.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,79 +35,125 @@ from cstorch_compat.cerebras.pytorch.optim.signatures import show
 
 
 class ConstantWD(WeightDecayScheduler, ConstantScheduler):
-    """The weight decay: always the same."""
+    """A weight decay that stays at `val`."""
 
 
 class PolynomialWD(WeightDecayScheduler, PolynomialScheduler):
-    """The weight decay: (initial - end) * (1 - t / total) ^ power + end, and the end from then on."""
+    """A weight decay that decays polynomially to `end_val`: (initial - end) * (1 - t / total_iters) ^ power + end.
+
+    It stays at `end_val` from step `total_iters` on. `cycle` has no effect.
+    """
 
 
 class LinearWD(WeightDecayScheduler, LinearScheduler):
-    """The weight decay: a straight line from the initial value to the end."""
+    """A weight decay that changes linearly from `initial_val` to `end_val` in `total_iters` steps.
+
+    It stays at `end_val` afterwards. `cycle` has no effect.
+    """
 
 
 class ExponentialWD(WeightDecayScheduler, ExponentialScheduler):
-    """The weight decay: initial * decay_rate ^ (t / total); staircase rounds the exponent down."""
+    """A weight decay that decays exponentially: initial * decay_rate ^ (t / total_iters).
+
+    `staircase` rounds the exponent down to an integer. The decay continues after `total_iters`.
+    """
 
 
 class InverseExponentialTimeDecayWD(WeightDecayScheduler, InverseExponentialTimeDecayScheduler):
-    """The weight decay: initial / (1 + decay_rate * t ^ step_exponent / total); staircase rounds the quotient down."""
+    """A weight decay initial / (1 + decay_rate * t ^ step_exponent / total_iters).
+
+    `staircase` rounds t ^ step_exponent / total_iters down to an integer.
+    """
 
 
 class InverseSquareRootDecayWD(WeightDecayScheduler, InverseSquareRootDecayScheduler):
-    """The weight decay: initial * scale / sqrt(t), level until the step `warmup_steps`."""
+    """A weight decay initial * scale / sqrt(max(t, warmup_steps)).
+
+    It is constant up to step `warmup_steps`.
+    """
 
 
 class CosineDecayWD(WeightDecayScheduler, CosineDecayScheduler):
-    """The weight decay: half a cosine wave from the initial value to the end, and the end from then on."""
+    """A weight decay that falls from `initial_val` to `end_val` along half a cosine wave in `total_iters` steps.
+
+    It stays at `end_val` afterwards.
+    """
 
 
 class CosineAnnealingWD(WeightDecayScheduler, CosineAnnealingScheduler):
-    """The weight decay: a cosine wave from the initial value to eta_min at T_max, and back again."""
+    """A weight decay that follows a cosine wave from `initial_val` to `eta_min` at step `T_max`, and back.
+
+    The wave continues after `T_max`, as in PyTorch's closed form.
+    """
 
 
 class StepWD(WeightDecayScheduler, StepScheduler):
-    """The weight decay: times gamma every `step_size` steps."""
+    """A weight decay that is multiplied by `gamma` every `step_size` steps."""
 
 
 class MultiStepWD(WeightDecayScheduler, MultiStepScheduler):
-    """The weight decay: times gamma at each milestone."""
+    """A weight decay that is multiplied by `gamma` at each step in `milestones`."""
 
 
 class MultiplicativeWD(WeightDecayScheduler, MultiplicativeScheduler):
-    """The weight decay: times a coefficient in every step."""
+    """A weight decay that is multiplied by `coefficient` in every step."""
 
 
 class LambdaWD(WeightDecayScheduler, LambdaScheduler):
-    """The weight decay: the initial value times functions of the step, listed in `set_value_lambda`."""
+    """A weight decay given by functions of the step, which a subclass returns from `set_value_lambda`.
+
+    With one function f it is initial * f(t). See `LambdaScheduler` for several functions.
+    """
 
 
 class CyclicWD(WeightDecayScheduler, CyclicScheduler):
-    """The weight decay: up and down between two values, over and over."""
+    """A weight decay that moves up and down between `base_val` and `max_val` in cycles.
+
+    See `CyclicScheduler` for the parameters.
+    """
 
 
 class OneCycleWD(WeightDecayScheduler, OneCycleScheduler):
-    """The weight decay: up to the maximum and far down again, once, by cosines or lines."""
+    """A weight decay that rises to `max_val` once and then falls far below its initial value.
+
+    See `OneCycleScheduler` for the parameters.
+    """
 
 
 class SequentialWD(WeightDecayScheduler, SequentialScheduler):
-    """The weight decay: one schedule after the other; `milestones` are the steps at which the next one takes over."""
+    """A weight decay that uses several schedules one after another.
+
+    `milestones` are the steps at which the next schedule begins.
+    """
 
 
 class ScalePerParamWD(WeightDecayScheduler, ScalePerParamScheduler):
-    """The weight decay: a schedule times a factor of each group of parameters."""
+    """A weight decay of another schedule, multiplied by a factor of each parameter group.
+
+    The factor is the group's entry `adjust_learning_rate`, else `adjust_val`, else 1.
+    """
 
 
 class ChainedWD(WeightDecayScheduler, ChainedScheduler):
-    """The weight decay: the product of schedules; the first gives the scale."""
+    """A weight decay that is the product of several schedules.
+
+    All schedules but the first are divided by their initial value.
+    """
 
 
 class CosineAnnealingWarmRestartsWD(WeightDecayScheduler, CosineAnnealingWarmRestartsScheduler):
-    """The weight decay: half a cosine wave in T_0 steps. Raises ValueError unless T_mult is 1."""
+    """A weight decay that falls from `initial_val` to `eta_min` along half a cosine wave in `T_0` steps.
+
+    After `T_0` it alternates between the two values, as recorded from the original. Raises ValueError unless `T_mult`
+    is 1.
+    """
 
 
 class PiecewiseConstantWD(WeightDecayScheduler, PiecewiseConstantScheduler):
-    """The weight decay: one constant after the other."""
+    """A weight decay that takes the values in `vals` one after another.
+
+    `milestones` are the steps at which the next value begins.
+    """
 
     def __init__(self, optimizer: Any, vals: Sequence[float], milestones: Sequence[int], param_group_tags: Tags = None):
         super().__init__(optimizer, ConstantWD, vals, milestones, param_group_tags)

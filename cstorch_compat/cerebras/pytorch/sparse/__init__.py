@@ -1,1 +1,3 @@
-"""Sparsity: masks, their schedules, and the algorithms that keep parameters sparse."""
+"""The public API of `cerebras.pytorch.sparse`: masks, sparsity schedules, and algorithms that keep parameters
+sparse.
+"""

@@ -1,4 +1,4 @@
-"""Sparsity algorithms: what they have in common, and the one whose masks never change."""
+"""The base class of sparsity algorithms, and static sparsity, whose masks never change."""
 
 import functools
 import itertools
@@ -22,12 +22,16 @@ from lazytensor.functional.creation import tensor
 from lazytensor.nn.module import Module
 
 Hook = Callable[..., Any]
-# Each algorithm of a run has a number, under which its counters stand among the state.
+# The index of the next algorithm of the run, which is part of the names of its counters.
 _algorithm_numbers = process.RunLocal(itertools.count)
 
 
 class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
-    """Schedule of sparsity by parameter; one that has none of its own has the algorithm's."""
+    """A mapping from parameters to their sparsity schedules. A missing parameter gets the schedule `default`.
+
+    Assigned values are converted by `make_hyperparam_schedule`. Reading a missing parameter raises KeyError if
+    `default` is None.
+    """
 
     default: HyperParameterSchedule | None = None
 
@@ -37,14 +41,12 @@ class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
         self[p] = self.default
         return self.default
 
-    # Every value that is assigned goes through here, so that `algorithm.sparsity[p] = 0.5` and a dict of settings
-    # mean the same.
     def __setitem__(self, p: Tensor, value: Any) -> None:
         super().__setitem__(p, make_hyperparam_schedule(value))
 
     def schedules(self) -> list[tuple[HyperParameterSchedule, list[Tensor]]]:
-        """Each schedule once, with its parameters."""
-        # By identity, since two schedules of equal settings are advanced separately and may have state.
+        """Return each distinct schedule with the list of its parameters."""
+        # Compare by identity, because equal schedules may have different state.
         users: dict[int, tuple[HyperParameterSchedule, list[Tensor]]] = {}
         for p, schedule in self.items():
             users.setdefault(id(schedule), (schedule, []))[1].append(p)
@@ -52,18 +54,22 @@ class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
 
 
 def check_constant_level(value: float) -> float:
-    """A sparsity that does not change. Raises ValueError unless it is at least 0 and below 1."""
+    """Return `value`, a constant sparsity, as a float. Raises ValueError unless 0 <= value < 1."""
     if not 0.0 <= value < 1.0:
         raise ValueError(f"Invalid sparsity level {value}. Must be 0.0 <= s < 1.0")
     return float(value)
 
 
 class SparsityAlgorithm(ABC):
-    """Base of algorithms. A subclass changes masks in `update`, which each step of the optimizer calls.
+    """The base class of sparsity algorithms.
 
-    Apply it to a model that `cstorch.compile` has prepared, and to its optimizer. Forward, gradients and optimizer
-    state are then masked; the masks are made when the loop over a DataExecutor begins. `autoupdate = False` leaves
-    calling `update` to the script.
+    A subclass changes masks in `update`, which runs after each optimizer step. Apply an algorithm to a model that
+    `cstorch.compile` has prepared, and to its optimizer. Weights, gradients and optimizer state are then masked. The
+    masks are created when the loop over a DataExecutor begins. If the script sets `autoupdate = False`, it has to call
+    `update` itself.
+
+    `sparsity` is anything that `make_hyperparam_schedule` accepts, and `init_method` anything that `make_init_method`
+    accepts.
     """
 
     def __init__(self, sparsity: Any, init_method: Any = "random"):
@@ -71,22 +77,22 @@ class SparsityAlgorithm(ABC):
         self.init_method = make_init_method(init_method)
         self.autoupdate = True
         self.sparse_params: dict[str, SparseParameter] = {}
-        # By identity: `==` of tensors compares their elements.
+        # Keyed by identity, because == of tensors compares elements.
         self._by_id: dict[int, SparseParameter] = {}
         self._levels = SparsityLevels()
         self._modules: list[Any] = []
         self._is_waiting = False
-        # Weak, because the optimizer already holds this algorithm by its hooks.
+        # Weak references, because the hooks of the optimizer already refer to this algorithm.
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._target_hooks: dict[int, Hook] = {}
         self._computed_hooks: dict[int, Hook] = {}
-        # Through the setter, which a subclass may have made stricter.
+        # Use the setter, which a subclass may override.
         if sparsity is not None:
             self.sparsity = sparsity
 
     @property
     def sparsity(self) -> Any:
-        """Schedule of sparsity by parameter. A value that is assigned holds for all of them."""
+        """Return the mapping from parameters to sparsity schedules. An assigned value applies to all parameters."""
         return self._levels
 
     @sparsity.setter
@@ -97,20 +103,20 @@ class SparsityAlgorithm(ABC):
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
             check_constant_level(schedule.value)
-        # Assigned over: levels that single parameters were given before end here.
+        # An assignment replaces levels that were set for single parameters.
         for p in self._levels:
             self._levels[p] = schedule
         self._levels.default = schedule
 
     @property
     def num_sparse_params(self) -> int:
-        """How many parameters are sparse."""
+        """Return the number of sparse parameters."""
         return len(self.sparse_params)
 
     def get_sparse_params(self, obj: Any) -> Any:
-        """The sparse parameters of a module or an optimizer; of a tensor its own, or None.
+        """Return an iterator over the `SparseParameter` objects of a module or optimizer.
 
-        Raises TypeError for anything else.
+        For a tensor, return its `SparseParameter`, or None if it is not sparse. Raises TypeError for other objects.
         """
         if isinstance(obj, Tensor):
             return self._by_id.get(id(obj))
@@ -123,8 +129,8 @@ class SparsityAlgorithm(ABC):
     def _find_sparse_parameters(self, parameters: Any) -> Iterator[SparseParameter]:
         return (self._by_id[id(p)] for p in parameters if id(p) in self._by_id)
 
-    # `Module.apply` calls its argument with each submodule, unless the model is prepared and knows of sparsity;
-    # then a parameter would be reached several times and without its full name.
+    # `Module.apply` of a model that is not prepared calls its argument with each submodule. Parameters would then be
+    # reached several times and without their full names.
     def __call__(self, module: Any) -> None:
         raise TypeError(
             f"'{type(self).__name__}' object is not callable: `model.apply(sparsity)` is for a model that "
@@ -132,7 +138,9 @@ class SparsityAlgorithm(ABC):
         )
 
     def apply(self, obj: Any) -> None:
-        """Make a module or a cstorch optimizer sparse. Raises TypeError for anything else."""
+        """Make the parameters of a module, or the state of a cstorch optimizer, sparse. Raises TypeError for other
+        objects.
+        """
         if isinstance(obj, Module):
             self.sparsify_module(obj)
         elif isinstance(obj, Optimizer):
@@ -141,16 +149,19 @@ class SparsityAlgorithm(ABC):
             raise TypeError(f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}")
 
     def sparsify_module(self, module: Module) -> None:
-        """Make the parameters of a module sparse, save those with `requires_dense = True`. Warns if there are none."""
-        # Applying twice would hang the hooks on twice and prune by two sets of masks.
+        """Make the parameters of `module` sparse, except those with the attribute `requires_dense = True`.
+
+        Warns if no parameter was made sparse, or if the module is sparse already; then nothing changes.
+        """
+        # Applying twice would register the hooks twice and prune with two sets of masks.
         if any(m is module for m in self._modules) or "_sparsified" in module.__dict__:
             warn(f"Module {module} has already been sparsified.")
             return
         before = self.num_sparse_params
         for owner_path, owner in module.named_modules():
-            # A list, since the mask becomes a buffer of the module that is being walked through.
+            # A list, because sparsify_parameter registers a buffer in the module that is being iterated.
             for name, p in list(owner.named_parameters(recurse=False)):
-                # The attribute is the documented way to keep a parameter dense; it goes before every filter.
+                # The attribute is the documented way to keep a parameter dense. It takes precedence over filters.
                 if not getattr(p, "requires_dense", False):
                     self.sparsify_parameter(owner, f"{owner_path}.{name}" if owner_path else name, p)
         if self.num_sparse_params == before:
@@ -158,23 +169,26 @@ class SparsityAlgorithm(ABC):
             return
         module.__dict__["_sparsified"] = True
         self._modules.append(module)
-        # Before each forward pass, since a script may write to weights between steps, and a mask may have changed
-        # after the last one.
+        # Prune before each forward pass, because a script may write to weights between steps, and a mask may have
+        # changed after the last step.
         module.register_forward_pre_hook(self._prune_module)
         self._initialize_before_loop()
 
     def _initialize_before_loop(self) -> None:
-        """Have the masks made when the next loop begins."""
+        """Register `initialize` to be called when the next loop begins."""
         if not self._is_waiting:
             self._is_waiting = True
             self.name_state(f"sparsity.{self.number}")
-            # Not at once: weights may still be initialized or loaded after `apply`, and masks by magnitude would be
-            # those of the wrong weights. A checkpoint may bring the masks themselves.
+            # Masks are not created yet, because weights may be initialized or loaded after `apply`. A checkpoint may
+            # also contain the masks.
             process.current_backend().before_loop.append(self.initialize)
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
-        """Make one parameter sparse. Raises ValueError if no sparsity was specified."""
-        # A tied parameter is met under each of its names, and the first one counts.
+        """Make the parameter `param` of `module` sparse. `name` is its full name.
+
+        A parameter that is sparse already is skipped. Raises ValueError if there is no sparsity level for it.
+        """
+        # A tied parameter occurs under several names; the first one is used.
         if id(param) in self._by_id:
             return
         if self._levels.default is None and param not in self._levels:
@@ -190,19 +204,19 @@ class SparsityAlgorithm(ABC):
         self._by_id[id(sparse_param.param)] = sparse_param
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """The function that makes the first mask of a parameter."""
+        """Return the function that creates the first mask of `param` from its values."""
         return functools.partial(self.init_method, sparsity=self._levels[param](tensor(0)))
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:  # noqa: B027 - nothing is known of every algorithm
-        """Tell the compiler how sparse a parameter will be; by default nothing."""
+        """Annotate `param` with its range of sparsity levels, for the compiler. The default does nothing."""
 
     def _annotate(self, param: SparseParameter, low: float, high: float, last: float) -> None:
-        # The names under which the vendor's front end prints them beside the state.
+        # The names that the vendor's front end prints with the state.
         for name, value in (("max_sparsity", high), ("min_sparsity", low), ("sparsity", last)):
             param.annotate(name, value)
 
     def initialize(self) -> None:
-        """Make the masks that there are not yet."""
+        """Create the masks that do not exist yet."""
         for p in self.sparse_params.values():
             p.initialize()
 
@@ -211,86 +225,92 @@ class SparsityAlgorithm(ABC):
             self.prune_weight(p)
 
     def prune_weight(self, sparse_param: SparseParameter) -> None:
-        """Set a parameter to zero where its mask is."""
+        """Set the elements of a parameter to zero where its mask is False."""
         sparse_param.prune()
 
     def sparsify_optimizer(self, optimizer: Any) -> None:
-        """Mask the state of an optimizer, and let its steps change the masks. The model may be made sparse later."""
+        """Register hooks that mask the state of `optimizer` and update the masks after each of its steps.
+
+        The model may be made sparse later. A second call with the same optimizer has no effect.
+        """
         if optimizer in self._optimizers:
             return
         self._optimizers.add(optimizer)
-        # Before a step the state is pruned as well: momentum that a checkpoint or a grown mask brought in would
-        # move weights that are to stay zero.
+        # Prune the state before a step too. Momentum from a checkpoint could otherwise change weights that must stay
+        # zero.
         optimizer.register_step_pre_hook(lambda o, *_: self._prune_states(o))
         optimizer.register_step_post_hook(lambda o, *_: self._after_step(o))
-        # A step that overflowed takes back the masks and counters with the weights: it finds them here.
+        # A step that overflowed also restores the masks and counters of its followers.
         optimizer.followers.append(self)
 
     def _after_step(self, optimizer: Any) -> None:
         with grad_mode(False):
-            # First the step's own change is pruned (weight decay and momentum write everywhere), so that `update`
-            # orders weights among which the masked ones are zero.
+            # Prune first, because weight decay and momentum write to all elements. `update` then orders weights of
+            # which the masked ones are zero.
             self.prune_all(optimizer)
             if self.autoupdate:
                 self.update(optimizer)
 
     def prune_all(self, optimizer: Any) -> None:
-        """Set the parameters of an optimizer and its state to zero where the masks are."""
+        """Set the parameters of `optimizer` and its state to zero where their masks are False."""
         for p in self.get_sparse_params(optimizer):
             self.prune_weight(p)
         self._prune_states(optimizer)
 
     def _prune_states(self, optimizer: Any) -> None:
-        """Set state of a parameter's shape to zero where the parameter's mask is."""
+        """Set the optimizer state that has a parameter's shape to zero where the parameter's mask is False."""
         for p in self.get_sparse_params(optimizer):
             for name, value in optimizer.state.setdefault(p.param, {}).items():
-                # By shape: a scalar such as beta1_power belongs to no element, and neither do the factored moments
-                # of Adafactor.
+                # Compare shapes, because scalars such as beta1_power and the factored moments of Adafactor have no
+                # elements to mask.
                 if isinstance(value, Tensor) and value.shape == p.param.shape:
                     p.prune(value, f"{p.name}.{name}")
 
     @abstractmethod
     def update(self, optimizer: Any = None) -> None:
-        """Change the masks, if it is time to."""
+        """Change the masks if this is an update step."""
 
     def counters(self) -> dict[str, Tensor]:
-        """State of its own beside the masks, by name."""
+        """Return the state tensors of the algorithm other than masks, by name."""
         return {}
 
     def name_state(self, prefix: str) -> None:
-        """Give the counters their identity."""
+        """Register the counters as state of the run, under names that begin with `prefix`."""
         for name, counter in self.counters().items():
-            # A counter of Python would be a constant of a step that is traced once.
+            # A Python counter would be a constant of the traced step.
             counter.device = process.state_device()
             storage.register(counter.cell, f"{prefix}.{name}")
 
     def state_tensors(self) -> list[Tensor]:
-        """All that a step of the optimizer changes here: masks and counters."""
-        # Masks are named by their modules and counters by the algorithm; a skipped step has to restore both.
+        """Return all tensors that an optimizer step changes in this algorithm: masks and counters."""
         return [*(p.mask for p in self.sparse_params.values()), *self.counters().values()]
 
     def visit_state(self, f: Callable[[Tensor], Tensor | None]) -> None:
-        """Call a function with every counter; what it returns takes the place of the value."""
+        """Call `f` with every counter. If it returns a tensor, copy that tensor's values into the counter."""
         update_tensors(self.counters().values(), f)
 
     def state_dict(self) -> Any:
-        """Counters by name. The masks are in the state dict of the model."""
+        """Return the counters by name. The masks are part of the model's state dict."""
         return {}
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Restore what `state_dict` gave. Raises ValueError for the state of another algorithm."""
+        """Restore the state returned by `state_dict`. Raises ValueError for the state of another algorithm."""
         if state_dict:
             raise ValueError(f"{type(self).__name__} has no state, and was given that of another: {list(state_dict)}")
 
     def register_target_sparsity_hook(self, hook: Hook) -> Any:
-        """Call hook(algorithm, name, sparsity) at each update, once for all parameters that share a schedule.
+        """Register `hook(algorithm, name, sparsity)`, called at each update once for each sparsity schedule.
 
-        The name is what the names of these parameters begin with, and a star. Returns a handle that removes the hook.
+        `name` is the common prefix of the names of the schedule's parameters, followed by "*". Returns a handle with
+        `remove()`.
         """
         return RemovableHandle(self._target_hooks, hook)
 
     def register_computed_sparsity_hook(self, hook: Hook) -> Any:
-        """Call hook(algorithm, name, sparsity) at each update with the measured sparsity of each parameter's mask."""
+        """Register `hook(algorithm, name, sparsity)`, called at each update with the measured sparsity of each mask.
+
+        `name` is the name of the parameter. Returns a handle with `remove()`.
+        """
         return RemovableHandle(self._computed_hooks, hook)
 
     def _call_hooks(self, hooks: dict[int, Hook], name: str, sparsity: Any) -> None:
@@ -299,13 +319,15 @@ class SparsityAlgorithm(ABC):
 
 
 def common_name(names: list[str]) -> str:
-    """One name for several parameters: what they begin with, and a star."""
-    # Hooks write summaries: one curve for each schedule, and not one for each of its parameters.
+    """Return the common prefix of `names`, followed by "*"."""
+    # Hooks write summaries, one curve for each schedule instead of each parameter.
     return os.path.commonprefix(names) + "*"  # noqa: RUF071 - names are no paths
 
 
 class Static(SparsityAlgorithm):
-    """Masks that are made once. Raises ValueError for a sparsity outside 0 <= s < 1, or one that changes.
+    """Static sparsity: masks that are created once and never change.
+
+    Raises ValueError if the sparsity is not a constant with 0 <= s < 1.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> layer = torch.nn.Linear(4, 4)
@@ -321,18 +343,18 @@ class Static(SparsityAlgorithm):
     def _assign_level(self, value: Any) -> None:
         if isinstance(value, Constant):
             value = value.value
-        # True is a number to Python, and no sparsity.
+        # bool is a subclass of int, but not a sparsity.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("Static sparsity algorithm only supports constant sparsity")
         super()._assign_level(value)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
-        """Tell the compiler the level, which is all that there will be."""
+        """Annotate `param` with its constant sparsity, for the compiler."""
         level = float(self._levels[param.param](0))
         self._annotate(param, level, level, level)
 
     def update(self, optimizer: Any = None) -> None:
-        """Nothing but the hooks: the masks stay."""
+        """Call the hooks with the name "*" and the sparsity. The masks do not change."""
         level = self._levels.default
         if isinstance(level, Constant):
             for hooks in (self._target_hooks, self._computed_hooks):

@@ -1,4 +1,4 @@
-"""Algorithms whose masks change while a model trains: gradual pruning, SET and RigL."""
+"""Sparsity algorithms whose masks change during training: gradual pruning (GMP), SET and RigL."""
 
 import functools
 from abc import abstractmethod
@@ -31,35 +31,40 @@ from lazytensor.functional.creation import as_tensor, ones, rand, tensor
 from lazytensor.functional.in_place import write_values
 from lazytensor.functional.random_state import is_replayed, uniform_at_step
 
-# Far beyond the updates of any run: the compiler is told a range, and a range has an end.
+# Annotations need a finite range of steps, and this is beyond the updates of any run.
 ENDLESS_LAST_STEP = 100_000
-"""The step that counts as the last one where updates have no end."""
+"""The step that counts as the last update step if the update schedule has no end."""
 
 
 class DynamicSparsityAlgorithm(SparsityAlgorithm):
-    """Base of algorithms that change masks at update steps. A subclass gives the new mask in `update_mask`.
+    """The base class of algorithms that change masks at update steps.
 
-    Steps are counted by the optimizer's, from 1. Masks start sparse if step 0 is an update step, else they keep all.
+    A subclass computes the new mask in `update_mask`. Optimizer steps count from 1. If the update schedule includes
+    step 0, masks are sparse from the start; otherwise they keep all elements until the first update step.
+
+    - `sparsity`: anything that `make_hyperparam_schedule` accepts.
+    - `update`: anything that `make_update_schedule` accepts; None means every step.
     """
 
     def __init__(self, sparsity: Any = None, update: Any = None, **kwargs: Any):
         super().__init__(sparsity, **kwargs)
         self.update_schedule = make_update_schedule(update)
         self.step = tensor(0, dtype=dt.int64)
-        # Step 0 is before the first step of the optimizer: whether the model begins sparse is the schedule's answer
-        # for it, so an update schedule with a later start means some dense steps first.
+        # Step 0 precedes the first optimizer step. An update schedule that starts later means dense steps first.
         self.is_update_step = self.starts_sparse = self.update_schedule(tensor(0, dtype=dt.int64))
         self._first_levels: dict[int, Tensor] = {}
 
     @abstractmethod
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        """The new mask of a parameter, should this be an update step; the sparsity is float32[] in 0..1."""
+        """Return the mask of parameter `p` for the case that this step is an update step.
+
+        `sparsity` is a float32 scalar tensor in 0..1. `mask` is the current mask.
+        """
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """The init method at the level of step 0, or a mask that keeps everything."""
+        """Return the init method at the level of step 0, or a function that keeps all elements if masks start dense."""
         schedule = self._levels[param]
-        # Once for a schedule and not for each of its parameters, or a list of values would be used up by the number
-        # of parameters.
+        # Once for each schedule, because a list of values would otherwise advance once for each parameter.
         if id(schedule) not in self._first_levels:
             self._first_levels[id(schedule)] = self._level(schedule, tensor(0, dtype=dt.int64))
             with grad_mode(False):
@@ -69,50 +74,50 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         return functools.partial(self.init_method, sparsity=self._first_levels[id(schedule)])
 
     def _level(self, schedule: HyperParameterSchedule, step: Tensor) -> Tensor:
-        # A straight line leaves 0..1 sooner or later, and a level beyond would ask for a negative number of elements.
+        # A linear schedule eventually leaves 0..1, which would give a negative number of elements.
         return pw.clamp(schedule(step), 0.0, 1.0)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
-        """Tell the compiler the range of levels over the update steps, as far as the schedule knows it."""
+        """Annotate `param` with the range of levels over the update steps, if the schedule can compute it."""
         begin = getattr(self.update_schedule, "start", 0)
         end = getattr(self.update_schedule, "stop", None)
         extent = self._levels[param.param].get_min_max_end(begin, ENDLESS_LAST_STEP if end is None else end)
         if extent is not None:
             low, high, last = extent
-            # Dense first means that the range begins at 0, whatever the schedule says of its update steps.
+            # If the masks start dense, the range begins at 0.
             self._annotate(param, low if bool(self.starts_sparse) else 0.0, high, last)
 
     def update(self, optimizer: Any = None) -> None:
         """Count a step, and change the masks of the optimizer's parameters if it is an update step.
 
-        Parameters without a gradient keep their masks. Raises TypeError for what is no cstorch optimizer.
+        Parameters without a gradient keep their masks. Weights that a new mask drops are set to zero. Raises TypeError
+        if `optimizer` is not a cstorch optimizer.
         """
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}")
         with grad_mode(False):
-            # Counted before it is asked about: the first step of the optimizer is step 1.
+            # Increment first: the first optimizer step is step 1.
             self.step.add_(1)
             self.is_update_step = self.update_schedule(self.step)
             levels = self._current_levels()
             for p in self.get_sparse_params(optimizer):
-                # Frozen, or not used in the step.
                 if p.param.grad is None:
                     continue
                 level = levels[id(self._levels[p.param])]
                 new = self.update_mask(p.param, p.mask, level)
-                # Both masks are computed in every step and one is chosen, since a traced step has no branches. The
-                # ordering of all weights is the price, on the wafer as well.
+                # A traced step cannot branch, so the new mask is computed in every step and then selected. The cost is
+                # a sort of all weights in each step, on the wafer as well.
                 p.update(pw.where(self.is_update_step, new, p.mask))
-            # Weights that the new mask dropped go to zero now; those that it grew are zero already and begin there.
+            # Set dropped weights to zero. Grown weights are zero already.
             self.prune_all(optimizer)
-            # Last, so that all parameters of this step saw the same value of a list.
+            # Advance last, so that all parameters of this step used the same value of a list.
             self._advance(self.is_update_step)
-        # The measured sparsity reads every mask, so it is part of the graph only where somebody asks.
+        # Measuring the sparsity reads every mask, so it is part of the graph only if there is a hook.
         for p in self.sparse_params.values() if self._computed_hooks else ():
             self._call_hooks(self._computed_hooks, p.name, measure_sparsity(p.mask))
 
     def _current_levels(self) -> dict[int, Tensor]:
-        """The level of each schedule, which the target hooks are told."""
+        """Return the level of each schedule by the schedule's id, and call the target hooks with it."""
         levels = {}
         for schedule, parameters in self._levels.schedules():
             level = levels[id(schedule)] = self._level(schedule, self.step)
@@ -122,47 +127,46 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
 
     def _advance(self, is_update_step: Tensor) -> None:
         for schedule, _ in self._levels.schedules():
-            # Told of every step, with a tensor that says whether it counts.
+            # The schedule is updated in every step, with a tensor that says whether the step counts.
             schedule.update(is_update_step)
 
     def _stateful(self) -> dict[str, HyperParameterSchedule]:
-        """The schedules that have state, by the name of the last parameter they are for."""
+        """Return the schedules with state, by the name of the last parameter that uses them."""
         return {
-            # A schedule has no name of its own, so that of a parameter stands for it in checkpoints.
+            # A schedule has no name, so checkpoints identify it by a parameter.
             self._by_id[id(parameters[-1])].name: schedule
             for schedule, parameters in self._levels.schedules()
             if schedule.state_dict()
         }
 
     def counters(self) -> dict[str, Tensor]:
-        """The step, int64[], and what schedules carry from step to step."""
+        """Return the step (an int64 scalar) and the state of the sparsity schedules by name."""
         counters = {"step": self.step}
         for name, schedule in self._stateful().items():
             counters.update({f"sparsity.{name}.{k}": t for k, t in schedule.state_dict().items()})
         return counters
 
     def state_dict(self) -> dict[str, Any]:
-        """The step, and the state of the schedules of sparsity. The masks are in the state dict of the model."""
+        """Return the step and the state of the sparsity schedules. The masks are part of the model's state dict."""
         return {"step": self.step, "sparsity": {name: s.state_dict() for name, s in self._stateful().items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave. Raises KeyError if the step is missing."""
+        """Restore the state returned by `state_dict`. Raises KeyError if the step is missing."""
         with grad_mode(False):
-            # `step` and the state of schedules; the masks came with the model, in which they are buffers.
             write_values(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
                 self._stateful()[name].load_state_dict(state)
 
 
 def measure_sparsity(mask: Tensor) -> Tensor:
-    """The share of elements that a mask does not keep: float32[]."""
+    """Return the fraction of elements that `mask` does not keep, as a float32 scalar tensor."""
     return 1.0 - reduction.mean(pw.cast_to(mask, dt.float32))
 
 
 class GMP(DynamicSparsityAlgorithm):
-    """Gradual magnitude pruning: at each update the smallest weights go, up to the level of the schedule.
+    """Gradual magnitude pruning: each update keeps only the weights of largest magnitude, as many as the level allows.
 
-    Raises ValueError for a level that never changes, and for none.
+    Raises ValueError if `sparsity` is missing or constant.
     """
 
     def __init__(self, **kwargs: Any):
@@ -170,7 +174,7 @@ class GMP(DynamicSparsityAlgorithm):
             raise ValueError("GMP sparsity algorithm expected `sparsity` to be specified, but got none.")
         super().__init__(**kwargs)
         level = self._levels.default
-        # A constant level prunes once; the original refuses it and points to static sparsity.
+        # A constant level would prune once. The original raises this error and points to static sparsity.
         if isinstance(level, Constant):
             raise ValueError(
                 f"Configured with constant sparsity {level.value}. This is not valid, because the sparsity pattern "
@@ -178,16 +182,17 @@ class GMP(DynamicSparsityAlgorithm):
             )
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        """bool of p's shape: the weights of largest magnitude, whatever the old mask."""
-        # The old mask does not matter: what is pruned is zero and smallest. Weights only ever leave while the level
-        # rises (Zhu and Gupta 2017); should it fall, the zeros of lowest index come back.
+        """Return a mask of the largest weights of `p` by magnitude, whatever the old mask."""
+        # Pruned weights are zero and thus smallest, so the old mask is not needed. Weights are only removed while the
+        # level rises (Zhu and Gupta 2017). If it falls, the zeros with the lowest index are kept again.
         return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity)
 
 
 class _DropAndGrow(DynamicSparsityAlgorithm):
-    """Drops a fraction of the kept weights, the smallest, and grows as many elsewhere as the level asks for.
+    """The base class of algorithms that drop a fraction of the kept weights, the smallest, and then grow others.
 
-    A list of fractions goes on to the next one at each update; in the original it stays at the first.
+    Growing fills the mask up to the sparsity level. If `drop_fraction` is a list, each update uses the next fraction;
+    in the original it stays at the first. Raises ValueError if a constant `drop_fraction` is not in 0..1.
     """
 
     score_shaper: ScoreShaper | None = None
@@ -199,15 +204,15 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
             raise ValueError(f"Invalid drop_fraction {drop_fraction}. Must be 0.0 <= drop_fraction <= 1.0")
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
-        """Where weights shall grow: the largest are chosen."""
+        """Return a score for each element of `p`. The elements with the largest scores are grown."""
         raise NotImplementedError
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        """bool of p's shape: the old mask without its smallest weights, grown to the level."""
+        """Return the old mask without its smallest weights, grown to the sparsity level."""
         shaper, schedule = self.score_shaper, self.drop_fraction
         fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
-        # First drop, then grow to the level: drop fraction and level are independent, so one update may grow more
-        # or fewer weights than it dropped. A weight that was just dropped may grow again at once.
+        # Dropping and growing are independent, so an update may grow more or fewer weights than it dropped. A weight
+        # that was just dropped may grow again at once.
         kept, count = make_mask_drop_minimum(pw.abs(p.detach()), mask, fraction, shaper)
         return make_mask_grow_maximum(self.grow_score(p, kept), kept, sparsity, count, shaper)
 
@@ -221,25 +226,25 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
 
 
 class SET(_DropAndGrow):
-    """Sparse evolutionary training: what is dropped grows again at random places."""
+    """Sparse evolutionary training: dropped weights grow again at random positions (Mocanu et al. 2018)."""
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
-        """Random numbers in 0..1, of p's shape."""
-        # Kept weights are put below all others by the caller, so that random scores choose among the rest alone
-        # (Mocanu et al. 2018).
+        """Return random numbers in 0..1 with the shape of `p`."""
+        # The caller ranks kept weights below all others, so random scores choose only among the rest (Mocanu et al.
+        # 2018).
         if not is_replayed():
-            # As the original does on the CPU: a draw of each step from the generator of PyTorch.
+            # As the original on the CPU: draw from PyTorch's generator in each step.
             return rand(size=p.spec.shape, dtype=dt.float32, device=p.device)
-        # By the step, which is saved: a run that is resumed goes on with the numbers that it would have drawn.
+        # The numbers depend on the step, which is saved, so a resumed run continues with the same numbers.
         place = list(self._by_id).index(id(p))
         return uniform_at_step(self.step, place, p.spec.shape, p.device)
 
 
 class RigL(_DropAndGrow):
-    """Rigged lottery: what is dropped grows again where the gradient of the dense weight is largest.
+    """Rigged lottery: dropped weights grow again where the gradient of the dense weight is largest (Evci et al. 2020).
 
-    With `balance_in_groups` or `balance_out_groups` every group of inputs or outputs keeps as many weights as the
-    others. Raises ValueError for both, and for parameters that cannot be divided into the groups.
+    With `balance_in_groups` or `balance_out_groups`, every group of inputs or outputs keeps the same number of weights.
+    Raises ValueError if both are given, and for parameters that cannot be divided into the groups.
     """
 
     def __init__(
@@ -260,39 +265,38 @@ class RigL(_DropAndGrow):
         self._dense_grads: dict[int, Tensor] = {}
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
-        """Make one parameter sparse, and keep its dense gradient of each step."""
+        """Make the parameter `param` of `module` sparse, and register a hook that accumulates its dense gradient."""
         if self.score_shaper is not None:
             self.score_shaper(param)
-        # Hung on before the base's hook, which masks the gradient: hooks run in the order in which they were
-        # registered, and this one has to see the dense gradient.
+        # Hooks run in the order of registration. This one comes before the hook that masks the gradient.
         if param.requires_grad and id(param) not in self._by_id:
             register_hook(param, functools.partial(self._accumulate_dense_gradient, param))
         super().sparsify_parameter(module, name, param)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
-        """The same, and which groups have as many weights as the others."""
+        """Annotate `param` with its range of levels, and with the numbers of balanced groups."""
         super().csx_annotate_sparsity(param)
         param.balanced_groups = self.balance_out_groups or 1, self.balance_in_groups or 1
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """The same, balanced in groups where those of the updates are."""
+        """Return the function that creates the first mask, balanced within the groups if there are any."""
         method = super().first_mask(param)
         if self.score_shaper is None or not isinstance(method, functools.partial):
             return method
-        # The first mask is balanced in groups as well, else the first update would move weights between groups.
+        # If the first mask were not balanced, the first update would move weights between groups.
         return functools.partial(method, score_shaper=self.score_shaper)
 
     def _accumulate_dense_gradient(self, param: Tensor, gradient: Tensor) -> None:
-        """Add a gradient that is not masked yet; a step may have several backward passes."""
-        # Without its history, which would hold the graph of the whole step.
+        """Add an unmasked gradient of `param` to those of the same step. A step may have several backward passes."""
+        # Detach the gradient, whose history would keep the graph of the whole step alive.
         before, dense = self._dense_grads.get(id(param)), gradient.detach()
         self._dense_grads[id(param)] = dense if before is None else before + dense
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
-        """The magnitude of the dense gradient of this step, of p's shape."""
-        # Taken out, so that the gradients of a step do not mix with those of the next one.
+        """Return the magnitude of the dense gradient of this step, with the shape of `p`."""
+        # Remove the gradient, so that gradients of different steps do not mix.
         dense = self._dense_grads.pop(id(p), None)
-        if dense is None:  # a parameter that the loss does not depend on
+        if dense is None:  # the loss does not depend on the parameter
             dense = tensor(0.0).expand(*p.shape)
-        # Magnitudes of what the loss says of weights that are zero now (Evci et al. 2020).
+        # The gradient of a zero weight shows how much the loss depends on it (Evci et al. 2020).
         return pw.abs(dense)

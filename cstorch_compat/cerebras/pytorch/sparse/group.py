@@ -1,4 +1,4 @@
-"""Several algorithms over one model, each for the parameters that its filter takes; and algorithms from settings."""
+"""A group of sparsity algorithms, each for the parameters that its filter accepts, and algorithms from settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,16 @@ from cstorch_compat.run.warnings_at_line import warn
 from lazytensor.core.tensor import Tensor
 from lazytensor.nn.module import Module, Parameter
 
-# The documentation's own list, and positional embeddings beside it.
+# The list in the vendor's documentation, and positional embeddings.
 DENSE_NAMES = ("embedding", "norm", "lm_head", "pe_helper")
-"""Parameters with one of these in their name stay dense by default."""
+"""A parameter whose name contains one of these parts stays dense by default."""
 
 
 def default_sparse_param_filter(name: str, param: Parameter) -> bool:
-    """Whether a parameter is sparse by default: matrices and larger, but no embeddings, norms and output heads."""
+    """Return whether a parameter is sparse by default.
+
+    This is the case if it has at least two dimensions and its name contains no part of `DENSE_NAMES`.
+    """
     return len(param.shape) > 1 and not any(part in name.lower() for part in DENSE_NAMES)
 
 
@@ -29,20 +32,21 @@ NO_LEVEL_MESSAGE = (
 
 
 class Group(SparsityAlgorithm):
-    """Algorithms by filter; a parameter belongs to the first filter that takes it.
+    """A sparsity algorithm that assigns each parameter to the first member whose filter accepts it.
 
-    A filter is a pattern of names such as "fc*.weight", or a function (name, parameter) -> bool.
+    `groups` maps filters to algorithms. A filter is a pattern of names, such as "fc*.weight", or a function (name,
+    parameter) -> bool.
     """
 
     @dataclass
     class Filter:
-        """An algorithm, and which parameters it is for."""
+        """An algorithm with the filter of its parameters."""
 
         filter: FilterCallable
         algorithm: SparsityAlgorithm
 
     def __init__(self, groups: Mapping[Any, SparsityAlgorithm] | None = None):
-        # No level of its own: `apply` and the hooks of the base run here, and each parameter is left to one member.
+        # The group has no sparsity level. Its own `apply` and hooks run, and each parameter is assigned to one member.
         super().__init__(None)
         self._groups: list[Group.Filter] = []
         for names, algorithm in (groups or {}).items():
@@ -55,7 +59,11 @@ class Group(SparsityAlgorithm):
         return (entry.algorithm for entry in self._groups)
 
     def add(self, filter: Any, algorithm: SparsityAlgorithm) -> None:
-        """Add an algorithm for the parameters that the filter takes. Raises TypeError for what is neither."""
+        """Add `algorithm` for the parameters that `filter` accepts.
+
+        Raises TypeError if `filter` is neither text nor callable, if `algorithm` is not a sparsity algorithm, or if it
+        is a group.
+        """
         if isinstance(filter, str):
             takes: FilterCallable = make_pattern_filter([filter])
         elif callable(filter):
@@ -64,7 +72,7 @@ class Group(SparsityAlgorithm):
             raise TypeError(f"filter must be a string or callable, got {type(filter)}")
         if not isinstance(algorithm, SparsityAlgorithm):
             raise TypeError(f"algorithm must be an instance of SparsityAlgorithm, got {type(algorithm)}")
-        # A group in a group would prune its parameters through both.
+        # A nested group would prune its parameters twice.
         if isinstance(algorithm, Group):
             raise TypeError(
                 "algorithm must not be a Group sparsity algorithm. If you want to merge groups, use the extend method."
@@ -72,14 +80,14 @@ class Group(SparsityAlgorithm):
         self._groups.append(Group.Filter(takes, algorithm))
 
     def extend(self, group: "Group") -> None:
-        """Add the algorithms of another group after these. Raises TypeError for anything else."""
+        """Append the algorithms of another group. Raises TypeError if `group` is not a `Group`."""
         if not isinstance(group, Group):
             raise TypeError(f"group must be an instance of Group, got {type(group)}")
         self._groups.extend(group._groups)
 
     @property
     def sparsity(self) -> Any:
-        """Raises NotImplementedError: each algorithm has its own."""
+        """Raise NotImplementedError, because each member has its own sparsity."""
         raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     @sparsity.setter
@@ -87,54 +95,64 @@ class Group(SparsityAlgorithm):
         raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     def sparsify_module(self, module: Module) -> None:
-        """Make the parameters that a filter takes sparse. Raises RuntimeError for an empty group."""
+        """Make the parameters of `module` that a filter accepts sparse. Raises RuntimeError if the group has no
+        members.
+        """
         if not self._groups:
             raise RuntimeError("No groups were added to the Group sparsity algorithm")
         super().sparsify_module(module)
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
-        """Leave a parameter to the first algorithm whose filter takes it."""
+        """Make `param` sparse with the first algorithm whose filter accepts it. Without such an algorithm it stays
+        dense.
+        """
         algorithm = next((g.algorithm for g in self._groups if g.filter(name, param)), None)
         if algorithm is not None:
             algorithm.sparsify_parameter(module, name, param)
-            # The member decides about the mask; the group prunes, saves and restores it with all others.
+            # The member computes the mask, and the group prunes, saves and restores it.
             self._take(algorithm.get_sparse_params(param))
 
     def update(self, optimizer: Any = None) -> None:
-        """Let each algorithm change its masks, if it updates by itself."""
+        """Call `update` of each member whose `autoupdate` is True."""
         for algorithm in self:
-            # The members have no optimizer hooks: only the group was applied.
+            # The members have no optimizer hooks, because only the group was applied.
             if algorithm.autoupdate:
                 algorithm.update(optimizer)
 
     def counters(self) -> dict[str, Tensor]:
-        """Those of each algorithm, under its place in the group."""
+        """Return the counters of all members, with names that begin with the member's index."""
         return {f"{i}.{name}": t for i, algorithm in enumerate(self) for name, t in algorithm.counters().items()}
 
     def state_dict(self) -> list[Any]:
-        """The state of each algorithm, in order."""
+        """Return the list of the members' state dicts."""
         return [algorithm.state_dict() for algorithm in self]
 
     def load_state_dict(self, state_dict: list[Any]) -> None:
-        """Restore what `state_dict` gave. Raises ValueError if it was a group of another size."""
+        """Restore the state returned by `state_dict`. Raises ValueError if the number of members differs."""
         for algorithm, state in zip(self, state_dict, strict=True):
             algorithm.load_state_dict(state)
 
     def register_target_sparsity_hook(self, hook: Hook) -> list[Any]:
-        """Register the hook with each algorithm; returns their handles."""
+        """Register `hook` with each member, and return the list of handles."""
         return [algorithm.register_target_sparsity_hook(hook) for algorithm in self]
 
     def register_computed_sparsity_hook(self, hook: Hook) -> list[Any]:
-        """Register the hook with each algorithm; returns their handles."""
+        """Register `hook` with each member, and return the list of handles."""
         return [algorithm.register_computed_sparsity_hook(hook) for algorithm in self]
 
 
 def configure(config: Any) -> Group | None:
-    """A group from settings: a level for static sparsity, a dict for one algorithm, or a list of dicts.
+    """Return a group of sparsity algorithms described by `config`.
 
-    A dict has "algorithm" ("static" unless given), "param_filter" (a pattern of names or a list of them) and what the
-    algorithm takes. Raises NameError for an unknown algorithm, TypeError for settings that it does not take. Text is
-    no configuration: the answer is None, as in the original, with a warning.
+    `config` is a number (static sparsity of that level), a dict (one algorithm), or a list of dicts. The keys of a dict
+    are:
+
+    - "algorithm": the name of the algorithm; "static" by default.
+    - "param_filter": a pattern of names or a list of patterns; by default that of `default_sparse_param_filter`.
+    - other keys: arguments of the algorithm, such as "sparsity".
+
+    Raises NameError for an unknown algorithm, and TypeError for arguments that it does not accept. Text is not
+    supported: it issues a warning and returns None, as in the original.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> layer = torch.nn.Linear(4, 4)
@@ -146,7 +164,7 @@ def configure(config: Any) -> Group | None:
     if isinstance(config, str):
         warn(f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict")
         return None
-    # A bare number means static sparsity with the default filter.
+    # A number means static sparsity with the default filter.
     if isinstance(config, int | float):
         config = {"sparsity": config}
     if not isinstance(config, dict | list | tuple):
@@ -158,7 +176,7 @@ def configure(config: Any) -> Group | None:
 
 
 def _parse_entry(settings: dict[str, Any]) -> tuple[FilterCallable, SparsityAlgorithm]:
-    # The key of older releases.
+    # Older releases use the key "type".
     if "type" in settings and "algorithm" not in settings:
         warn("The 'type' key is deprecated, please use 'algorithm' instead")
         settings["algorithm"] = settings.pop("type")
@@ -181,12 +199,13 @@ def _make_filter(names: Any) -> FilterCallable:
 SPARSITY_ALGORITHMS: dict[str, type[SparsityAlgorithm]] = {
     k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)
 }
+"""The built-in algorithms by lower-case name."""
 
 
 def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
-    """The class of an algorithm by its name, in any case.
+    """Return the class of the sparsity algorithm named `algorithm`, in any case. User-defined subclasses are included.
 
-    Raises NameError for an unknown one: the type that the original raises, whose own message does not name the choice.
+    Raises NameError for an unknown name, as the original does, and AttributeError if `algorithm` is not text.
 
     >>> import cerebras.pytorch as cstorch
     >>> cstorch.sparse.map_sparsity_algorithm("set").__name__
@@ -194,7 +213,7 @@ def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
     """
     if not isinstance(algorithm, str):
         raise AttributeError(f"{type(algorithm).__name__!r} object has no attribute 'lower'")
-    # Built-in names win over classes of scripts that bear them.
+    # Built-in classes take precedence over user-defined classes of the same name.
     known: dict[str, type[SparsityAlgorithm]] = {**collect_subclasses(SparsityAlgorithm), **SPARSITY_ALGORITHMS}
     kind = known.get(algorithm.lower())
     if kind is None:

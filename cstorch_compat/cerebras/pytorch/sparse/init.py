@@ -1,4 +1,7 @@
-"""Initial masks: at random, by magnitude, from the zeros that are there, or evenly spread."""
+"""Methods that create initial masks: at random, by magnitude, from existing zeros, or evenly spread.
+
+Each returns a bool mask with the shape of the parameter, where True means that the element is kept.
+"""
 
 import math
 from collections.abc import Callable
@@ -14,17 +17,20 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import from_numpy, rand
 
 InitMethod = Callable[..., Tensor]
-"""(parameter, sparsity, score_shaper=None, device=None) -> bool tensor of the parameter's shape."""
+"""The type of init methods: (parameter, sparsity, score_shaper=None, device=None) -> bool mask."""
 ROUNDING_SLACK = 1e-5
-"""What is added before rounding down, so that a density such as 1 - 0.8 in float32 counts as a fifth."""
+"""The tolerance added before rounding down, so that a density such as 1 - 0.8 in float32 counts as a fifth."""
 
 
 def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
-    """A mask that keeps elements at random."""
-    # As many as the level says and not each with its probability: every layer has exactly its sparsity.
-    # From a generator of its own, as under the device of a backend.
+    """Return a mask that keeps randomly chosen elements, exactly as many as `sparsity` allows.
+
+    `score_shaper` divides the elements into rows, each of which keeps the same number. `device` has no effect.
+    """
+    # The number of kept elements is exact in every layer. The random numbers come from a separate generator, as under
+    # the device of a backend.
     random_numbers.enter_scope()
-    # Left in any case: the scope is the process's.
+    # Always leave the scope, because it is global to the process.
     try:
         scores = rand(p.shape, dtype=float32, device=p.device)
     finally:
@@ -33,30 +39,29 @@ def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, devic
 
 
 def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
-    """A mask that keeps the elements of largest magnitude."""
+    """Return a mask that keeps the elements of largest magnitude. `score_shaper` is as in `random`."""
     return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity, score_shaper)
 
 
 def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
-    """A mask that keeps what is not zero, whatever the sparsity."""
-    # For weights that were pruned elsewhere.
+    """Return a mask that keeps the nonzero elements, whatever the sparsity."""
+    # Meant for weights that were pruned before.
     return p.detach() != 0
 
 
 def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
-    """A mask that keeps elements at even distances, each row of a matrix shifted against the one before.
+    """Return a mask that keeps elements at even distances, where each row is shifted against the previous one.
 
-    The original returns a vector for more than two dimensions; here the leading ones count as rows.
+    For more than two dimensions, the leading ones are combined to rows; the original returns a vector there.
     """
-    # In float32 as the other methods, so that all of them keep equally many elements.
+    # float32, so that all methods keep the same number of elements.
     density = float(np.float32(1) - np.float32(float(sparsity)))
-    # One column less than the distance between two kept elements, so that neighbouring rows do not keep the same
-    # columns.
+    # The shift is one less than the distance of kept elements, so that neighbouring rows keep different columns.
     shift = math.ceil(1 / density - ROUNDING_SLACK) - 1 if density > 0 else 0
     columns = p.shape[-1] if p.ndim else 1
     rows = p.spec.size // max(columns, 1)
     place = np.arange(rows)[:, None] * shift + np.arange(columns)
-    # An element is kept where place * density passes a whole number: the even spread of Bresenham's lines.
+    # An element is kept where place * density passes an integer, as in Bresenham's line algorithm.
     kept = np.floor((place + 1) * density + ROUNDING_SLACK) != np.floor(place * density + ROUNDING_SLACK)
     return from_numpy(kept.reshape(p.shape))
 
@@ -65,7 +70,10 @@ INIT_METHODS: dict[str, InitMethod] = {f.__name__: f for f in (random, topk, fro
 
 
 def make_init_method(init_method: Any) -> InitMethod:
-    """A method by its name, or a function as it is. Raises ValueError for others."""
+    """Return the init method with the name `init_method`, or `init_method` itself if it is a function.
+
+    Raises ValueError for other values.
+    """
     if callable(init_method):
         method: InitMethod = init_method
         return method
@@ -78,8 +86,10 @@ def make_init_method(init_method: Any) -> InitMethod:
 
 
 def check_mask(mask: Any, p: Tensor, name: str) -> Tensor:
-    """What an init method gave. Raises ValueError unless it is a bool tensor of the parameter's shape."""
-    # Checked at once: a float mask would scale weights, and another shape would broadcast.
+    """Return `mask`. Raises ValueError unless it is a bool tensor with the shape of `p`. `name` is used in the
+    message.
+    """
+    # A float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:
         what = f"{mask.dtype.name}{list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, and the method gave {what}")

@@ -1,7 +1,7 @@
-"""Masks: which elements of a tensor are kept, by the order of their scores.
+"""Masks of the elements with the largest scores.
 
-A mask is made without reading a value: all elements are ordered, and how many count is a tensor. Elements of equal
-score are kept from the first on.
+Masks are computed without reading values: all elements are sorted, and the number of kept ones is a tensor. Among equal
+scores, those with the lowest index are kept.
 """
 
 from abc import ABC, abstractmethod
@@ -20,23 +20,24 @@ from lazytensor.functional.sorting import topk
 
 Unshaper = Callable[[Tensor], Tensor]
 Shaper = Callable[[Tensor], tuple[Tensor, Unshaper]]
-# A bound that no count of elements reaches.
 INT32_MAX = 2**31 - 1
-"""The largest int32."""
+"""The largest int32, used as an upper bound for counts."""
 Level = Any
-"""A sparsity or a fraction: float32[], or a number."""
+"""The type of a sparsity or fraction: a float32 scalar tensor or a number."""
 
 
 class ScoreShaper(ABC):
-    """Base of shapers: scores as rows that are masked each for itself, and the way back."""
+    """The base class of shapers, which reshape scores to rows. The mask of each row is computed separately."""
 
     @abstractmethod
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
-        """The rows (the last dimension is ordered), and a function that brings a mask into the first shape."""
+        """Return `tensor` as a vector or as rows, and a function that reshapes a mask of the rows to the original
+        shape.
+        """
 
 
 class ScoreFlattener(ScoreShaper):
-    """All scores as one row."""
+    """A shaper that puts all scores into one row."""
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         shape = tuple(tensor.shape)
@@ -55,7 +56,10 @@ class _GroupShaper(ScoreShaper):
 
 
 class OutputGroupScoreShaper(_GroupShaper):
-    """One row for each group of outputs, the first dimension. Raises ValueError if it cannot be divided."""
+    """A shaper with one row for each group of outputs, which are the first dimension.
+
+    Raises ValueError if the number of outputs is not a multiple of `num_groups`.
+    """
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         shape = tuple(tensor.shape)
@@ -64,35 +68,36 @@ class OutputGroupScoreShaper(_GroupShaper):
 
 
 class InputGroupScoreShaper(_GroupShaper):
-    """One row for each group of inputs, the second of two dimensions. Raises ValueError for other shapes."""
+    """A shaper with one row for each group of inputs, which are the second dimension of a matrix.
+
+    Raises ValueError if the tensor is not 2-D or the number of inputs is not a multiple of `num_groups`.
+    """
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         if tensor.ndim != 2:
             raise ValueError(f"Inputs can be grouped in a matrix only, and the shape is {list(tensor.shape)}")
         outputs, inputs = tensor.shape
         self._check(inputs, "inputs")
-        # Inputs are columns: transposed, a group of them lies in one row.
+        # Inputs are columns, so the matrix is transposed before it is divided into rows.
         rows = _reshape(views.transpose(tensor, 0, 1), (self.num_groups, -1))
         return rows, lambda rows: views.transpose(_reshape(rows, (inputs, outputs)), 0, 1)
 
 
 def _reshape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
-    # No node where nothing changes: graphs are compared with those of the front end.
+    # Avoid a node without effect, because graphs are compared with those of the front end.
     return t if tuple(t.shape) == shape or (shape == (-1,) and t.ndim == 1) else views.reshape(t, shape)
 
 
 def _make_mask_of_largest(rows: Tensor, count: Tensor) -> Tensor:
-    """A mask of the `count` largest elements, int32[], of each row.
+    """Return a mask of the `count` largest elements of each row. `count` is an int32 scalar tensor.
 
-    The program is that of the system: places beyond the count repeat the first place. Hence on a CSX one element is
-    kept even where the count is 0.
+    The program is that of the system. On CSX, one element of each row is therefore kept even if `count` is 0.
     """
     n = rows.shape[-1]
-    # All of the order and not the `count` largest: topk needs a number, and the count is a tensor that follows a
-    # schedule.
+    # topk needs a Python number, and the count is a tensor. So sort all elements.
     places = topk(rows, n, -1).indices
     counts = creation.arange(n, dtype=dt.int32, device=rows.device) < count
-    # A scatter of n places needs n of them: writing the first one again does no harm.
+    # The scatter has a fixed number of indices, so the surplus ones repeat the first index.
     chosen = pw.where(counts, places, views.narrow(places, -1, 0, 1))
     shape, device = tuple(rows.shape), rows.device
     none = creation.zeros(*shape, dtype=dt.bool_, device=device)
@@ -101,15 +106,18 @@ def _make_mask_of_largest(rows: Tensor, count: Tensor) -> Tensor:
 
 
 def _kept_count(without: Level, of: Any) -> Tensor:
-    """trunc((1 - without) * of) in float32."""
+    """Return trunc((1 - without) * of), computed in float32, as an int32 scalar tensor."""
     is_number = not isinstance(without, Tensor)
-    # In float32, as the traced program subtracts: of ten elements 1 - 0.9 keeps one there and none in float64.
+    # The traced program subtracts in float32: of ten elements, 1 - 0.9 keeps one there and none in float64.
     rest = creation.tensor(np.float32(1) - np.float32(without)) if is_number else 1.0 - without
     return pw.cast_to(rest * of, dt.int32)
 
 
 def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper | None = None) -> Tensor:
-    """A mask that keeps the largest scores: trunc((1 - sparsity) * n) of the n in each row."""
+    """Return a mask that keeps the trunc((1 - sparsity) * n) largest scores of each row of n.
+
+    Without `score_shaper` all scores are one row.
+    """
     rows, back = (score_shaper or ScoreFlattener())(score)
     return back(_make_mask_of_largest(rows, _kept_count(sparsity, float(rows.shape[-1]))))
 
@@ -117,15 +125,15 @@ def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper
 def make_mask_drop_minimum(
     score: Tensor, mask: Tensor, drop_fraction: Level, score_shaper: Shaper | None = None
 ) -> tuple[Tensor, Tensor]:
-    """A mask without the `drop_fraction` of kept elements that score least, and how many it keeps in each row.
+    """Return a mask without the fraction `drop_fraction` of kept elements that score least, and its count for each row.
 
-    The count is int32[]: the kept elements are taken to be spread evenly over the rows.
+    The count is an int32 scalar tensor. It assumes that the kept elements are evenly distributed over the rows.
     """
     rows, back = (score_shaper or ScoreFlattener())(score)
-    # Only the number of kept elements is used of the mask. That they are among the largest of their rows is up to
-    # the caller, whose masked weights are zero.
+    # Only the number of kept elements is taken from the mask. They must be the largest of their rows, which holds
+    # because masked weights are zero.
     kept = pw.cast_to(reduction.sum(mask), dt.float32)
-    # By the sum over all rows: a program with one count. Balanced masks have equal rows anyway.
+    # One count serves all rows. Balanced masks have equal rows.
     if rows.ndim > 1:
         kept = kept / float(rows.shape[0])
     count = _kept_count(drop_fraction, kept)
@@ -135,17 +143,18 @@ def make_mask_drop_minimum(
 def make_mask_grow_maximum(
     score: Tensor, mask: Tensor, sparsity: Level, mask_nonzero: Tensor | None = None, score_shaper: Shaper | None = None
 ) -> Tensor:
-    """The mask, and the largest scores outside it up to the sparsity; a mask that keeps more already stays as it is.
+    """Return `mask` plus the largest scores outside of it, up to the given sparsity.
 
-    `mask_nonzero` is how many elements of each row the mask keeps, if that is known.
+    If the mask already keeps more elements, it is returned unchanged. `mask_nonzero` is the number of elements that it
+    keeps in each row, if known; otherwise it is computed.
     """
     shaper = score_shaper or ScoreFlattener()
-    # Minus infinity puts what is kept behind everything that can be grown.
+    # Minus infinity ranks kept elements below all candidates.
     rows, back = shaper(pw.where(mask, float("-inf"), score))
     if mask_nonzero is None:
         kept = reduction.sum(mask)
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
     wanted = _kept_count(sparsity, float(rows.shape[-1]))
-    # Not negative: a level that has been reached grows nothing, and drops nothing either.
+    # The number is at least 0: if the level is reached, nothing is grown or dropped.
     grown = _make_mask_of_largest(rows, pw.clamp(wanted - mask_nonzero, 0, INT32_MAX))
     return pw.logical_or(mask, back(grown))

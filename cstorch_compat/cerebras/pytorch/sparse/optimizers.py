@@ -1,7 +1,7 @@
-"""Sparsity of releases 2.0 and 2.1: optimizers of sparsity beside the optimizer of the weights.
+"""The sparsity API of releases 2.0 and 2.1, in which a sparsity optimizer accompanies the optimizer of the weights.
 
-They drive the algorithms of the later releases. Masks are buffers of the model as there, where the older releases kept
-them in the state of the sparsity optimizer.
+It uses the algorithms of later releases. Masks are buffers of the model, while the older releases keep them in the
+state of the sparsity optimizer.
 """
 
 import re
@@ -21,47 +21,54 @@ TensorFilter = Callable[[str, Tensor], bool]
 
 
 class SparsityOptimizer(Optimizer):
-    """Base of sparsity optimizers: parameters (or groups of them with settings of their own) and an algorithm for each
-    group. `hook_module` has to be called before the first step.
+    """The base class of sparsity optimizers, with one algorithm for each parameter group.
+
+    `params` are parameters, or parameter groups with their own settings. `settings` are arguments of the algorithm.
+    Call `hook_module` before the first step.
     """
 
     ALGORITHM: type[SparsityAlgorithm]
+    """The class of the algorithm."""
 
     def __init__(self, params: Iterable[Any], **settings: Any):
-        # Settings are defaults of param groups, so that each group may have its own level and schedule.
+        # Settings are defaults of the parameter groups, so each group may override them.
         super().__init__(params, settings)
         self.sparsity = Group()
         for group in self.param_groups:
-            # One algorithm for each group of parameters, told apart by identity; within the step they act as one
-            # group.
+            # Parameters are matched to groups by identity.
             own = {k: v for k, v in group.items() if k != "params"}
             self.sparsity.add(_make_membership_filter(group["params"]), self.ALGORITHM(**own))
 
     def preinitialize(self) -> None:
-        """Make no state: the algorithms have it."""
+        """Do nothing. The algorithms hold the state."""
 
     def hook_module(self, module: Module) -> None:
-        """Let the forward pass of a module and its gradients see sparse parameters."""
+        """Apply the algorithms to `module`, so that its parameters and their gradients are masked."""
         self.sparsity.apply(module)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change the masks if it is time to. Raises RuntimeError before `hook_module` was called."""
-        # Nothing is sparse without the module, whose forward pass has to see the masks.
+        """Prune the parameters, and change the masks if this is an update step.
+
+        Returns the result of `closure`, which is called first if given. Raises RuntimeError if no parameter is sparse
+        because `hook_module` was not called.
+        """
         if not self.sparsity.num_sparse_params:
             raise RuntimeError("No parameter is sparse yet: call hook_module(model) before the first step")
         loss = None if closure is None else closure()
         with grad_mode(False):
-            # This optimizer has no state of weights; the wrapper below masks that of the real one.
+            # This optimizer has no weight state. SparsityWrapperOptimizer masks the state of the real optimizer.
             self.sparsity.prune_all(self)
             self.sparsity.update(self)
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Settings of the groups, and the state of their algorithms. The masks are in the state dict of the model."""
+        """Return the settings of the groups and the state of their algorithms. The masks are part of the model's state
+        dict.
+        """
         return {**super().state_dict(), "sparsity": self.sparsity.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore the state returned by `state_dict`."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "sparsity"})
         self.sparsity.load_state_dict(state_dict["sparsity"])
 
@@ -72,25 +79,28 @@ def _make_membership_filter(params: list[Tensor]) -> TensorFilter:
 
 
 class StaticSparsityOptimizer(SparsityOptimizer):
-    """Masks that are made once: (params, sparsity, init_method="random")."""
+    """Static sparsity with the arguments (params, sparsity, init_method="random"). See `Static`."""
 
     ALGORITHM = Static
 
 
 class GMPSparsityOptimizer(SparsityOptimizer):
-    """Gradual magnitude pruning: (params, sparsity, update, init_method="random")."""
+    """Gradual magnitude pruning with the arguments (params, sparsity, update, init_method="random"). See `GMP`."""
 
     ALGORITHM = GMP
 
 
 class SETSparsityOptimizer(SparsityOptimizer):
-    """Sparse evolutionary training: (params, sparsity, update, drop_fraction=0.3, init_method="random")."""
+    """Sparse evolutionary training. See `SET`.
+
+    The arguments are (params, sparsity, update, drop_fraction=0.3, init_method="random").
+    """
 
     ALGORITHM = SET
 
 
 class RigLSparsityOptimizer(SparsityOptimizer):
-    """Regrowth by gradients: as SET, with balance_in_groups and balance_out_groups."""
+    """Rigged lottery, with the arguments of SET plus `balance_in_groups` and `balance_out_groups`. See `RigL`."""
 
     ALGORITHM = RigL
 
@@ -104,23 +114,25 @@ OPTIMIZER_TYPES: dict[str, type[SparsityOptimizer]] = {
 
 
 class SparsityWrapperOptimizer(Optimizer):
-    """Takes the place of an optimizer: a step of it changes the masks too. All else is the optimizer's own."""
+    """A wrapper of an optimizer whose step also changes the masks. Other attributes are those of the wrapped
+    optimizer.
+    """
 
-    # The base's __init__ is not called: there are no parameters or state here but the optimizer's own.
+    # The base class is not initialized, because parameters and state are those of the wrapped optimizer.
     def __init__(self, optimizer: Optimizer, sparsity_optimizer: SparsityOptimizer):
         self.optimizer, self.sparsity_optimizer = optimizer, sparsity_optimizer
         optimizer.apply(sparsity_optimizer.sparsity)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "optimizer":  # asked for before it is there, as when copying
+        if name == "optimizer":  # the attribute is missing while the object is copied
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
     def preinitialize(self) -> None:
-        """Make the state of the optimizer."""
+        """Create the state of the wrapped optimizer."""
         self.optimizer.preinitialize()
 
-    # No hooks and schedules of its own either: the inner step has them.
+    # The step of the wrapped optimizer runs hooks and schedules, so this one must not.
     def _surround(self, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return step(self, *args, **kwargs)
 
@@ -128,15 +140,15 @@ class SparsityWrapperOptimizer(Optimizer):
         return self.optimizer._hooks_of(moment)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the optimizer, whose hooks mask its state and change the masks."""
+        """Run one step of the wrapped optimizer, whose hooks mask its state and change the masks."""
         return self.optimizer.step(closure)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's, and the state of the algorithms."""
+        """Return the state of the wrapped optimizer, with the state of the algorithms as "sparsity"."""
         return {**self.optimizer.state_dict(), "sparsity": self.sparsity_optimizer.sparsity.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore the state returned by `state_dict`."""
         self.optimizer.load_state_dict({k: v for k, v in state_dict.items() if k != "sparsity"})
         self.sparsity_optimizer.sparsity.load_state_dict(state_dict["sparsity"])
 
@@ -148,11 +160,16 @@ def configure_sparsity_optimizer(
     sparse_param_filter: TensorFilter | None = None,
     **kwargs: Any,
 ) -> SparsityOptimizer:
-    """A sparsity optimizer of a type ("static", "gmp", "set", "rigl") for some of the parameters.
+    """Return a sparsity optimizer of type "static", "gmp", "set" or "rigl" for some of the parameters.
 
-    Patterns are regular expressions that are searched in the names; a dict gives each its own settings. Without them
-    the filter decides, by default that of `sparse.configure`. Raises ValueError for an unknown type, and for a
-    pattern that takes no parameter.
+    - `named_parameters`: pairs of name and parameter.
+    - `param_name_patterns`: regular expressions that are searched in the names. The first match counts. A dict maps
+      each pattern to settings of its own.
+    - `sparse_param_filter`: a function (name, parameter) -> bool. With patterns, it restricts the candidates. Without
+      patterns it selects the parameters; the default is that of `sparse.configure`.
+    - `kwargs`: arguments of the algorithm.
+
+    Raises ValueError for an unknown type, and if a pattern or the filter selects no parameter.
     """
     kind = OPTIMIZER_TYPES.get(str(sparsity_type).lower())
     if kind is None:
@@ -172,23 +189,27 @@ def configure_sparsity_optimizer(
 def _group_by_pattern(
     named: list[tuple[str, Tensor]], patterns: Any, extra: TensorFilter | None
 ) -> list[dict[str, Any]]:
-    """One group of parameters for each pattern that has settings, or for all of them; the first match counts."""
+    """Return parameter groups: one for each pattern if `patterns` is a dict of settings, else one for all.
+
+    A parameter belongs to the first pattern found in its name. `extra` restricts the candidates. Raises ValueError if a
+    pattern matches no remaining parameter.
+    """
     listed = [patterns] if isinstance(patterns, str) else list(patterns)
     settings = patterns if isinstance(patterns, dict) else {}
     groups: list[dict[str, Any]] = []
     left = [(name, p) for name, p in named if extra is None or extra(name, p)]
     for pattern in listed:
-        # `search`, not `match`: a pattern may be any part of a name.
+        # `search`, because a pattern may match any part of a name.
         matches = [(name, p) for name, p in left if re.search(pattern, name)]
         if not matches:
             raise ValueError(f"The pattern {pattern!r} takes no parameter. The names are {[name for name, _ in named]}")
         matched = {id(p) for _, p in matches}
-        # The first pattern takes a parameter for good, so that special patterns stand before general ones.
+        # The first match counts, so special patterns must precede general ones.
         left = [(name, p) for name, p in left if id(p) not in matched]
         groups.append({"params": [p for _, p in matches], **(settings.get(pattern) or {})})
     if settings:
         return groups
-    # Without settings of their own all patterns together are one group, hence one algorithm.
+    # Without settings, all patterns share one group and one algorithm.
     return [{"params": [p for group in groups for p in group["params"]]}]
 
 
@@ -200,7 +221,10 @@ def configure_sparsity_wrapper(
     sparse_param_filter: TensorFilter | None = None,
     **kwargs: Any,
 ) -> SparsityWrapperOptimizer:
-    """The three steps in one: a sparsity optimizer for the model's parameters, its hooks, and the wrapper."""
+    """Make parameters of `model` sparse, and return `optimizer` wrapped with a new sparsity optimizer for them.
+
+    The other arguments are those of `configure_sparsity_optimizer`.
+    """
     sparsity_optimizer = configure_sparsity_optimizer(
         sparsity_type, model.named_parameters(), param_name_patterns, sparse_param_filter, **kwargs
     )

@@ -1,6 +1,6 @@
-"""Schedules of sparsity: a level, or a fraction to drop, as a function of the traced step counter; and update steps.
+"""Schedules of sparsity levels and drop fractions as functions of the traced step counter, and update schedules.
 
-All are tensor programs, so that a step that is traced once follows them.
+All of them are tensor programs, so that a step that is traced once follows them.
 """
 
 import inspect
@@ -20,49 +20,53 @@ from lazytensor.functional.creation import as_tensor, tensor
 from lazytensor.functional.in_place import write_values
 
 ValueRange = tuple[float, float, float]
-"""The smallest value, the largest, and the last one of a range of steps."""
+"""The minimum, the maximum and the last value over a range of steps."""
 
 
 class HyperParameterSchedule(ABC):
-    """Base of schedules. A subclass gives the value in `compute`, from the step: int64[] -> float32[]."""
+    """The base class of schedules. A subclass computes the value in `compute`, from the step."""
 
     @abstractmethod
     def compute(self, step: Tensor) -> Tensor:
-        """The value at a step."""
+        """Return the value at `step` (an int64 scalar tensor) as a float32 scalar tensor."""
 
     def __call__(self, step: Any) -> Tensor:
-        """The value at a step, which is a tensor or a number."""
+        """Return the value at `step`, a tensor or a number."""
         return self.compute(step if isinstance(step, Tensor) else tensor(step))
 
     def update(self, is_update_step: Tensor) -> None:  # noqa: B027 - most have no state
-        """Take note of a step; those without state have nothing to note."""
+        """Advance the state if `is_update_step`, a bool scalar tensor, is True. The default has no state and does
+        nothing.
+        """
 
     def get_min_max_end(self, begin: int, end: int) -> ValueRange | None:
-        """Extent over the steps from begin to end, for a schedule that only rises or only falls. None if unknown."""
-        # Only the ends are asked, which is right for lines, powers and exponentials. A user's schedule that waves
-        # has to say so itself.
+        """Return the minimum, the maximum and the last value over the steps `begin` to `end`, or None if unknown.
+
+        The default evaluates only both ends, which is correct for monotonic schedules.
+        """
+        # Both ends suffice for lines, powers and exponentials. A schedule that is not monotonic has to override this.
         first, last = (float(self(at)) for at in (begin, end))
         return min(first, last), max(first, last), last
 
     def cache_clear(self) -> None:  # noqa: B027 - kept for scripts
-        """Kept for scripts that call it. Nothing is cached: a value computed twice in a step is one node."""
+        """Do nothing. Scripts may call it, but there is no cache: a value computed twice in a step is one node."""
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
-        """Call a function with every piece of state; what it returns takes the place of the values."""
+        """Call `fn` with every state tensor. If it returns a tensor, copy that tensor's values into the state."""
         update_tensors(self.state_dict().values(), fn)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The state that is carried from step to step."""
+        """Return the state tensors that are carried from step to step, by name."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Copy state in. Raises KeyError if a piece is missing."""
+        """Copy the values in `state` into the state tensors. Raises KeyError if one is missing."""
         for name, value in self.state_dict().items():
             write_values(value, as_tensor(state[name]))
 
 
 def _to_float(step: Tensor) -> Tensor:
-    # The counter is int64; whole numbers are exact in float32 up to 2 ** 24 steps.
+    # The counter is int64. Integers are exact in float32 up to 2 ** 24 steps.
     return pw.cast_to(step, dt.float32)
 
 
@@ -77,7 +81,7 @@ class Constant(HyperParameterSchedule):
 
 
 class Linear(HyperParameterSchedule):
-    """init + slope * step."""
+    """The linear schedule init + slope * step."""
 
     def __init__(self, init: float, slope: float):
         self.init, self.slope = init, slope
@@ -87,11 +91,11 @@ class Linear(HyperParameterSchedule):
 
 
 class Exp(HyperParameterSchedule):
-    """From init towards final: final - (final - init) * exp(gamma * step)."""
+    """An exponential approach from `init` to `final`: final - (final - init) * exp(gamma * step)."""
 
     def __init__(self, init: float, gamma: float, final: float = 1):
         self.final, self.gamma = final, gamma
-        # Subtracted in float32, where the program would: one bit of it is an element of a large mask.
+        # Subtract in float32 as the program would: one bit changes the number of elements of a large mask.
         self.scale = float(np.float32(final) - np.float32(init))
 
     def compute(self, step: Tensor) -> Tensor:
@@ -99,7 +103,7 @@ class Exp(HyperParameterSchedule):
 
 
 class Power(HyperParameterSchedule):
-    """init * beta ** step."""
+    """The exponential schedule init * beta ** step."""
 
     def __init__(self, init: float, beta: float):
         self.init, self.beta = init, beta
@@ -109,12 +113,14 @@ class Power(HyperParameterSchedule):
 
 
 class Cosine(HyperParameterSchedule):
-    """From init down to minimum in half_period steps and back, as a cosine. Raises ValueError for a period of 0."""
+    """A cosine wave from `init` to `minimum` in `half_period` steps and back. Raises ValueError if `half_period` is
+    0.
+    """
 
     def __init__(self, init: float, half_period: float, minimum: float = 0.0):
         if not half_period:
             raise ValueError("half_period must not be 0: it is the number of steps from `init` to `minimum`")
-        # amp * cos + offset: the form that the front end traces.
+        # The form amp * cos + offset is that of the front end's graph.
         self.amp, self.offset = (init - minimum) / 2, (init + minimum) / 2
         self.freq = math.pi / half_period
 
@@ -123,50 +129,53 @@ class Cosine(HyperParameterSchedule):
         return wave * self.amp + self.offset
 
     def get_min_max_end(self, begin: int, end: int) -> ValueRange:
-        """Extent of the whole wave, and the value at `end`."""
-        # The wave is no monotonous function, so its ends say nothing of its range.
+        """Return the minimum and maximum of the whole wave, and the value at `end`."""
+        # The wave is not monotonic, so its values at both ends do not give its range.
         low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
         return low, high, float(self(end))
 
 
 class Cycling(HyperParameterSchedule):
-    """One value after the other and again from the first, going on at each update. Raises ValueError for none."""
+    """A list of values, of which each update step advances to the next one, and from the last to the first.
+
+    Raises ValueError if `values` is empty or not a sequence.
+    """
 
     def __init__(self, values: Sequence[float]):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"Cycling needs a list of at least one value. Got: {values!r}")
         self.values = [float(v) for v in values]
-        # The place in the list is state: it moves with updates, and the step counter alone cannot tell how many
-        # there were.
+        # The index is state: it advances with update steps, whose number the step counter does not give.
         self.index = tensor(0, dtype=dt.int64)
         self.index.device = process.state_device()
 
     def compute(self, step: Tensor) -> Tensor:
-        """The value whose turn it is, whatever the step."""
+        """Return the current value of the list, whatever the step."""
         chosen = tensor(self.values[-1])
-        # A chain of selections, for lists are short; a table would have to be a tensor of the graph, with a gather
-        # from it.
+        # Lists are short, so a chain of selections is cheaper than a gather from a table tensor.
         for i, v in reversed(list(enumerate(self.values[:-1]))):
             chosen = pw.where(self.index == i, v, chosen)
         return chosen
 
     def update(self, is_update_step: Tensor) -> None:
-        """Go on to the next value where `is_update_step` holds."""
+        """Advance to the next value if `is_update_step` is True."""
         following = pw.remainder(self.index + 1, len(self.values))
-        # Stays where it is on other steps, although it is written in each.
+        # The index is written in every step, but changes in update steps only.
         self.index.write(pw.where(is_update_step, following, self.index).node)
 
     def get_min_max_end(self, begin: int, end: int) -> ValueRange:
-        """Extent of the list, whose last value is the last one."""
+        """Return the minimum and maximum of the list, and its last value."""
         return min(self.values), max(self.values), self.values[-1]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The place in the list: int64[]."""
+        """Return the index of the current value, an int64 scalar tensor."""
         return {"index": self.index}
 
 
 class Lambda(HyperParameterSchedule):
-    """What a function of the step gives; it has to use tensor operations only."""
+    """The result of a function of the step, which may use tensor operations only. Raises TypeError if it is not
+    callable.
+    """
 
     def __init__(self, fn: Callable[[Tensor], Tensor]):
         if not callable(fn):
@@ -177,24 +186,31 @@ class Lambda(HyperParameterSchedule):
         return self.fn(step)
 
     def get_min_max_end(self, begin: int, end: int) -> None:
-        """Return None in place of the least, largest and last value: those of a user's function are not known."""
+        """Return None, because the range of a user's function is unknown."""
         return
 
 
 SCHEDULES: dict[str, type[HyperParameterSchedule]] = {
     kind.__name__.lower(): kind for kind in (Constant, Cosine, Cycling, Exp, Lambda, Linear, Power)
 }
+"""The built-in schedules by lower-case name."""
 
 
 def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
-    """A schedule from a number, a list (one value at each update), a function, {"type": ..., ...}, or a schedule.
+    """Return a schedule described by `schedule`.
 
-    Raises ValueError for anything else, TypeError for arguments that the type does not take. The original, against
-    its own message, refuses functions without full annotations and answers an unknown type with a TypeError.
+    - a number: `Constant`.
+    - a list or tuple: `Cycling`, with one value for each update.
+    - a dict {"type": name, ...}: the schedule of that name, with the other entries as arguments.
+    - a function of the step: `Lambda`.
+    - a schedule: returned unchanged.
+
+    Raises ValueError for anything else, and TypeError for an unknown type or arguments that it does not accept. The
+    original refuses functions without full annotations.
     """
     if isinstance(schedule, HyperParameterSchedule):
         return schedule
-    # True would pass as a level of 1.
+    # bool is a subclass of int, but not a level.
     if isinstance(schedule, int | float) and not isinstance(schedule, bool):
         return Constant(schedule)
     if isinstance(schedule, list | tuple):
@@ -213,7 +229,7 @@ def _make_from_settings(settings: dict[str, Any]) -> HyperParameterSchedule:
     if "type" not in settings:
         raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
     kind = settings.pop("type")
-    # By name in lower case; subclasses that scripts define can be named too.
+    # Names are lower case and include subclasses that scripts define.
     known: dict[str, type[HyperParameterSchedule]] = {**collect_subclasses(HyperParameterSchedule), **SCHEDULES}
     schedule = known.get(str(kind).lower())
     if schedule is None:
@@ -222,7 +238,9 @@ def _make_from_settings(settings: dict[str, Any]) -> HyperParameterSchedule:
 
 
 def collect_subclasses(kind: Any) -> dict[str, Any]:
-    """Subclasses at any depth that can be made, those of users too, by their names in lower case."""
+    """Return the concrete subclasses of `kind` at any depth by lower-case name. Names that begin with "_" are left
+    out.
+    """
     kinds: dict[str, Any] = {}
     for k in kind.__subclasses__():
         if not inspect.isabstract(k) and not k.__name__.startswith("_"):
@@ -232,21 +250,24 @@ def collect_subclasses(kind: Any) -> dict[str, Any]:
 
 
 class UpdateSchedule(ABC):
-    """Base of update schedules: which steps change the masks."""
+    """The base class of schedules that determine in which steps masks change.
+
+    `start` is the first update step. `stop` is the end of the range of update steps, or None.
+    """
 
     start: int = 0
     stop: int | None = None
 
     @abstractmethod
     def is_update_step(self, step: Tensor) -> Tensor:
-        """Whether the masks change at a step: int64[] -> bool[]."""
+        """Return whether masks change at `step` (an int64 scalar tensor) as a bool scalar tensor."""
 
     def __call__(self, step: Tensor) -> Tensor:
         return self.is_update_step(step)
 
 
 class FreqSchedule(UpdateSchedule):
-    """Every `freq` steps from `start` on and before `stop`. Raises RuntimeError for a frequency below 1."""
+    """Update steps at every `freq` steps from `start` on and before `stop`. Raises RuntimeError if `freq` < 1."""
 
     def __init__(self, freq: int = 1, start: int = 0, stop: int | None = None):
         if freq < 1:
@@ -254,10 +275,10 @@ class FreqSchedule(UpdateSchedule):
         self.freq, self.start, self.stop = freq, start, stop
 
     def is_update_step(self, step: Tensor) -> Tensor:
-        """int64[] -> bool[]: start <= step < stop and (step - start) % freq == 0."""
+        """Return whether start <= step < stop and (step - start) % freq == 0, as a bool scalar tensor."""
         since = step - self.start if self.start else step
         due = pw.remainder(since, self.freq) == 0
-        # Needed, because the remainder of a negative number may be 0 as well.
+        # The remainder of a negative number may be 0 too.
         if self.start > 0:
             due = pw.logical_and(due, step >= self.start)
         if self.stop is not None:
@@ -266,7 +287,7 @@ class FreqSchedule(UpdateSchedule):
 
 
 class ListSchedule(UpdateSchedule):
-    """The given steps. Raises ValueError for an empty list."""
+    """Update steps given as a list. Raises ValueError for an empty list."""
 
     def __init__(self, steps: Sequence[int] | Tensor):
         self.steps = tuple(int(s) for s in (steps.tolist() if isinstance(steps, Tensor) else steps))
@@ -275,8 +296,8 @@ class ListSchedule(UpdateSchedule):
         self.start, self.stop = min(self.steps), max(self.steps)
 
     def is_update_step(self, step: Tensor) -> Tensor:
-        """int64[] -> bool[]: whether the step is one of them."""
-        # One comparison for each step of the list: these lists are short.
+        """Return whether `step` is in the list, as a bool scalar tensor."""
+        # Lists are short, so each step is compared.
         due = step == self.steps[0]
         for s in self.steps[1:]:
             due = pw.logical_or(due, step == s)
@@ -284,9 +305,14 @@ class ListSchedule(UpdateSchedule):
 
 
 def make_update_schedule(update: Any) -> Callable[[Tensor], Tensor]:
-    """A schedule of updates: None is every step; {"freq", "start", "stop"}, {"steps": [...]}, a list, or a function.
+    """Return a function from the step to a bool scalar tensor that is True in update steps.
 
-    Raises ValueError for anything else. The original fails with a NameError for lists and functions.
+    - None: every step.
+    - {"freq": ..., "start": ..., "stop": ...}: `FreqSchedule`.
+    - {"steps": [...]}, a list, tuple or tensor: `ListSchedule`.
+    - a function: returned unchanged.
+
+    Raises ValueError for anything else. In the original, lists and functions raise a NameError.
     """
     if update is None:
         return FreqSchedule()

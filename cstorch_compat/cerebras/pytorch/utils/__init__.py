@@ -1,1 +1,1 @@
-"""`cerebras.pytorch.utils`."""
+"""The public API of `cerebras.pytorch.utils`."""

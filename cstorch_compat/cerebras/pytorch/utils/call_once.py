@@ -1,4 +1,4 @@
-"""Functions that are called once."""
+"""A decorator for functions that run only once."""
 
 import functools
 from collections.abc import Callable
@@ -6,10 +6,14 @@ from typing import Any
 
 
 def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: only the first call is made, later ones give its answer, or make the other call that is given."""
+    """Return a decorator for a function that runs only at its first call.
+
+    Later calls return the result of the first one. If `error_callable` is given, later calls call it first with their
+    arguments, for example to raise an error.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        # A list, for None is an answer too.
+        # A list, because None is a valid result.
         answers: list[Any] = []
 
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Small functions over the environment of a run: `cerebras.pytorch.utils.utils`."""
+"""Utilities for folders and environment variables: `cerebras.pytorch.utils.utils`."""
 
 import os
 import pathlib
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def get_dir_size(path: Any) -> int:
-    """The bytes of all files below a folder."""
+    """Return the total size in bytes of all files below the folder `path`."""
     return sum(p.stat().st_size for p in pathlib.Path(path).rglob("*") if p.is_file())
 
 
 @contextmanager
 def override_env_vars(**kwargs: Any) -> Iterator[None]:
-    """Variables of the environment for a block; None takes one away."""
-    # None stands for a variable that is not there, both ways.
+    """Return a context manager that sets environment variables and restores them at the end. None unsets a variable."""
+    # None means an unset variable, in both directions.
     before = {name: os.environ.get(name) for name in kwargs}
     try:
         _set_variables(kwargs)

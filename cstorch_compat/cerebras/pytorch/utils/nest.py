@@ -1,4 +1,8 @@
-"""What is in nested lists, tuples and dicts: `cerebras.pytorch.utils.nest`."""
+"""Iteration over nested lists, tuples and dicts: `cerebras.pytorch.utils.nest`.
+
+The path of a value is the list of indices and keys that lead to it, as text. For example, ["batch", "0"] is the path of
+`x["batch"][0]`.
+"""
 
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
@@ -10,25 +14,29 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.errors import OptionInvalid
 
 VisitFn = Callable[[Any], Iterator[tuple[list[str], Any]]]
-"""Gives the members of a structure with their places."""
+"""The type of functions that yield the members of a container as pairs (path, value)."""
 Select = Callable[[Any], bool]
 
 
 def visit_list_tuple(struct: Any) -> Iterator[tuple[list[str], Any]]:
-    """The members of a list or tuple, by their numbers."""
+    """Yield the members of a list or tuple as pairs of path (the index) and value."""
     yield from (([str(i)], value) for i, value in enumerate(struct))
 
 
 def visit_dict(struct: Any) -> Iterator[tuple[list[str], Any]]:
-    """The members of a mapping, by their keys."""
+    """Yield the members of a mapping as pairs of path (the key) and value."""
     yield from (([str(key)], value) for key, value in struct.items())
 
 
 _visitors: dict[type, VisitFn] = {}
+"""The functions that scripts registered, by type."""
 
 
 def register_visit_fn(*types: type) -> Callable[[VisitFn], VisitFn]:
-    """A decorator: the function gives the members of structures of these types."""
+    """Return a decorator that registers a function as the visitor of containers of the given types.
+
+    The function takes a container and yields pairs of path and value.
+    """
 
     def decorate(function: VisitFn) -> VisitFn:
         for kind in types:
@@ -39,14 +47,17 @@ def register_visit_fn(*types: type) -> Callable[[VisitFn], VisitFn]:
 
 
 def unregister_visit_fn(*types: type) -> None:
-    """Enter structures of these types no more."""
+    """Remove the visitors of the given types. Types without a registered visitor are ignored."""
     for kind in types:
         _visitors.pop(kind, None)
 
 
 def find_visit_fn(struct: Any) -> VisitFn | None:
-    """What gives the members of a structure; None for what has none."""
-    # Those of scripts first, and of them the one for the nearest class.
+    """Return the visitor for `struct`, or None if it is not a container.
+
+    A registered visitor, of the most derived class, takes precedence over those for mappings, lists and tuples.
+    """
+    # Registered visitors first, in the order of the class hierarchy.
     for kind in type(struct).__mro__:
         if kind in _visitors:
             return _visitors[kind]
@@ -58,7 +69,11 @@ def find_visit_fn(struct: Any) -> VisitFn | None:
 def visit_structure(
     data_structure: Any, select_fn: Select, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Any]]:
-    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises OptionInvalid."""
+    """Yield pairs of path and value for each value for which `select_fn` returns True.
+
+    The members of a selected value are not visited. Paths begin with `scope`. With `strict`, a value that is neither
+    selected nor a container raises OptionInvalid; otherwise it is skipped.
+    """
     place = scope or []
     if select_fn(data_structure):
         yield place, data_structure
@@ -78,21 +93,21 @@ def visit_structure(
 def visit_torch_tensors(
     data_structure: Any, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Tensor]]:
-    """The tensors with their places."""
+    """Yield pairs of path and tensor for all tensors. The parameters are those of `visit_structure`."""
     yield from visit_structure(data_structure, _is_tensor, strict, scope)
 
 
 def visit_device_tensors(
     data_structure: Any, device_type: str, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Tensor]]:
-    """The tensors that live on a device, with their places."""
+    """Yield pairs of path and tensor for the tensors on devices of type `device_type`, as `visit_structure`."""
     yield from visit_structure(data_structure, _make_device_filter(device_type), strict, scope)
 
 
 def visit_lazy_tensors(
     data_structure: Any, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Tensor]]:
-    """The tensors of the wafer, with their places."""
+    """Yield pairs of path and tensor for the tensors on the wafer, whose device type is "lazy"."""
     yield from visit_device_tensors(data_structure, "lazy", strict, scope)
 
 
@@ -107,7 +122,11 @@ def _make_device_filter(device_type: str) -> Select:
 def map_structure(
     map_fn: Callable[..., Any], data_structure: Any, select_fn: Select, scope: list[str] | None = None
 ) -> Any:
-    """The structure with map_fn(place, value) for each selected value."""
+    """Return a copy of the nested structure in which each selected value is replaced by `map_fn(path, value)`.
+
+    A value is selected if `select_fn` returns True. Mappings, named tuples, lists and tuples are rebuilt with their
+    types; other values are kept. Paths begin with `scope`.
+    """
     place = scope or []
     if select_fn(data_structure):
         return map_fn(place, data_structure)
@@ -116,7 +135,7 @@ def map_structure(
         return map_structure(map_fn, value, select_fn, [*place, str(step)])
 
     if isinstance(data_structure, Mapping):
-        # Made anew from pairs, which dict, OrderedDict and most of their subclasses take.
+        # Rebuild from pairs, which dict, OrderedDict and most of their subclasses accept.
         return type(data_structure)((k, inner(k, v)) for k, v in data_structure.items())  # type: ignore[call-arg]
     if isinstance(data_structure, tuple) and hasattr(data_structure, "_fields"):
         return type(data_structure)(*(inner(i, v) for i, v in enumerate(data_structure)))
@@ -126,22 +145,22 @@ def map_structure(
 
 
 def map_torch_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
-    """The structure with map_fn(place, tensor) for each tensor."""
+    """Return a copy of the structure in which each tensor is replaced by `map_fn(path, tensor)`."""
     return map_structure(map_fn, data_structure, _is_tensor, scope)
 
 
 def map_lazy_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
-    """The structure with map_fn(place, tensor) for each tensor of the wafer."""
+    """Return a copy of the structure in which each tensor on the wafer is replaced by `map_fn(path, tensor)`."""
     return map_structure(map_fn, data_structure, _make_device_filter("lazy"), scope)
 
 
 def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[list[str]]:
-    """The places of the leaves of a tree that `tree_flatten` has described, in its order."""
+    """Yield the path of each leaf of a tree described by `tree_flatten`, in the order of the leaves."""
     place = scope or []
     if spec.is_leaf():
         yield place
         return
-    # The context of a mapping is its keys; other containers count.
+    # The context of a mapping is its list of keys. Other containers use indices.
     keys = spec.context if isinstance(spec.context, list) else range(len(spec.children_specs))
     for key, child in zip(keys, spec.children_specs, strict=True):
         yield from recurse_spec(child, [*place, str(key)])

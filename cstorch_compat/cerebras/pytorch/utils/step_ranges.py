@@ -1,4 +1,4 @@
-"""The steps at which something is done, as ranges."""
+"""Sets of steps, such as checkpoint steps, given as ranges."""
 
 import builtins
 from collections.abc import Iterator
@@ -10,11 +10,18 @@ PAST_THE_END_MESSAGE = "Target {} exceeds the last interval step {}"
 
 @dataclass
 class Schedule:
-    """Steps, counted from 0, as ranges that follow each other. Raises ValueError for ranges that overlap."""
+    """A set of steps, counted from 0, given as consecutive ranges. Iteration yields the steps in order.
+
+    Raises ValueError if the ranges overlap or are not in order.
+    """
 
     @dataclass
     class Range:
-        """Every `step`-th step from `start` up to before `end`; with `include_last` the last one before it too."""
+        """Every `step`-th step from `start` up to but excluding `end`. With `include_last`, step `end` - 1 is included
+        too.
+
+        Raises ValueError unless 0 <= start < end and step > 0.
+        """
 
         start: int
         end: int
@@ -33,25 +40,24 @@ class Schedule:
 
         @property
         def steps(self) -> builtins.range:
-            """The regular steps."""
+            """Return the regular steps, without an additional last one."""
             return range(self.start, self.end, self.step)
 
         @property
         def final_step(self) -> int:
-            """The last step."""
+            """Return the last step of the range."""
             return self.end - 1 if self.include_last else self.steps[-1]
 
         def match(self, index: int) -> bool:
-            """Whether it is done at this step."""
+            """Return whether step `index` is in the range."""
             return index in self.steps or (self.include_last and index == self.end - 1)
 
         def range(self) -> builtins.range:
-            """The regular steps."""
+            """Return the regular steps, as `steps`."""
             return self.steps
 
         def __iter__(self) -> Iterator[int]:
             yield from self.steps
-            # The last step may be a regular one too, and is then not listed twice.
             if self.final_step not in self.steps:
                 yield self.final_step
 
@@ -59,10 +65,10 @@ class Schedule:
             return len(self.steps) + (self.final_step not in self.steps)
 
         def next_immediate_step(self, target: int) -> int:
-            """The first step that is not before `target`. Raises ValueError past the end."""
+            """Return the first step of the range that is not before `target`. Raises ValueError if there is none."""
             if target > self.final_step:
                 raise ValueError(PAST_THE_END_MESSAGE.format(target, self.final_step))
-            # The first regular step at or behind the target, by rounding up.
+            # The first regular step at or after the target, by rounding up.
             regular = self.start + max(0, -(-(target - self.start) // self.step)) * self.step
             return min(regular, self.final_step)
 
@@ -74,16 +80,18 @@ class Schedule:
 
     @classmethod
     def every(cls, steps: int, num_steps: int) -> "Schedule":
-        """After every `steps` steps, and after the last one."""
-        # Steps are counted from 0 here and from 1 by scripts: after every 10 steps is at 9, 19, ...
+        """Return the schedule of every `steps`-th step of `num_steps` and of the last step.
+
+        Steps count from 0: `every(10, 25)` contains 9, 19 and 24.
+        """
         return cls([cls.Range(min(steps, num_steps) - 1, num_steps, steps, True)])
 
     def match(self, index: int) -> bool:
-        """Whether it is done at this step."""
+        """Return whether step `index` is in one of the ranges."""
         return any(interval.match(index) for interval in self.intervals)
 
     def range(self) -> list[builtins.range]:
-        """The regular steps of each range."""
+        """Return the regular steps of each range."""
         return [interval.steps for interval in self.intervals]
 
     def __iter__(self) -> Iterator[int]:
@@ -94,17 +102,20 @@ class Schedule:
 
     @property
     def start(self) -> int | None:
-        """The first step, if there is one."""
+        """Return the first step, or None if there are no ranges."""
         return self.intervals[0].start if self.intervals else None
 
     @property
     def final_step(self) -> int | None:
-        """The last step, if there is one."""
+        """Return the last step, or None if there are no ranges."""
         return self.intervals[-1].final_step if self.intervals else None
 
     def next_immediate_step(self, target: int) -> int | None:
-        """The first step that is not before `target`; None of an empty schedule. Raises ValueError past the end."""
-        # Ranges follow each other, so the first one that reaches as far is the one.
+        """Return the first step that is not before `target`, or None if there are no ranges.
+
+        Raises ValueError if `target` is after the last step.
+        """
+        # Ranges are in order, so the first one that ends at or after the target contains the step.
         for interval in self.intervals:
             if target <= interval.final_step:
                 return interval.next_immediate_step(target)

@@ -1,4 +1,4 @@
-"""How a run is fed: the loader over an input function, and the executor that pulls steps from it."""
+"""The public API of `cerebras.pytorch.utils.data`: the data loader of a run, and the executor of its steps."""
 
 from cstorch_compat.cerebras.pytorch.utils.data.data_executor import DataExecutor
 from cstorch_compat.cerebras.pytorch.utils.data.dataloader import DataLoader

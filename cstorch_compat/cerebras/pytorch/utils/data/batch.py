@@ -1,4 +1,4 @@
-"""What a batch has to be: tensors with one batch size, and on CSX of one form throughout."""
+"""Checks of batches: all tensors have one batch size, and on CSX all batches have the same shapes and dtypes."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ NON_CSX_NOTE = "While this is allowed in non-CSX runs, it may throw off metrics 
 
 
 def find_batch_size(batch: Any) -> int | None:
-    """The number of samples; None, with a warning, where tensors disagree about it.
+    """Return the number of samples of a batch: the size of the first dimension of its tensors. A scalar counts as 1.
 
-    Raises RuntimeError if there is no tensor, and refuses them on CSX if they disagree.
+    If the tensors have different sizes, return None: with a warning on the CPU, while on CSX it is refused with a
+    DataError. Raises RuntimeError if the batch contains no tensor.
     """
     tensors = flatten(batch)
     if not tensors:
@@ -24,10 +25,10 @@ def find_batch_size(batch: Any) -> int | None:
             f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
         )
     sizes = {shape[0] if shape else 1 for shape in (t.spec.shape for _, t in tensors)}
-    # Every tensor counts: all of them are divided among systems along this dimension.
+    # All tensors are checked, because each is divided among systems along this dimension.
     if len(sizes) == 1:
         return sizes.pop()
-    # PyTorch takes any batch, so on the CPU it is a warning.
+    # PyTorch accepts any batch, so the CPU backend only warns.
     if process.use_cs():
         error = DataError(
             "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
@@ -46,7 +47,10 @@ def find_batch_size(batch: Any) -> int | None:
 
 
 def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
-    """The number of samples of a batch; warns if it is not `batch_size`, that of the batch before."""
+    """Return the number of samples of a batch as `find_batch_size`.
+
+    Issues a warning if it differs from `batch_size`, the size of the previous batch.
+    """
     size = find_batch_size(data)
     if None not in (size, batch_size) and size != batch_size:
         warn(f"Detected non-uniform batch sizes between batches ({batch_size} vs {size}). {NON_CSX_NOTE}")
@@ -54,28 +58,36 @@ def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
 
 
 class BatchForm:
-    """The form of the batches so far: warns of another batch size, and on CSX refuses another form."""
+    """A check that compares each batch of a loop with the previous ones.
+
+    On CSX every batch must have the shapes and dtypes of the first. On the CPU, a change of the batch size issues a
+    warning.
+    """
 
     def __init__(self) -> None:
         self.size: int | None = None
         self._first: list[tuple[str, Any]] | None = None
 
     def check(self, batch: Any) -> int | None:
-        """The number of samples of the next batch. Raises RuntimeError if it does not fit the ones before."""
-        # The size is compared with the batch before, not the first: one warning for each change.
+        """Check the next batch, and return its number of samples, or None if its tensors have different sizes.
+
+        On CSX it raises DataError, a RuntimeError, if shapes or dtypes differ from those of the first batch. The first
+        batch also raises an error if it has fewer samples than the run has systems.
+        """
+        # Compare with the previous batch and not the first, so that there is one warning for each change.
         size, before = find_batch_size(batch), self.size
         self.size = size
         if process.use_cs():
             self._require_first_form(batch)
             if before is None and size is not None:
-                # Workers share the batch too, but a run that stops after its first step has none.
+                # Workers divide the batch too, but a run that stops after its first step has no workers.
                 process_role.Cluster.of(process.current_backend().cluster_config).divide_batch(size)
         elif None not in (size, before) and size != before:
             warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {NON_CSX_NOTE}")
         return size
 
     def _require_first_form(self, batch: Any) -> None:
-        # The program was compiled for these shapes, and the wafer has no other program.
+        # The program was compiled for these shapes.
         leaves = [(path, t.spec) for path, t in flatten(batch)]
         self._first = self._first or leaves
         if leaves == self._first:

@@ -1,4 +1,4 @@
-"""Where the batches of a run come from: the client's own loader, or workers that each have one."""
+"""Sources of the batches of a run: the client's own loader, or worker processes that each have a loader."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,30 +26,35 @@ from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
 
 _TIMEOUT_HINT = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
+"""The hint of the error for a worker that does not answer in time."""
 
 
 class BatchStream(Protocol):
-    """Batches, one for each step; `waits` are the seconds that the client waited for each worker."""
+    """The interface of batch sources. Iteration yields one batch for each step.
+
+    `waits` holds the time in seconds that the client has waited for each worker.
+    """
 
     waits: list[float]
 
     def __iter__(self) -> Iterator[Any]: ...
 
     def count(self, samples: int) -> None:
-        """The latest batch has so many samples."""
+        """Record that the latest batch has `samples` samples."""
 
     def states(self) -> list[Any]:
-        """What the loader of each worker says of itself after the latest batch."""
+        """Return the state of each worker's loader after the latest batch."""
 
     def close(self) -> None:
-        """No more batches are wanted."""
+        """Stop the source and release its resources."""
 
 
 class LocalStream:
-    """Batches of a loader in this process, which plays the part of `player` while the loader is at work.
+    """A source of batches from a loader in this process.
 
-    A single worker stays in the process. The loader then has the answers of a worker, but its side effects, and the
-    random numbers that it draws, are the client's too; on the system they would be those of another machine.
+    While the loader runs, the process has the role `player`: that of the only worker, or None for the client. With one
+    worker, side effects and random numbers of the loader are therefore those of the client; on the system they would
+    occur on another machine. `make` returns the loader, and `loading` is that of `RepeatedLoader`.
     """
 
     def __init__(self, make: Callable[[], Any], loading: tuple[Any, bool] | None, player: process_role.Role | None):
@@ -72,23 +77,30 @@ class LocalStream:
             yield batch
 
     def count(self, samples: int) -> None:
-        """The latest batch has so many samples."""
+        """Record that the latest batch has `samples` samples."""
         self._supply.samples += samples
 
     def states(self) -> list[Any]:
-        """Where the loader of the client is, as a list of one."""
+        """Return a list with the state of the client's loader."""
         with process_role.role_context(self._player):
             return [self._supply.state(0, process_role.Cluster(), self._step, self._step)]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class WorkerStream:
-    """Batches whose parts come from worker processes, in the order of the cluster, whichever worker is ready first.
+    """A source of batches whose parts come from worker processes.
 
-    `make` is called in each worker; the client's own first batch says how batches are built and how large they are.
-    Random numbers start in each worker where the client's are. Raises WorkerError when a worker raises or dies.
+    The parts are joined in the order of the cluster's systems, whichever worker finishes first. Random number
+    generators of the workers start with the state of the client's. Raises WorkerError if a worker raises an error or
+    dies.
+
+    - `make`: the function that returns a loader, called in each worker.
+    - `loading`: the state to load, as in `RepeatedLoader`.
+    - `first`: a batch of the client's loader, which defines structure, dtypes and batch size.
+    - `num_steps`: the number of batches.
+    - `checkpoints`: the steps after which loader states are needed; None for loaders without state.
     """
 
     def __init__(
@@ -101,17 +113,17 @@ class WorkerStream:
         checkpoints: Schedule | None,
     ):
         self._template, self._num_steps = first, num_steps
-        # The client's batch is that of the whole run; each system takes its share of it.
+        # The client's batch is that of the whole run, of which each system gets a part.
         self._batch_size = find_batch_size(first) or 0
         self._cluster = cluster = cluster.divide_batch(self._batch_size)
         self._step = 0
         self.waits = [0.0] * cluster.workers
         self._states: list[dict[int, Any]] = [{} for _ in self.waits]
-        # Workers of one system have one layout: they take turns at the same share.
+        # Workers of one system have the same layout, because they alternate in providing the same part.
         of_system = [_make_slot_layout(first, share) for share in cluster.shares]
         self._layouts = [of_system[cluster.system_index(rank)] for rank in range(cluster.workers)]
         self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
-        # Made before the workers, which are told of it when they start.
+        # Allocated before the workers start, because they receive it at their start.
         self._memories = shared_ring.allocate_rings(self._layouts, default_context().get_start_method() == "fork")
         try:
             self._crew = self._start_workers(make, loading, checkpoints)
@@ -149,22 +161,23 @@ class WorkerStream:
             ) from e
 
     def _begin(self) -> None:
-        """Wait for the loaders of all workers, then have the workers make shares ahead."""
+        """Wait until all workers have created their loaders, then request their first parts."""
         ranks = range(self._cluster.workers)
         for rank in ranks:
             self._crew.ask(rank, 0, None)
         for rank in ranks:
-            # All were asked before the first answer is waited for, so the loaders are made at the same time.
+            # All workers got their request before this wait, so they create their loaders in parallel.
             self._states[rank] = self._answer(rank)
-        # Every worker has it open by now, so no name is left behind if a process is killed.
+        # All workers have opened the memory, so its name can be removed. It then cannot be left behind if a process is
+        # killed.
         shared_ring.unlink_rings(self._memories)
         for _ in range(shared_ring.SLOTS_PER_WORKER):
             for rank in ranks:
                 self._ask(rank)
 
     def _ask(self, rank: int) -> None:
-        """Have a worker fill its next slot, unless the run needs no more of it."""
-        # A slot is asked for when it was emptied: at most SLOTS shares of a worker are under way.
+        """Request that a worker fill its next slot, unless the run needs no more parts from it."""
+        # A slot is requested after it was emptied, so a worker is at most SLOTS_PER_WORKER parts ahead.
         if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
             with self._due():
                 self._crew.ask(rank, 0, self._asked[rank] % shared_ring.SLOTS_PER_WORKER)
@@ -184,7 +197,7 @@ class WorkerStream:
             self.waits[rank] += time.perf_counter() - began
             slot = self._shares_read[rank] % shared_ring.SLOTS_PER_WORKER
             for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
-                # Copied out of the slot, which the worker fills again as soon as it is asked.
+                # Copy the part, because the worker overwrites the slot after the next request.
                 array[start : start + share] = part if part.ndim else part.item()
             start += share
             self._shares_read[rank] += 1
@@ -194,7 +207,7 @@ class WorkerStream:
 
     @contextmanager
     def _due(self) -> Iterator[None]:
-        """A block in which the end of a worker is told with the step that waits for it."""
+        """Return a context manager that adds the current step to the message of a WorkerError."""
         try:
             yield
         except WorkerError as e:
@@ -207,14 +220,14 @@ class WorkerStream:
             self._raise_failure(rank, answer.failure)
         prepared: PreparedShare = answer.value
         if prepared.turn is not None:
-            # The worker is ahead: what it made now is for a step to come.
+            # The worker is ahead, so this part belongs to a later step.
             step = self._cluster.step_of_turn(rank, prepared.turn) + 1
             began, ended = prepared.seconds
             spans.add_span(f"input worker {rank}", f"share of step {step}", began, ended, feeds=step)
         return prepared.states
 
     def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
-        # The worker is ahead of the client: the step is the one that its next share would have fed.
+        # The worker is ahead of the client. The failed step is the one that its next unread part would have fed.
         step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
@@ -224,19 +237,19 @@ class WorkerStream:
         )
 
     def count(self, samples: int) -> None:
-        """Workers count their shares themselves."""
+        """Do nothing. Workers count their samples themselves."""
 
     def states(self) -> list[Any]:
-        """Where each worker's loader was after the step that the client is at; older notes are dropped."""
+        """Return the state of each worker's loader after the current step, and discard older states."""
         present = [states[self._step] for states in self._states]
         for states in self._states:
-            # States of steps that are over are not asked for again, and would add up over a run.
+            # States of past steps are not needed again, and would accumulate over a run.
             for step in [s for s in states if s <= self._step]:
                 del states[step]
         return present
 
     def close(self) -> None:
-        """Send the workers home, and let go of the memory."""
+        """Stop the worker processes and release the shared memory."""
         self._crew.close()
         shared_ring.close_rings(self._memories)
 
@@ -246,7 +259,7 @@ def _tensors_and_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
 
 
 def _make_slot_layout(batch: Any, samples: int) -> shared_ring.SlotLayout:
-    """How a share of so many samples lies in its slot."""
+    """Return the slot layout of a part with `samples` samples of `batch`."""
     return shared_ring.SlotLayout(
         tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _tensors_and_arrays(batch))
     )

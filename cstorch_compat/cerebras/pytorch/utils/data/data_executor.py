@@ -1,4 +1,4 @@
-"""The executor that pulls the steps of a run from a loader."""
+"""The executor of a run, which iterates over the steps of a loop."""
 
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -19,15 +19,23 @@ from cstorch_compat.run.warnings_at_line import warn
 from lazytensor.core import source
 
 _END_OF_STREAM = object()
+"""A marker for the end of the batch stream."""
 MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
-"""What the flag `backends.csx.performance.micro_batch_size` takes."""
+"""The type of the flag `backends.csx.performance.micro_batch_size`."""
 
 
 class DataExecutor:
-    """Iterates over a loader for `num_steps` steps, starting again when it is exhausted.
+    """An iterable over the batches of a run, one for each step. It restarts the loader when it is exhausted.
 
-    State can be fetched after every `checkpoint_steps` steps and after the last one; 0 or None means never. A Schedule
-    says itself after which steps, counted from 0. `profiler` follows the loop's rates.
+    - `dataloader`: a `cstorch.utils.data.DataLoader`; others raise TypeError.
+    - `num_steps`: the number of steps; the length of the loader if None.
+    - `checkpoint_steps`: fetch state after every so many steps and after the last one; 0 or None for never. A
+      `Schedule` lists the steps, counted from 0.
+    - `activation_steps`: checked and without effect.
+    - `profiler_activities`: passed to the `Profiler` of the loop, which is the attribute `profiler`.
+
+    With compile_only or validate_only only one step is traced. Raises RuntimeError without a backend. Raises ValueError
+    or TypeError for invalid numbers of steps, and RuntimeError if the number is missing and the loader has no length.
     """
 
     def __init__(
@@ -45,14 +53,14 @@ class DataExecutor:
             self.activation_steps = setting_checks.make_interval_check(1)("activation_steps", activation_steps)
         settings.note_without_effect("DataExecutor", {"activation_steps": self.activation_steps})
         self.iteration = -1
-        self.model: Any = None  # the prepared model that the loop has called
+        self.model: Any = None  # the prepared model that the loop called
         self.session: Any = None
         self.profiler: Profiler | None = None
         self._folder: pathlib.Path | None = None
         self._profiler_activities = profiler_activities
-        # At construction already, as in the original: a script without a backend is told before its loop.
+        # As in the original, a missing backend is an error here and not only in the loop.
         owner = process.current_backend()
-        # Without results no later step could differ from the first.
+        # Nothing is executed, so all steps would be traced alike.
         if not owner.is_e2e_execution and self.num_steps != 1:
             warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
             self.num_steps = 1
@@ -60,38 +68,40 @@ class DataExecutor:
 
     @property
     def user_iteration(self) -> int:
-        """The number of the step, counted from 1."""
+        """Return the number of the current step, counted from 1."""
         return self.iteration + 1
 
     @property
     def is_initial_step(self) -> bool:
-        """Whether this is the first step."""
+        """Return whether the current step is the first one."""
         return self.iteration == 0
 
     @property
     def on_final_iteration(self) -> bool:
-        """Whether this is the last step."""
+        """Return whether the current step is the last one."""
         return self.iteration >= self.num_steps - 1
 
     @property
     def is_checkpoint_step(self) -> bool:
-        """Whether state can be fetched after this step."""
+        """Return whether state can be fetched after the current step."""
         return self._fetches_after(self.user_iteration)
 
     def _fetches_after(self, step: int) -> bool:
         return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
 
     def next_checkpoint_step(self) -> int | None:
-        """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
+        """Return the first step, from the current one on, after which state can be fetched.
+
+        Steps count from 1. Returns None if there is no such step.
+        """
         schedule = self.checkpoint_schedule
-        # Past the last step of the schedule there is none to wait for.
         if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
             return None
         return (schedule.next_immediate_step(self.iteration) or 0) + 1
 
     @property
     def artifact_dir(self) -> pathlib.Path:
-        """The folder of this execution. Raises RuntimeError before it has begun."""
+        """Return the folder of this execution, which is created. Raises RuntimeError before the iteration has begun."""
         if self._folder is None:
             raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -104,13 +114,13 @@ class DataExecutor:
         settings.print_unused()
         self.iteration, self.model = -1, None
         owner = process.current_backend()
-        # Masks of sparse parameters are made here: the optimizer's state exists by now, and no step has run.
+        # Masks of sparse parameters are created here: the optimizer's state exists, and no step has run.
         for prepare in owner.before_loop:
             prepare()
         self.profiler = Profiler(self._profiler_activities)
         self._folder = owner.next_folder()
         self.session = owner.session()
-        # A loop may run inside a closure of another one; when it is over the outer one goes on.
+        # A loop may run inside a closure of another loop, whose executor becomes current again afterwards.
         before = process.enter_executor(self)
         try:
             with reraise_as_builtin():
@@ -126,21 +136,21 @@ class DataExecutor:
         owner, profile = process.current_backend(), ProfilerRegistry.get_profiler()
         if profile is not None:
             profile.configure_profiler(owner.is_csx, self.num_steps)
-        # The stream is opened as late as this, so that workers are not started for a loop that is never run.
+        # The stream is opened here, so that workers start only if the loop runs.
         stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), BatchForm()
         progress = Progress(self.num_steps, process.RUN.options.progress)
         try:
-            # The range first: asking the stream for a batch beyond the last step would read one too many.
+            # The range comes first in zip, so that no batch is requested after the last step.
             for i, batch in zip(range(steps), _time_waits(stream), strict=False):
                 self.iteration = i
                 size = form.check(batch)
                 stream.count(size or 0)
-                # Before the step runs: its closures, which come after it, may ask for the loader's state.
+                # Keep the state before the step runs, because closures after the step may request it.
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
                 if self.is_initial_step:
                     run_waiting_calls()
-                # The loop's body runs here; it comes back when the next batch is asked for.
+                # The loop's body runs during the yield.
                 with spans.record_span(spans.STEP_LANE, f"step {i + 1}", step=i + 1):
                     with spans.record_span(spans.STEP_LANE, "loop body"):
                         seen = self.session.begin(batch)
@@ -151,12 +161,12 @@ class DataExecutor:
                     profiler.step(size)
                     self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
                 spans.count_samples(size or 0)
-                # The first step compiles; the rates leave it out.
+                # The first step includes compilation, so the rates exclude it.
                 if self.is_initial_step:
                     profiler.compiled()
                 progress.step(i + 1)
             self.session.flush()
-            # Asking for one batch too many counts as in the original: the number stays there after the loop.
+            # As in the original, the counter is one past the last step after the loop.
             self.iteration += 1
             if profile is not None and owner.reports:
                 profile.take(owner.reports[-1])
@@ -165,13 +175,13 @@ class DataExecutor:
             progress.close()
             profiler.end(stream.waits)
             owner.loops.append(profiler)
-            # Only an execution that wrote its texts has a folder to keep the rates in.
+            # The folder exists only if the execution wrote files to it.
             if folder.exists():
                 profiler.save(folder)
 
 
 def _time_waits(stream: Iterable[Any]) -> Iterator[Any]:
-    """The batches of a stream; the time until each is there is noted."""
+    """Yield the batches of a stream, and record the time spent waiting for each as a span."""
     batches = iter(stream)
     while True:
         with spans.record_span(spans.STEP_LANE, "wait for input"):
@@ -204,7 +214,7 @@ def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps:
         hint = "Give 1 or more steps, or leave num_steps out for one pass over the loader."
         message = f"Expected num_steps >= 1, but got {num_steps}."
         raise StepsInvalid(f"num_steps is {num_steps!r}", where=source.where(), hint=hint, lead=message)
-    # Release 2.10 takes 2.0 for 2, unless it has to count checkpoint steps.
+    # Release 2.10 accepts 2.0 as 2, unless it has to count checkpoint steps.
     if isinstance(num_steps, float) and (not num_steps.is_integer() or checkpoint_steps):
         message = f"end ({num_steps}) must be an integer"
         raise setting_checks.make_value_error("num_steps", num_steps, message, "Give a whole number of steps.")
@@ -227,7 +237,7 @@ def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
 
 
 def _make_checkpoint_schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
-    """The steps, counted from 0, after which state can be fetched; None if there are none."""
+    """Return the schedule of the steps, counted from 0, after which state can be fetched, or None if there are none."""
     if not isinstance(checkpoint_steps, int):
         return checkpoint_steps
     return Schedule.every(checkpoint_steps, num_steps) if checkpoint_steps and num_steps else None

@@ -1,4 +1,4 @@
-"""DataLoader over an input function."""
+"""The class `cerebras.pytorch.utils.data.DataLoader`, a data loader given as a function that creates it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -27,15 +27,15 @@ STATE_TOO_LATE_MESSAGE = (
 
 
 _loader_numbers = process.RunLocal(partial(itertools.count, 1))
-"""For the loaders of a run, by which scripts tell them apart."""
+"""The number of the next loader of the run, which becomes its attribute `id`."""
 
 
 class DataLoader:
-    """Wraps a function that makes a data loader, so that each worker can call it for itself.
+    """A wrapper of an input function that creates a data loader, so that each worker can create its own.
 
-    The client calls it too, when it first needs the loader. On CSX with one system and one worker the client's loader
-    is the worker's. A restartable loader (see `RestartableDataLoader`) is asked for its state, and given it back, where
-    it is read: in the workers.
+    `args` and `kwargs` are passed to `input_fn`. The client calls it too, when it first needs the loader. On CSX with
+    one system and one worker, the client's loader serves as the worker's. The state of a restartable loader (see
+    `RestartableDataLoader`) is read and restored in the workers. Raises TypeError if `input_fn` is not callable.
     """
 
     def __init__(self, input_fn: Callable[..., Any], *args: Any, **kwargs: Any):
@@ -53,14 +53,14 @@ class DataLoader:
         self._is_streaming = False
 
     def __copy__(self) -> "DataLoader":
-        # A loader of its own, from the first batch on: the Model Zoo validates with a copy each time.
+        # The copy starts at the first batch. The Model Zoo uses a new copy for each validation.
         return type(self)(self._make.func, *self._make.args, **self._make.keywords)
 
     @property
     def dataloader(self) -> Any:
-        """What the input function gave; it is called once."""
+        """Return the client's loader. The input function is called at the first access only."""
         if self._loader is None:
-            # With one worker the client stands for it, so the input function may ask for its rank.
+            # With one worker the client has its role, so the input function may query the rank.
             try:
                 with process_role.role_context(_single_worker()):
                     self._loader = self._make()
@@ -71,29 +71,29 @@ class DataLoader:
 
     @property
     def is_restartable(self) -> bool:
-        """Whether the inner loader can save and restore its place."""
+        """Return whether the wrapped loader can save and restore its position."""
         return is_restartable(self.dataloader)
 
     def state_dict(self) -> Any:
-        """The state that the inner loader makes of those of all workers, as it was after this step.
+        """Return the state after the current step, which the wrapped loader aggregates from the states of all workers.
 
-        In a closure, this step is the one that the closure was called in, however late it is made.
-        Raises RuntimeError outside a loop over this loader, after a step that is no checkpoint step, and for loaders
-        that are not restartable.
+        In a closure, the current step is the one in which the script called the closure. Raises RuntimeError outside a
+        loop over this loader, after a step that is not a checkpoint step, and if the loader is not restartable.
         """
         if not self.is_restartable:
             raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("getting"))
         executor = process.current_executor()
-        # A closure that is late asks in the middle of a later step, and means its own.
+        # A deferred closure may run during a later step, but needs the state of its own step.
         step = executor.session.closures.step or executor.user_iteration
         if step not in self._kept:
             raise RuntimeError(STATE_TOO_EARLY_MESSAGE)
         return self._kept[step]
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Have the next loop go on from a state: each worker's loader gets its part of it.
+        """Store a state from which the next loop continues. Each worker's loader gets its part of it.
 
-        Raises RuntimeError in a loop over this loader, and for loaders that are not restartable.
+        `strict` is passed to the wrapped loader. Raises RuntimeError during a loop over this loader, and if the loader
+        is not restartable.
         """
         if not self.is_restartable:
             raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("setting"))
@@ -102,21 +102,28 @@ class DataLoader:
         self._loading = (state_dict, strict)
 
     def keep(self, stream: BatchStream, step: int) -> None:
-        """Have the state after the present step, if there is one, ready for `state_dict`, until closures are made."""
+        """Store the loader's state after step `step`, counted from 1, for later calls of `state_dict`.
+
+        States that no deferred closure can need any more are discarded. Loaders that are not restartable are ignored.
+        """
         if self.is_restartable:
-            # Late closures still ask for the states of the steps that they were called in.
+            # Deferred closures may still need the states of earlier steps.
             oldest = step - process.RUN.options.closure_lag
             late = {at: state for at, state in self._kept.items() if oldest <= at < step}
             self._kept = {**late, step: self.dataloader.aggregate_state_dict(stream.states())}
 
     def stream(self, num_steps: int, checkpoints: Schedule | None) -> BatchStream:
-        """Batches without end of the client's loader, or those of `num_steps` steps from worker processes."""
+        """Return the source of batches for a loop, and mark the loader as in use.
+
+        It is the client's loader, or worker processes for `num_steps` steps if CSX executes and there is more than one
+        worker.
+        """
         stream = self._stream(num_steps, checkpoints)
         self._is_streaming = True
         return stream
 
     def release(self, stream: BatchStream) -> None:
-        """The loop over a stream is over."""
+        """Close `stream` at the end of its loop, and mark the loader as not in use."""
         stream.close()
         self._is_streaming = False
 
@@ -125,12 +132,12 @@ class DataLoader:
         self._kept = {}
         owner = process.current_backend()
         cluster = process_role.Cluster.of(owner.cluster_config)
-        # Workers only where there is more than one system or worker to feed; else a debugger can stop in the loader.
+        # Worker processes are used only with more than one worker. Otherwise a debugger can stop in the loader.
         if not (owner.is_csx and owner.is_e2e_execution) or cluster.workers == 1:
             return LocalStream(lambda: self.dataloader, loading, _single_worker())
-        # Workers run ahead of the client and cannot be asked afterwards: they say their state at each of these steps.
+        # Workers run ahead of the client, so they report their state at each of these steps.
         wanted = checkpoints if self.is_restartable else None
-        # One batch of the client's own loader says what form the workers' shares are to have.
+        # One batch of the client's loader defines the form of the workers' parts.
         first = next(RepeatedLoader(self.dataloader))
         return WorkerStream(self._make, loading, cluster, first, num_steps, wanted)
 
@@ -142,7 +149,7 @@ class DataLoader:
 
 
 def _add_path_note(error: ModuleNotFoundError) -> None:
-    """Add a note to the error of the client's call where the workers look into more folders than the client."""
+    """Add a note to an import error of the client if only workers search the configured `python_paths`."""
     owner = process.current_backend(raise_exception=False)
     if owner is not None and process_role.Cluster.of(owner.cluster_config).python_paths:
         error.add_note(
@@ -152,7 +159,9 @@ def _add_path_note(error: ModuleNotFoundError) -> None:
 
 
 def _single_worker() -> process_role.Role | None:
-    """The worker that the client stands for; None where there are others, or where nothing is streamed."""
+    """Return the role of the only worker, which the client takes, or None if there are several or the backend is not
+    CSX.
+    """
     owner = process.current_backend(raise_exception=False)
     if owner is None or not owner.is_csx:
         return None

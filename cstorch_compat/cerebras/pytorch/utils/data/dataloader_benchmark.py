@@ -1,4 +1,4 @@
-"""How fast a data loader is by itself."""
+"""A benchmark of data loaders: the rate at which a loader provides batches."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -12,13 +12,13 @@ from lazytensor.core.pytree import TreeSpec, tree_structure
 from lazytensor.display.table import rate_text
 
 SAMPLING_INTERVAL_STEPS = 100
-"""Steps from one sample of the rates to the next, the first step of each epoch being one."""
+"""The default number of steps between two samples of the rates. The first step of each epoch is sampled."""
 Nanoseconds = np.timedelta64
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The form of a tensor in a batch."""
+    """The shape and dtype of a tensor in a batch."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -26,7 +26,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """The form of a batch."""
+    """The shapes, dtypes and nesting of a batch."""
 
     tensors: tuple[TensorSpec, ...]
     spec: TreeSpec
@@ -36,13 +36,13 @@ class BatchSpec:
 
     @property
     def batch_size(self) -> int:
-        """The number of samples; 1 where there is no tensor with a dimension."""
+        """Return the size of the first dimension of the first tensor that has one, or 1 if there is none."""
         return next((t.shape[0] for t in self.tensors if t.shape), 1)
 
 
 @dataclass
 class BatchSpecOccurence:
-    """Where a form of batches comes first, counted from 1, and how often it comes."""
+    """The step and epoch, counted from 1, in which a batch form first occurs, and its number of occurrences."""
 
     epoch_step: int
     epoch: int
@@ -51,7 +51,14 @@ class BatchSpecOccurence:
 
 @dataclass
 class BatchMetrics:
-    """Rates in steps per second: of the step alone, and of the time since the benchmark began."""
+    """Rates at a sampled step, in steps per second.
+
+    - `epoch_step`, `global_step`: the step in its epoch and overall, counted from 1.
+    - `local_rate`: the rate of this step.
+    - `global_rate`: the mean rate since the benchmark began.
+    - `profile_activities`: always empty.
+    - `sampling_time_ns`: the time of the sample in nanoseconds since the epoch.
+    """
 
     epoch_step: int
     global_step: int
@@ -63,7 +70,14 @@ class BatchMetrics:
 
 @dataclass
 class EpochMetrics:
-    """One pass over the loader."""
+    """Measurements of one pass over the loader.
+
+    - `iterator_creation`: the time to create the iterator, as a timedelta64.
+    - `iteration_time`: the time to read the batches, as a timedelta64.
+    - `total_steps`: the number of batches.
+    - `batch_metrics`: the sampled rates.
+    - `start_time_ns`, `end_time_ns`: in nanoseconds since the epoch.
+    """
 
     iterator_creation: Any = field(default_factory=lambda: Nanoseconds(0, "ns"))
     iteration_time: Any = field(default_factory=lambda: Nanoseconds(0, "ns"))
@@ -74,13 +88,22 @@ class EpochMetrics:
 
     @property
     def total_time(self) -> Any:
-        """Making the iterator and reading it to the end."""
+        """Return the time to create the iterator and to read all batches."""
         return self.iterator_creation + self.iteration_time
 
 
 @dataclass
 class Metrics:
-    """What a benchmark found. Rates are in steps per second, times in nanoseconds."""
+    """Results of a benchmark.
+
+    - `dataloader_build_time`: the duration of the input function, as a timedelta64.
+    - `epoch_metrics`: the measurements of each epoch.
+    - `batch_specs`: the occurrences of each batch form.
+    - `total_time`: the time of all epochs, as a timedelta64.
+    - `global_rate`: steps per second over all epochs.
+    - `is_partial`: whether the benchmark is still running.
+    - `start_time_ns`, `end_time_ns`: in nanoseconds since the epoch.
+    """
 
     dataloader_build_time: Any = field(default_factory=lambda: Nanoseconds(0, "ns"))
     epoch_metrics: list[EpochMetrics] = field(default_factory=list)
@@ -93,17 +116,17 @@ class Metrics:
 
     @property
     def total_steps(self) -> int:
-        """The steps of all epochs."""
+        """Return the number of steps of all epochs."""
         return sum(epoch.total_steps for epoch in self.epoch_metrics)
 
     @property
     def global_sample_rate(self) -> float:
-        """Samples per second."""
+        """Return the number of samples per second over all epochs."""
         samples = sum(spec.batch_size * seen.count for spec, seen in self.batch_specs.items())
         return self.global_rate * samples / max(1, self.total_steps)
 
     def text(self) -> str:
-        """The figures as a table."""
+        """Return the results as text for printing."""
         lines = [
             f"loader made in {_to_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
             f"{_to_microseconds(self.total_time):.1f} us: {rate_text(self.global_rate)} steps/s, "
@@ -131,9 +154,15 @@ def benchmark_dataloader(
     profile_activities: list[str] | None = None,
     print_metrics: bool = True,
 ) -> Metrics:
-    """Read the loader of an input function, for an epoch if no number is given, and say how fast it is.
+    """Measure how fast the loader that `input_fn` returns provides batches.
 
-    Raises ValueError for numbers below 1, and for `profile_activities`, of which there are none.
+    - `num_epochs`: the number of passes over the loader; 1 if None.
+    - `steps_per_epoch`: the maximum number of batches of a pass; None for all.
+    - `sampling_frequency`: the number of steps between samples of the rates; 100 if None.
+    - `profile_activities`: must be empty, because none are supported.
+    - `print_metrics`: print the results.
+
+    Raises ValueError for numbers below 1 and for a nonempty `profile_activities`.
     """
     counts = {"num_epochs": num_epochs, "steps_per_epoch": steps_per_epoch, "sampling_frequency": sampling_frequency}
     for name, value in counts.items():
@@ -147,7 +176,7 @@ def benchmark_dataloader(
     metrics.dataloader_build_time = _elapsed_since(start)
     for number in range(1, (num_epochs or 1) + 1):
         _read_epoch(metrics, loader, number, steps_per_epoch, sampling_frequency or SAMPLING_INTERVAL_STEPS)
-    # Without making the loader: it is made once, however long a run is.
+    # The time to create the loader is excluded, because a run creates it once.
     metrics.total_time = sum((e.total_time for e in metrics.epoch_metrics), Nanoseconds(0, "ns"))
     metrics.global_rate = metrics.total_steps / max(1e-9, _to_microseconds(metrics.total_time) / 1e6)
     metrics.is_partial, metrics.end_time_ns = False, time.time_ns()
@@ -157,11 +186,11 @@ def benchmark_dataloader(
 
 
 def _read_epoch(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | None, frequency: int) -> None:
-    """One epoch."""
+    """Read one epoch of `loader` and append its measurements to `metrics`. `number` is that of the epoch, from 1."""
     epoch, before = EpochMetrics(), metrics.total_steps
     metrics.epoch_metrics.append(epoch)
     start = time.perf_counter_ns()
-    # Apart from reading: a loader with workers spends its time here to start them.
+    # Creating the iterator is measured separately, because it starts the loader's workers.
     batches = iter(loader)
     epoch.iterator_creation = _elapsed_since(start)
     start = last = time.perf_counter_ns()
@@ -172,7 +201,7 @@ def _read_epoch(metrics: Metrics, loader: Iterable[Any], number: int, steps: int
             break
         now = time.perf_counter_ns()
         epoch.total_steps += 1
-        # Sampled, since noting every step would be part of what is measured.
+        # Rates are sampled, because recording every step would affect the measurement.
         if (epoch.total_steps - 1) % frequency == 0:
             overall = (time.time_ns() - metrics.start_time_ns) / 1e9
             rates = 1e9 / max(1, now - last), (before + epoch.total_steps) / max(overall, 1e-9)
@@ -180,7 +209,7 @@ def _read_epoch(metrics: Metrics, loader: Iterable[Any], number: int, steps: int
             epoch.batch_metrics.append(BatchMetrics(*at, *rates, sampling_time_ns=time.time_ns()))
         occurrence = metrics.batch_specs.setdefault(_batch_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
         occurrence.count += 1
-        # Behind the bookkeeping, which is not the loader's time.
+        # Exclude the bookkeeping above from the loader's time.
         last = time.perf_counter_ns()
     epoch.iteration_time, epoch.end_time_ns = _elapsed_since(start), time.time_ns()
 

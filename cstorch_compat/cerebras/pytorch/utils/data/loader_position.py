@@ -1,4 +1,4 @@
-"""Where a worker is in its data: what a restartable loader may ask while it says its own state."""
+"""The streaming position of a worker, which a restartable loader may read while it returns its state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,16 @@ from typing import Any
 
 @dataclass
 class DataLoaderCheckpoint:
-    """What a worker has done in this run.
+    """The streaming position of a worker in a run.
 
-    `appliance_step` is the step of the run, `worker_step` how often it was this worker's turn, `samples_streamed` how
-    many samples it gave; `user_state_dict` is left for the loader.
+    - `local_worker_id`: its index among the workers of its system.
+    - `num_workers_per_csx`: the number of workers of each system.
+    - `num_csx`: the number of systems.
+    - `wse_id`: the index of its system.
+    - `appliance_step`: the step of the run.
+    - `worker_step`: the number of steps that this worker has fed.
+    - `samples_streamed`: the number of samples that this worker has streamed.
+    - `user_state_dict`: free for use by the loader.
     """
 
     local_worker_id: int
@@ -25,23 +31,24 @@ class DataLoaderCheckpoint:
 
     @property
     def global_worker_id(self) -> int:
-        """The number of the worker among those of all systems."""
+        """Return the index of the worker among those of all systems."""
         return self.wse_id * self.num_workers_per_csx + self.local_worker_id
 
     @property
     def total_num_workers(self) -> int:
-        """The number of the workers of all systems."""
+        """Return the number of workers of all systems."""
         return self.num_csx * self.num_workers_per_csx
 
 
 _offered_checkpoint: DataLoaderCheckpoint | None = None
+"""The position that `claim_checkpoint` returns next, or None."""
 
 
 @contextmanager
 def offer_checkpoint(place: DataLoaderCheckpoint) -> Iterator[None]:
-    """Let a loader's `state_dict`, called in the block, ask for the place once."""
+    """Return a context manager in which `claim_checkpoint` returns `place` once."""
     global _offered_checkpoint
-    # Offered and not passed: `state_dict` of a loader is PyTorch's, and takes no parameter for it.
+    # A global variable, because `state_dict` of a loader has no parameter for the position.
     _offered_checkpoint = place
     try:
         yield
@@ -50,13 +57,13 @@ def offer_checkpoint(place: DataLoaderCheckpoint) -> Iterator[None]:
 
 
 def claim_checkpoint() -> DataLoaderCheckpoint:
-    """The place. Raises RuntimeError when asked for a second time, or outside `state_dict`."""
+    """Return the offered position. Raises RuntimeError at a second call, and outside a loader's `state_dict`."""
     global _offered_checkpoint
     if _offered_checkpoint is None:
         raise RuntimeError(
             "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once "
             "inside your dataloader's implementation of `state_dict`."
         )
-    # Once only, as the original's message demands.
+    # The original allows only one call.
     place, _offered_checkpoint = _offered_checkpoint, None
     return place

@@ -1,9 +1,9 @@
-"""Which part a process plays in a run: the client, or one of the workers that stream data to the systems.
+"""The role of a process in a run: the client, or a worker that streams data to the systems.
 
-Of W workers of a system the first feeds steps 0, W, 2W ..., the next one steps 1, W + 1 and so on. A step takes from
-one worker of every system: with 4 systems of 2 workers each, step 0 takes from the workers 0, 2, 4, 6 and step 1 from
-1, 3, 5, 7 (Cerebras documentation, "Creating custom dataloaders"). The batch of the step is what they give, in this
-order.
+If a system has W workers, its first worker feeds steps 0, W, 2W and so on, the second one steps 1, W + 1 and so on.
+Each step is fed by one worker of every system. With 4 systems of 2 workers each, workers 0, 2, 4, 6 feed step 0 and
+workers 1, 3, 5, 7 feed step 1 (Cerebras documentation, "Creating custom dataloaders"). The batch of the step is the
+concatenation of their parts in this order.
 """
 
 import sys
@@ -15,18 +15,21 @@ from lazytensor.errors import DataError
 
 
 class BatchTooSmall(DataError, ValueError):
-    """A batch with fewer samples than systems. Release 2.10 raises a ValueError."""
+    """The error for a batch with fewer samples than systems. It is also a ValueError, as in release 2.10."""
 
 
 class RoleError(DataError, AssertionError):
-    """Something was asked of the client that only a worker knows."""
+    """The error for a query in the client that only a worker can answer."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """How many systems there are, how many workers feed each, and how many samples of a batch each system takes.
+    """The systems and workers of a run.
 
-    Workers look for modules in `python_paths`, in addition to the client's folders.
+    - `num_csx`: the number of systems.
+    - `workers_per_csx`: the number of workers that feed each system.
+    - `shares`: the number of samples of a batch that each system gets; empty before `divide_batch`.
+    - `python_paths`: folders in which workers additionally search for modules.
     """
 
     num_csx: int = 1
@@ -36,7 +39,7 @@ class Cluster:
 
     @classmethod
     def of(cls, config: Any) -> "Cluster":
-        """The cluster of a ClusterConfig or of an older CSConfig; None and 0 stand for 1."""
+        """Return the cluster described by a ClusterConfig or an older CSConfig. Missing or zero numbers count as 1."""
         return cls(
             getattr(config, "num_csx", None) or 1,
             getattr(config, "num_workers_per_csx", None) or 1,
@@ -44,9 +47,10 @@ class Cluster:
         )
 
     def divide_batch(self, batch_size: int) -> "Cluster":
-        """The cluster with a batch divided; the first systems take one sample more where it does not divide evenly.
+        """Return the cluster with the shares of a batch of `batch_size` samples.
 
-        Raise BatchTooSmall for fewer samples than systems.
+        If the batch does not divide evenly, the first systems get one sample more. Raises BatchTooSmall if there are
+        fewer samples than systems.
         """
         if batch_size < self.num_csx:
             raise BatchTooSmall(
@@ -59,40 +63,40 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """The number of all workers."""
+        """Return the number of workers of all systems."""
         return self.num_csx * self.workers_per_csx
 
     def system_index(self, rank: int) -> int:
-        """The system that a worker feeds."""
-        # Workers are numbered system by system.
+        """Return the index of the system that the worker `rank` feeds."""
         return rank // self.workers_per_csx
 
     def workers_for_step(self, step: int) -> range:
-        """The workers that feed a step, counted from 0."""
-        # One of each system: those with the same place among the workers of theirs.
+        """Return the ranks of the workers that feed `step`, counted from 0: one for each system."""
+        # These are the workers with the same local index.
         return range(step % self.workers_per_csx, self.workers, self.workers_per_csx)
 
     def step_of_turn(self, rank: int, turn: int) -> int:
-        """The step, counted from 0, that takes what a worker gives when it is its turn for the `turn`-th time."""
+        """Return the step, counted from 0, that is fed by the `turn`-th part of worker `rank`, counted from 0."""
         return turn * self.workers_per_csx + rank % self.workers_per_csx
 
     def turns(self, rank: int, num_steps: int) -> int:
-        """How often it is a worker's turn in a run."""
-        # Steps that are left from the worker's first one on, divided by the distance of its turns and rounded up.
+        """Return the number of steps of a run of `num_steps` that worker `rank` feeds."""
+        # The number of steps from the worker's first one on, divided by the distance of its steps and rounded up.
         return -(-(num_steps - rank % self.workers_per_csx) // self.workers_per_csx)
 
 
 @dataclass(frozen=True)
 class Role:
-    """A worker of a cluster."""
+    """A worker of a cluster, given by its rank."""
 
     rank: int
     cluster: Cluster
 
     def batch_size(self, batch_size: int, rank: int | None = None) -> int:
-        """The share of a batch that a worker, this one if none is named, streams.
+        """Return the number of samples of each batch that worker `rank` streams; this worker if `rank` is None.
 
-        It is that of the run's batch, whatever `batch_size` says; only one system takes the whole of it.
+        This is the share of the run's batch, whatever `batch_size` is. If the batch was not divided, return
+        `batch_size`. Raises ValueError for an invalid rank.
         """
         rank = self.rank if rank is None else rank
         if not 0 <= rank < self.cluster.workers:
@@ -101,23 +105,26 @@ class Role:
 
 
 _role: Role | None = None
+"""The current role of this process; None for the client."""
 
 
 def current_role() -> Role | None:
-    """The worker that this process is, or stands for at the moment; None in the client."""
+    """Return the worker role that this process has at the moment, or None for the client."""
     return _role
 
 
 def set_role(role: Role | None) -> Role | None:
-    """Play a role from now on; returns the one before."""
+    """Set the role of this process, and return the previous one."""
     global _role
-    # A worker process becomes its role for good; the client plays one only while its loader is at work.
+    # A worker process sets its role once; the client takes a role only while its loader runs.
     before, _role = _role, role
     return before
 
 
 class role_context:
-    """A block in which a role is played. A worker finds modules in the `python_paths` of its cluster."""
+    """A context manager in which this process has a role. A worker role adds its cluster's `python_paths` to
+    `sys.path`.
+    """
 
     __slots__ = ("_added", "_role")
 
@@ -136,15 +143,15 @@ class role_context:
 
 
 def add_python_paths(cluster: Cluster) -> list[str]:
-    """Let this process find modules in the `python_paths` of a cluster. Return the paths that were added."""
+    """Add the `python_paths` of a cluster to `sys.path` after its first entry. Returns the paths that were added."""
     added = [path for path in cluster.python_paths if path not in sys.path]
-    # After the script's own folder, which is where Python puts the folders of PYTHONPATH.
+    # Python also inserts the folders of PYTHONPATH after the script's folder.
     sys.path[1:1] = added
     return added
 
 
 def streaming_rank() -> int:
-    """The number of the worker. Raises RoleError in the client, as the original does."""
+    """Return the rank of this worker. Raises RoleError in the client, as the original does."""
     if _role is None:
         raise RoleError(
             "Ordinal 0 is not a streamer: this is the client, which calls the input function too",

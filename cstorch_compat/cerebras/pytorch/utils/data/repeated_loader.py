@@ -1,4 +1,4 @@
-"""The batches of one loader, again and again, and where it is in them."""
+"""An endless iterator over a data loader, which can save and restore its position."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -10,26 +10,27 @@ from lazytensor.core import source
 from lazytensor.errors import DataError
 
 RESTARTABLE_METHODS = ("state_dict", "load_state_dict", "aggregate_state_dict", "deaggregate_state_dict")
+"""The methods that a restartable loader defines."""
 
 
 def is_restartable(loader: Any) -> bool:
-    """Whether a loader defines all of the protocol of restartable loaders."""
+    """Return whether `loader` defines all methods in `RESTARTABLE_METHODS`."""
     return all(callable(getattr(loader, name, None)) for name in RESTARTABLE_METHODS)
 
 
 class RepeatedLoader(Iterator[Any]):
-    """A worker's loader, or the client's, begun anew whenever it is exhausted.
+    """An endless iterator over the batches of a loader, which starts the loader again when it is exhausted.
 
-    With `loading`, a common state and whether it has to fit strictly, the loader takes its part of the state first.
-    Raises DataError from a pass that gives no batch; the first one may after a restart, as the state may be that of
-    an end.
+    `loading` is a pair (aggregated state, strict). If it is given, the loader first loads its part of the state. Raises
+    DataError if a pass over the loader gives no batch. The first pass after loading a state may be empty, because the
+    state may be that of the end of a pass.
     """
 
     def __init__(self, loader: Any, loading: tuple[Any, bool] | None = None):
         self.loader, self.samples = loader, 0
         if loading is not None:
             state, strict = loading
-            # A common state was made of those of all workers; each takes its own part out of it.
+            # The state was aggregated from all workers, and each extracts its own part.
             part = _call_with_strict(loader.deaggregate_state_dict, state, strict)
             _call_with_strict(loader.load_state_dict, part, strict)
         self._batches = self._repeat_forever(may_be_empty=loading is not None)
@@ -39,7 +40,7 @@ class RepeatedLoader(Iterator[Any]):
 
     def _repeat_forever(self, may_be_empty: bool) -> Iterator[Any]:
         while True:
-            # A pass without a batch would make this loop run forever.
+            # An empty pass would make this loop endless.
             is_empty = True
             for batch in self.loader:
                 is_empty = False
@@ -55,7 +56,10 @@ class RepeatedLoader(Iterator[Any]):
             may_be_empty = False
 
     def state(self, rank: int, cluster: Cluster, step: int, turn: int) -> Any:
-        """The state that the loader says it is in after step number `step` and the worker's `turn`-th turn."""
+        """Return the loader's state after step `step`, in which worker `rank` has fed `turn` steps.
+
+        During the call of the loader's `state_dict`, its streaming position is available from `claim_checkpoint`.
+        """
         where = loader_position.DataLoaderCheckpoint(
             local_worker_id=rank % cluster.workers_per_csx,
             num_workers_per_csx=cluster.workers_per_csx,
@@ -70,8 +74,11 @@ class RepeatedLoader(Iterator[Any]):
 
 
 def _call_with_strict(method: Callable[..., Any], state: Any, strict: bool) -> Any:
-    """Call a method of the protocol; those written for release 2.0 do not take `strict`."""
+    """Call a method of the loader with `state`, and with `strict` if the method accepts it.
+
+    Methods written for release 2.0 do not accept `strict`.
+    """
     parameters = inspect.signature(method).parameters
-    # Asked of the signature, not tried: a TypeError from inside of the method would look the same.
+    # Inspect the signature, because a TypeError raised inside the method would be indistinguishable.
     takes_it = "strict" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return method(state, strict=strict) if takes_it else method(state)

@@ -1,4 +1,4 @@
-"""The order in which workers read a data set together."""
+"""A sampler that divides the samples of a data set among the workers of a run."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,21 +13,30 @@ from lazytensor.errors import DataError
 from lazytensor.random import Generator
 
 pad_index = object()
-"""Stands in a padded batch for a sample that is not there."""
+"""The placeholder for a missing sample in a padded batch."""
 
 
 class ShareError(DataError, ValueError):
-    """A batch cannot be divided as the run divides its batches."""
+    """The error for a sampler whose batch size differs from that of the run."""
 
 
 class DistributedSampler(Sampler[Any]):
-    """Indices, or batches of them, such that all workers together read what one process would, in the same order.
+    """A sampler of indices, or batches of indices, that divides them among the workers of a run.
 
-    `batch_size` is that of the whole run. The batches follow each other across epochs: with `drop_last` the samples
-    that do not fill one come first in the next epoch. `num_samples` is the length of an epoch, in which samples repeat
-    if there are fewer of them. An epoch is shuffled by `seed` plus its number, in PyTorch's order. `start_index` counts
-    samples of all epochs that are over when the next pass begins. `pad_last` fills the last batch with `pad_index`.
-    A worker gets its share of every batch that feeds a step of its own; without `batch_size` every so-many-th index.
+    All workers together read the samples of a single process, in the same order.
+
+    - `shuffle`, `seed`: shuffle each epoch with the seed `seed` + epoch, in PyTorch's order. A `seed` of None draws
+      one.
+    - `start_index`: the number of samples, over all epochs, to skip.
+    - `shard`: divide the samples among workers; if False, each worker reads all of them.
+    - `batch_size`: the batch size of the whole run; None yields single indices.
+    - `drop_last`: yield full batches only; the remaining samples come first in the next epoch.
+    - `num_samples`: the length of an epoch; samples repeat if there are fewer. The default is the data set's length, or
+      `batch_size` if that is larger and `drop_last` is True.
+    - `pad_last`: fill the last batch with `pad_index` if `drop_last` is False.
+
+    With batches, a worker gets its system's share of each batch whose step it feeds. Without batches it gets every N-th
+    index, where N is the number of workers.
     """
 
     def __init__(
@@ -48,7 +57,7 @@ class DistributedSampler(Sampler[Any]):
                 check_count("batch_size", batch_size)
             if num_samples is not None:
                 check_count("num_samples", num_samples)
-        # An epoch shorter than a batch would give none at all, so it is stretched by repeating samples.
+        # An epoch shorter than a batch would give no batch, so it is extended by repeating samples.
         least = batch_size if batch_size is not None and drop_last else 0
         self.num_samples = num_samples or max(len(data_source), least)
         self.shuffle, self.shard, self.batch_size = shuffle, shard, batch_size
@@ -58,13 +67,14 @@ class DistributedSampler(Sampler[Any]):
         self.set_state(start_index)
 
     def set_state(self, start_index: int) -> None:
-        """Begin the next pass after so many samples."""
-        # The count goes over all epochs, so that a restart needs one number.
+        """Begin the next pass after `start_index` samples, counted over all epochs."""
         self._epoch, self._offset = divmod(start_index, self.num_samples)
         self._left = []
 
     def __len__(self) -> int:
-        """The indices, or batches, of the next pass, those of all workers if it is not sharded."""
+        """Return the number of indices or batches that the next pass yields for this worker, or in total without
+        sharding.
+        """
         worker = self._worker()
         if self.batch_size is None:
             count = self.num_samples - self._offset
@@ -74,7 +84,7 @@ class DistributedSampler(Sampler[Any]):
         return batches if worker is None else worker.cluster.turns(worker.rank, batches)
 
     def __iter__(self) -> Iterator[Any]:
-        # What the epoch before could not fill a batch with comes first.
+        # Samples that did not fill a batch of the previous epoch come first.
         indices = self._left + self._order(self._epoch)[self._offset :]
         self._epoch, self._offset = self._epoch + 1, 0
         worker = self._worker()
@@ -87,16 +97,18 @@ class DistributedSampler(Sampler[Any]):
         return process_role.current_role() if self.shard else None
 
     def _order(self, epoch: int) -> list[int]:
-        """The indices of an epoch: of as many rounds as it takes, the last one drawn, and all of them shuffled."""
+        """Return the indices of an epoch. If it is longer than the data set, the last, shorter round is drawn at
+        random.
+        """
         size = len(self.data_source)  # type: ignore[arg-type]
         if not self.shuffle:
             return [i % size for i in range(self.num_samples)]
         generator = Generator()
-        # Seeded anew for each epoch: every worker, and a restarted run, finds the same order without asking.
+        # The seed depends only on the epoch, so that every worker, and a restarted run, computes the same order.
         generator.manual_seed(self.seed + epoch)
         if self.num_samples <= size:
             return [int(i) for i in generator.permutation(size)[: self.num_samples]]
-        # Whole rounds hold every sample equally often; who is in the last, shorter one is drawn.
+        # Whole rounds contain every sample equally often. The samples of the last, shorter round are drawn.
         rest = (self.num_samples - 1) % size + 1
         indices = [*range(size)] * ((self.num_samples - rest) // size) + generator.permutation(size).tolist()[:rest]
         return [indices[i] for i in generator.permutation(self.num_samples).tolist()]
@@ -110,7 +122,7 @@ class DistributedSampler(Sampler[Any]):
         if worker is None:
             yield from batches
             return
-        # All systems take from each batch, so a worker reads its part of every batch that is its turn.
+        # Each system gets a part of every batch, so a worker reads its part of the batches whose steps it feeds.
         first, last = _share_bounds(worker, size, {len(batch) for batch in batches})
         yield from (batch[first:last] for batch in itertools.islice(batches, *_turn_slice(worker)))
 
@@ -121,7 +133,9 @@ def _turn_slice(worker: process_role.Role) -> tuple[int, None, int]:
 
 
 def _share_bounds(worker: process_role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
-    """Where the share of a worker lies in a batch. Raises ShareError if the run's batches have another size."""
+    """Return the start and end of a worker's share in a batch. Raises ShareError if a batch size is not that of the
+    run.
+    """
     shares = worker.cluster.shares or (size,)
     for batch_size in sizes | {size}:
         if batch_size != sum(shares):

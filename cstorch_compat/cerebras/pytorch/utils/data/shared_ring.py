@@ -1,7 +1,7 @@
-"""A worker's shares on their way to the client: a few slots in shared memory, each for the arrays of one share.
+"""Transfer of batch parts from workers to the client through slots in shared memory.
 
-The client says into which slot a share goes, and says so of a slot only when it has emptied it. So a worker that is
-ahead waits, and the memory is bounded.
+Each worker has a ring of slots, and each slot holds the arrays of one part. The client requests a part for a slot only
+after it has emptied the slot. A worker that is ahead therefore waits, and the memory is bounded.
 """
 
 import math
@@ -19,26 +19,27 @@ from lazytensor.core import source
 from lazytensor.errors import DataError
 
 SLOTS_PER_WORKER = 4
-"""Shares that a worker may be ahead."""
+"""The number of parts that a worker may be ahead."""
 ALIGNMENT_BYTES = 64
+"""The alignment of arrays in a slot, which is the size of a cache line."""
 SHARED_MEMORY_FOLDER = pathlib.Path("/dev/shm")
-"""Where Linux keeps shared memory; what is written beyond its size kills the process."""
+"""The file system in which Linux keeps shared memory. Writing beyond its capacity kills the process."""
 
 
 class AnonymousMemory:
-    """Memory that forks share. It has no name that a process which is killed could leave behind."""
+    """Memory that is shared with forked processes. It has no name that a killed process could leave behind."""
 
     def __init__(self, size: int):
         self._pages = mmap.mmap(-1, size)
         self.buf = memoryview(self._pages)
 
     def close(self) -> None:
-        """Let go of it. Raises BufferError while an array looks into it."""
+        """Release the memory. Raises BufferError while an array refers to it."""
         self.buf.release()
         self._pages.close()
 
     def unlink(self) -> None:
-        """There is no name to be taken away."""
+        """Do nothing, because the memory has no name."""
 
 
 Memory = SharedMemory | AnonymousMemory
@@ -46,23 +47,22 @@ Memory = SharedMemory | AnonymousMemory
 
 @dataclass(frozen=True)
 class SlotLayout:
-    """Where the arrays of a share lie in a slot: their shapes and dtypes, in order."""
+    """The shapes and dtypes of the arrays in a slot, in order."""
 
     arrays: tuple[tuple[tuple[int, ...], str], ...]
 
     @property
     def slot_bytes(self) -> int:
-        """The size of a slot; at least one byte, since no memory has none."""
+        """Return the size of a slot in bytes, which is at least `ALIGNMENT_BYTES`."""
         return max(ALIGNMENT_BYTES, sum(map(self._padded_bytes, range(len(self.arrays)))))
 
     def _padded_bytes(self, i: int) -> int:
         # Each array begins at a cache line, so that copies are aligned for vector instructions.
         shape, dtype = self.arrays[i]
-        # Rounded up, as everywhere: -(-a // b).
         return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
     def views(self, memory: Memory, slot: int) -> list[np.ndarray]:
-        """The arrays of a slot. They must be gone before the memory is closed."""
+        """Return the arrays of a slot as views of the memory. They must be deleted before the memory is closed."""
         arrays, start = [], slot * self.slot_bytes
         for i, (shape, dtype) in enumerate(self.arrays):
             arrays.append(np.ndarray(shape, dtype, memory.buf, start))
@@ -70,7 +70,7 @@ class SlotLayout:
         return arrays
 
     def fill(self, memory: Memory, slot: int, arrays: Sequence[np.ndarray]) -> None:
-        """Put arrays into a slot. Raises DataError if they are others than the layout is for."""
+        """Copy arrays into a slot. Raises DataError if their shapes or dtypes differ from the layout."""
         forms = tuple((a.shape, a.dtype.str) for a in arrays)
         if forms != self.arrays:
             raise DataError(
@@ -88,11 +88,14 @@ def _format_arrays(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
 
 
 def allocate_rings(layouts: Sequence[SlotLayout], has_forks: bool) -> list[Memory]:
-    """New shared memory for a ring of each layout; processes that are no forks find it by a name.
+    """Return new shared memory for the ring of each layout.
 
-    Raises DataError if the system has not enough of it."""
+    With `has_forks` the memory is anonymous; otherwise it has a name by which other processes open it. Raises DataError
+    if the system does not have enough shared memory.
+    """
     needed = sum(SLOTS_PER_WORKER * layout.slot_bytes for layout in layouts)
-    # Linux grants more than there is and kills the process when it is written to, so the room is asked for first.
+    # Linux grants more shared memory than it has, and kills the process that writes to it. So check the free space
+    # first.
     if SHARED_MEMORY_FOLDER.is_dir() and (free := shutil.disk_usage(SHARED_MEMORY_FOLDER).free) < needed:
         raise DataError(
             f"the workers need {needed / 1e6:.0f} MB of shared memory, and {SHARED_MEMORY_FOLDER} has "
@@ -105,15 +108,15 @@ def allocate_rings(layouts: Sequence[SlotLayout], has_forks: bool) -> list[Memor
 
 
 def unlink_rings(rings: Sequence[Memory]) -> None:
-    """Take the names from the system: the memory then ends with the processes that use it, however they end."""
+    """Remove the names of the shared memory, so that it is freed when all processes that use it have ended."""
     for memory in rings:
-        with suppress(FileNotFoundError):  # it was done before
+        with suppress(FileNotFoundError):  # the name was removed before
             memory.unlink()
 
 
 def close_rings(rings: Sequence[Memory]) -> None:
-    """Let go of the memory."""
+    """Remove the names of the shared memory and release it."""
     unlink_rings(rings)
     for memory in rings:
-        with suppress(BufferError):  # an array of an exception's traceback looks into it: it goes with the array
+        with suppress(BufferError):  # an exception's traceback refers to an array, with which the memory is freed
             memory.close()

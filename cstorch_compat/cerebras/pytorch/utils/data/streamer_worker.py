@@ -1,4 +1,4 @@
-"""What a worker process does: it calls the input function for itself, and puts its share of a step into its ring."""
+"""The worker process of a run: it creates a loader and writes its parts of the batches into its ring of slots."""
 
 import os
 from collections.abc import Callable
@@ -19,9 +19,15 @@ from lazytensor.errors import DataError
 
 @dataclass(frozen=True)
 class StreamerTask:
-    """What a streaming worker is told: its number, the cluster, how its loader is made, and where its shares go.
+    """The configuration of a worker process.
 
-    `checkpoints` are the steps after which the state of a restartable loader is wanted; None for others.
+    - `id`: the rank of the worker.
+    - `cluster`: the cluster, with the shares of the batch.
+    - `make`: the function that returns the loader.
+    - `loading`: the state to load, as in `RepeatedLoader`.
+    - `checkpoints`: the steps after which the state of a restartable loader is needed, or None.
+    - `num_steps`: the number of steps of the run.
+    - `layout`, `memory`: the layout and the memory of the ring.
     """
 
     id: int
@@ -34,10 +40,13 @@ class StreamerTask:
     memory: Memory
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Become a worker for the rest of the process, and make the loader."""
+        """Set the role of this process, create the loader, and return the function that answers the client's requests.
+
+        The cluster's `python_paths` are added to `sys.path` and to the variable PYTHONPATH.
+        """
         added = process_role.add_python_paths(self.cluster)
         if added:
-            # Processes that the worker starts find the modules too.
+            # Processes that the worker starts inherit the variable.
             os.environ["PYTHONPATH"] = os.pathsep.join([*added, *filter(None, [os.environ.get("PYTHONPATH")])])
         process_role.set_role(process_role.Role(self.id, self.cluster))
         return Streamer(self).answer
@@ -45,9 +54,11 @@ class StreamerTask:
 
 @dataclass(frozen=True)
 class PreparedShare:
-    """What a worker says when its loader is there, or a share is: states by step, and from when to when it was at work.
+    """The answer of a worker after it has created its loader or a part of a batch.
 
-    `turn` counts its shares from 0; it is None for the loader.
+    - `states`: loader states by step.
+    - `turn`: the number of the part, counted from 0; None for the loader.
+    - `seconds`: the start and end of the work, by `spans.clock`.
     """
 
     states: dict[int, Any]
@@ -56,7 +67,7 @@ class PreparedShare:
 
 
 class Streamer:
-    """Shares of batches, in the size that the system takes, whatever size the loader's batches have."""
+    """A producer of batch parts of the size that the system needs, whatever the size of the loader's batches."""
 
     def __init__(self, post: StreamerTask):
         self._post, self._supply = post, RepeatedLoader(post.make(), post.loading)
@@ -66,12 +77,11 @@ class Streamer:
         self._batch_size: int | None = None
 
     def answer(self, turn: int, slot: int | None) -> WorkerAnswer:
-        """Fill a slot with the next share, or with None only say that the loader is there.
+        """Write the next part into `slot`, or only report that the loader exists if `slot` is None.
 
-        The answer holds a `PreparedShare` with the states, by step, for the checkpoint steps until this worker's next
-        share.
+        The answer holds a `PreparedShare`, with the states for the checkpoint steps until this worker's next part.
         """
-        # The first answer covers the steps before the worker's first share, the later ones those up to its next one.
+        # The first answer covers the steps before this worker's first part, each later one those up to its next part.
         first = self._post.cluster.step_of_turn(self._post.id, self._turn)
         if slot is None:
             return WorkerAnswer(turn, PreparedShare(self._states(range(first))))
@@ -87,7 +97,7 @@ class Streamer:
         wanted, post = self._post.checkpoints, self._post
         if wanted is None:
             return {}
-        # The last turn reaches beyond the run's end.
+        # The range of the last part extends past the end of the run.
         steps = range(steps.start, min(steps.stop, post.num_steps))
         return {
             step: self._supply.state(post.id, post.cluster, step + 1, self._turn)
@@ -96,15 +106,15 @@ class Streamer:
         }
 
     def _share(self) -> list[np.ndarray]:
-        """The next `_size` samples of the loader's batches, which may be larger or smaller."""
-        # The loader's batches may have any size, for the input function does not know how many systems there are.
+        """Return arrays with the next `_size` samples, joined from or cut out of the loader's batches."""
+        # The loader's batches may have any size, because the input function need not consider the number of systems.
         arrays = self._rest or self._next_arrays()
         while arrays[0].ndim and len(arrays[0]) < self._size:
             arrays = [np.concatenate(pair) for pair in zip(arrays, self._next_arrays(), strict=True)]
         if not arrays[0].ndim or len(arrays[0]) == self._size:
             self._rest = []
             return arrays
-        # The beginning of the next share.
+        # Keep the remaining samples for the next part.
         self._rest = [a[self._size :] for a in arrays]
         return [a[: self._size] for a in arrays]
 
@@ -112,7 +122,7 @@ class Streamer:
         arrays = [t.array() for _, t in flatten(next(self._supply))]
         sizes = {a.shape[0] if a.ndim else 1 for a in arrays}
         if self._batch_size is not None:
-            # Together with the size of the batch before: one size is left if nothing changed.
+            # Include the size of the previous batch: if nothing changed, one size remains.
             sizes.add(self._batch_size)
         if len(sizes) != 1:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Data made up on the spot, and how the steps of a run are counted."""
+"""A synthetic data set, and the computation of the number of steps of a run."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,14 +12,15 @@ from lazytensor.data.dataset import IterableDataset
 
 
 class IterDataPipe(IterableDataset[Any]):
-    """The base that PyTorch gives to streams of samples; here nothing but a name."""
+    """The base class of sample streams in PyTorch. It has no behaviour here."""
 
 
 class SyntheticDataset(IterDataPipe):
-    """The same sample again and again, in any nesting of tensors and of functions from the sample's number to tensors.
+    """An iterable data set that yields the same nested structure of tensors repeatedly.
 
-    Without `num_samples` the stream does not end. Raises ValueError for anything else in the nesting, TypeError for a
-    number of samples that is no number, ValueError for one below 1.
+    `sample_spec` is a nested structure of tensors, or of functions from the sample's index to a tensor. Without
+    `num_samples` the stream is endless. Raises ValueError if `sample_spec` contains other leaves or none. Raises
+    TypeError if `num_samples` is not an int, and ValueError if it is below 1.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> len(cstorch.utils.data.SyntheticDataset(torch.ones(2), num_samples=8))
@@ -27,7 +28,6 @@ class SyntheticDataset(IterDataPipe):
     """
 
     def __init__(self, sample_spec: Any, num_samples: int | None = None):
-        # Taken apart once: the nesting is the same for every sample.
         self._leaves, self._form = pytree.tree_flatten(sample_spec)
         if not self._leaves:
             raise ValueError("`sample_spec` holds no `torch.Tensor` and no `Callable`")
@@ -48,7 +48,7 @@ class SyntheticDataset(IterDataPipe):
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
     def __iter__(self) -> Iterator[Any]:
-        # Functions get the number, so that samples can differ and are still the same in every epoch.
+        # Functions get the index, so that samples may differ but are the same in every epoch.
         for i in itertools.count() if self._count is None else range(self._count):
             leaves = [leaf if isinstance(leaf, Tensor) else leaf(i) for leaf in self._leaves]
             yield pytree.tree_unflatten(leaves, self._form)
@@ -68,10 +68,17 @@ def compute_num_steps(
     steps_per_epoch: int | None = None,
     grad_accum_steps: int = 1,
 ) -> int:
-    """How many steps to run: num_steps, or num_epochs of the loader, and no further than step max_steps.
+    """Return the number of steps to run.
 
-    An epoch has a step for every `grad_accum_steps` batches. Raise a ValueError for counts that contradict each other,
-    are no whole numbers or are below 1, and a RuntimeError if `initial_step` is past the end.
+    - `num_steps`: the number of steps.
+    - `num_epochs`: the number of passes over the loader instead; both raise ValueError.
+    - `max_steps`: the global step at which training ends; the result is at most `max_steps` - `initial_step`.
+    - `steps_per_epoch`: the length of an epoch; by default that of `dataloader`, divided by `grad_accum_steps`.
+    - `grad_accum_steps`: the number of batches of a step.
+
+    Raises ValueError if all three limits are missing, or if a count is not an int or is below 1 (0 for `initial_step`).
+    Raises ValueError if an epoch has fewer steps than `steps_per_epoch`. Raises RuntimeError if `initial_step` is not
+    before `max_steps`.
     """
     counts = {"num_steps": num_steps, "max_steps": max_steps, "num_epochs": num_epochs}
     for name, value in {**counts, "steps_per_epoch": steps_per_epoch}.items():
@@ -85,7 +92,7 @@ def compute_num_steps(
         raise ValueError("One of num_epochs, num_steps, or max_steps must be provided")
     if max_steps is not None and initial_step >= max_steps:
         raise RuntimeError(f"Initial global step {initial_step} already exceeds max step {max_steps}.")
-    # max_steps counts from the first run on, the others from this one.
+    # max_steps counts from the first run on, the other limits from this run.
     bounds = [] if max_steps is None else [max_steps - initial_step]
     if num_steps is not None:
         bounds.append(num_steps)
@@ -95,7 +102,7 @@ def compute_num_steps(
 
 
 def _require_count(name: str, value: Any, least: int) -> None:
-    """Raise a ValueError for what is no int of at least `least`."""
+    """Raise ValueError unless `value` is an int of at least `least`."""
     if value is None:
         message = f"`{name}` cannot be None."
     elif not isinstance(value, int):
@@ -112,13 +119,13 @@ def _require_count(name: str, value: Any, least: int) -> None:
 
 def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
     try:
-        # An epoch's last batches that fill no step are left out.
+        # Batches at the end of an epoch that do not fill a step are dropped.
         there = len(dataloader) // grad_accum_steps
     except TypeError:
         if steps_per_epoch is None:
             raise ValueError("The dataloader has no length: give `num_steps` or `steps_per_epoch`") from None
         return steps_per_epoch
-    # A shorter epoch may be asked for; of a longer one the loader has no batches.
+    # An epoch may be shortened, but not be longer than the loader.
     if steps_per_epoch is not None and steps_per_epoch > there:
         raise ValueError(
             f"The requested steps per epoch of {steps_per_epoch} exceeds total steps in an epoch, which is {there}."
