@@ -1,1 +1,4 @@
-"""What each generation of the API offers: `cstorch` its latest release, the others what older ones had beside it."""
+"""The API of older releases of `cerebras.pytorch`: `cbtorch` for 1.2 to 1.8, and `early` for 1.8 to 2.3.
+
+The current API is in `cstorch_compat.cerebras`.
+"""

@@ -1,1 +1,1 @@
-"""What releases 1.2 to 1.8 had: a loop of plain PyTorch that a Session watches."""
+"""The API of releases 1.2 to 1.8: plain PyTorch loops inside a `Session`."""

@@ -1,4 +1,4 @@
-"""Loss scaling that the next step of an optimizer takes back: `cerebras_torch.amp`."""
+"""Loss scaling as in `cerebras_torch.amp`: the next step of an optimizer unscales the gradients."""
 
 from typing import Any
 
@@ -7,13 +7,18 @@ from cstorch_compat.run.process import RunLocal
 from lazytensor.core.tensor import Tensor
 
 _latest_scaler = RunLocal[list["GradScaler"]](list)
-"""The scaler that was made last."""
+"""A list with the scaler that was created last in this run; empty if there is none."""
 _pending_scaler = RunLocal[list["GradScaler"]](list)
-"""The scaler that scaled a loss since the last step."""
+"""A list with the scaler that has scaled a loss since the last optimizer step; empty if there is none."""
 
 
 class GradScaler(grad_scaler.GradScaler):
-    """Scales the loss when it is called; the optimizer's next step unscales, checks and updates by itself."""
+    """A loss scaler that scales a loss when it is called.
+
+    The optimizer's next step unscales the gradients, checks them and updates the scale by itself. The parameters are
+    those of the current `GradScaler`; `initial_loss_scale` is its `init_scale`. `mixed_precision` is only stored for
+    `get_init_params`.
+    """
 
     def __init__(
         self,
@@ -37,34 +42,34 @@ class GradScaler(grad_scaler.GradScaler):
         _latest_scaler.value = [self]
 
     def __call__(self, loss: Tensor) -> Tensor:
-        """The scaled loss."""
+        """Return the scaled loss, and record that the next optimizer step has to unscale."""
         _pending_scaler.value = [self]
         scaled: Tensor = self.scale(loss)
         return scaled
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale, then run the step, as releases with `amp.optimizer_step` do."""
-        # Its step unscales; without this the next optimizer would do so a second time.
+        """Unscale the gradients and run `optimizer.step`, as in releases with `amp.optimizer_step`."""
+        # This step unscales, so the next optimizer step must not.
         _pending_scaler.value = []
         return super().step(optimizer, *args, **kwargs)
 
 
 def take_pending_scaler() -> GradScaler | None:
-    """The scaler whose scaled loss the step at hand answers for; it is no longer owing then."""
+    """Return the scaler that scaled a loss since the last optimizer step, or None, and clear it."""
     return _pending_scaler.value.pop() if _pending_scaler.value else None
 
 
 def state_dict() -> dict[str, Any]:
-    """The state of the scaler that was made last; empty without one."""
+    """Return the state of the scaler that was created last, or an empty dict if there is none."""
     return _latest_scaler.value[-1].state_dict() if _latest_scaler.value else {}
 
 
 def load_state_dict(state_dict: dict[str, Any]) -> None:
-    """Restore what `state_dict` gave."""
+    """Restore the state returned by `state_dict`. An empty state, or a missing scaler, is ignored."""
     if _latest_scaler.value and state_dict:
         _latest_scaler.value[-1].load_state_dict(state_dict)
 
 
 def get_init_params() -> dict[str, Any]:
-    """What the scaler was made with; empty without one."""
+    """Return the `loss_scale` and `mixed_precision` given to the scaler that was created last, or an empty dict."""
     return dict(_latest_scaler.value[-1]._init_params) if _latest_scaler.value else {}

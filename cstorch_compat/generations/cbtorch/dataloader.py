@@ -1,4 +1,4 @@
-"""The loader of a Session."""
+"""The data loader of a Session."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,10 @@ from cstorch_compat.run.plain_loop import current_plain_loop
 
 
 class DataLoader:
-    """A loader of PyTorch; in a Session its batches are on the device, and asking for one ends the step before it."""
+    """A wrapper of a PyTorch data loader. Other attributes are those of the wrapped loader.
+
+    Inside a Session its batches are on the device, and each request for a batch ends the previous step.
+    """
 
     def __init__(self, dataloader: Any):
         self.dataloader = dataloader
@@ -20,7 +23,7 @@ class DataLoader:
         return len(self.dataloader)
 
     def __getattr__(self, name: str) -> Any:
-        # Else copying, which asks before `dataloader` is set, would ask forever.
+        # Copying looks up special attributes before `dataloader` is set, which would recurse without end.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.dataloader, name)

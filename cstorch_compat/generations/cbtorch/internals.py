@@ -1,4 +1,4 @@
-"""What scripts of the Model Zoo reached for inside of cbtorch: its settings, and the objects that it tracked."""
+"""Internals of cbtorch that Model Zoo scripts use: its settings, and the objects that it tracks."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +8,14 @@ from cstorch_compat.run.process import RunLocal
 
 
 class Tracked:
-    """Objects by the name of their kind, the outputs of the step, and how fast the run is."""
+    """The tracked objects, step outputs and settings of a run.
+
+    - `objects`: the objects given to `track_object`.
+    - `outputs`: outputs of the step by name.
+    - `full_config`: free for use by scripts.
+    - `num_csx`: the value set by `set_num_csx`, which has no effect.
+    - `rate_tracker`: measures samples per second.
+    """
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
@@ -18,12 +25,12 @@ class Tracked:
         self.rate_tracker = RateTracker()
 
     def track_object(self, obj: Any) -> Any:
-        """Remember an object, and give it back."""
+        """Append `obj` to `objects`, and return it."""
         self.objects.append(obj)
         return obj
 
     def set_num_csx(self, number: int) -> None:
-        """Remember a number of systems; there is one here."""
+        """Store `number` as `num_csx`. It has no effect."""
         self.num_csx = number
 
 
@@ -36,10 +43,10 @@ _environment = RunLocal(
 
 
 def state() -> Tracked:
-    """What is tracked in this process."""
+    """Return the tracked objects of the run."""
     return _tracked.value
 
 
 def env() -> SimpleNamespace:
-    """The settings of `initialize`."""
+    """Return the settings given to `initialize`."""
     return _environment.value

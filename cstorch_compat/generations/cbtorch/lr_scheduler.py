@@ -1,4 +1,7 @@
-"""The schedules of `cerebras_torch.optim.lr_scheduler`: names without LR, and older arguments."""
+"""The schedules of `cerebras_torch.optim.lr_scheduler`, with and without the suffix LR, and with older argument names.
+
+The classes are derived from those of the current release.
+"""
 
 from typing import Any
 
@@ -7,24 +10,24 @@ from cstorch_compat.generations.early.configured_optim import map_to_arguments
 
 SCHEDULE_NAMES = """Constant Exponential InverseExponentialTimeDecay Polynomial Linear CosineDecay CosineAnnealing Step
     MultiStep Lambda PiecewiseConstant Multiplicative InverseSquareRootDecay Cyclic OneCycle Sequential Chained"""
+"""The names of the schedules without the suffix LR."""
 IGNORED_ARGUMENT = "disable_lr_steps_reset"
-"""An argument for graphs that a schedule enters twice."""
+"""An argument that is accepted and ignored. It concerns graphs that a schedule enters twice."""
 
 
 def _make_older_class(kind: type) -> type:
-    """A class of the latest release that takes `val`, `decay_steps` and the like too."""
+    """Return a subclass of `kind` that also accepts older argument names such as `val` and `decay_steps`."""
 
     def init(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        # Graphs here are entered once, so there is nothing to reset or to keep.
         kwargs.pop(IGNORED_ARGUMENT, None)
         kind.__init__(self, optimizer, *args, **map_to_arguments(kind, kwargs))  # type: ignore[misc]
 
-    # Made here and not written down: they differ from today's in nothing but the names of their arguments.
+    # The classes are generated, because they differ from the current ones only in their argument names.
     members = {"__doc__": kind.__doc__, "__module__": __name__, "__init__": init}
     return type(kind.__name__.removesuffix("LR"), (kind,), members)
 
 
-# Scripts write both spellings, Constant and ConstantLR; the restarts never had an LR.
+# Scripts use both Constant and ConstantLR. CosineAnnealingWarmRestarts has no variant with LR.
 _LATEST_CLASSES = [
     *(getattr(lr_scheduler, f"{n}LR") for n in SCHEDULE_NAMES.split()),
     lr_scheduler.CosineAnnealingWarmRestarts,
@@ -35,7 +38,7 @@ __all__ = [*_OLDER_CLASSES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> type:
-    """The class of that name, with or without LR, one for each of the latest release."""
+    """Return the schedule class `name`. Raises AttributeError if there is none."""
     if name not in _OLDER_CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _OLDER_CLASSES[name]

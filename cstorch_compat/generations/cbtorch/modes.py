@@ -1,4 +1,4 @@
-"""What a Session is for: `cerebras_torch.core.modes`."""
+"""The modes of a Session: `cerebras_torch.core.modes`."""
 
 from lazytensor.core import source
 from lazytensor.errors import OptionInvalid, OptionMissing
@@ -7,18 +7,20 @@ TRAIN, EVAL, TRAIN_AND_EVAL, INFERENCE = "train", "eval", "train_and_eval", "inf
 
 
 def get_modes() -> tuple[str, ...]:
-    """Every mode."""
+    """Return the names of all modes."""
     return TRAIN, EVAL, TRAIN_AND_EVAL, INFERENCE
 
 
 def is_valid(mode: object) -> bool:
-    """Whether there is such a mode."""
+    """Return whether `mode` is the name of a mode."""
     return mode in get_modes()
 
 
 def check_mode(mode: object) -> str:
-    """A mode that a Session can have. Raises OptionMissing for train_and_eval, OptionInvalid for what is no mode."""
-    # It is a mode of the API, and the system refused it in these words.
+    """Return `mode` if a Session supports it. Raises OptionMissing for "train_and_eval" and OptionInvalid for other
+    values.
+    """
+    # The system refuses this mode with the same message.
     if mode == TRAIN_AND_EVAL:
         raise OptionMissing(
             "Training with Eval on CS is not currently supported.",

@@ -1,4 +1,4 @@
-"""Modules of `cerebras_torch.nn`, which name operations in printed graphs."""
+"""The modules of `cerebras_torch.nn`."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from lazytensor.nn.module import Module
 
 
 class StripPadding(Module):
-    """Gives its input back: batches are not padded here."""
+    """A module that returns its input, because batches are not padded."""
 
     def forward(self, x: Any) -> Any:
-        """The input, of any shape."""
+        """Return `x`."""
         return x
 
 
 class Scope(Module):
-    """Calls a module under a name of its own in printed graphs."""
+    """A module that calls another module under the scope `scope_name` in printed graphs."""
 
     def __init__(self, module: Module, scope_name: str):
         super().__init__()
         self.module, self.scope_name = module, scope_name
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Return the result of the wrapped module."""
         with name_scope(self.scope_name):
             return self.module(*args, **kwargs)

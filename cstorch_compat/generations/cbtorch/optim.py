@@ -1,4 +1,7 @@
-"""The optimizers of releases 1.2 to 1.8, whose step takes back what a scaler did: `cerebras_torch.optim`."""
+"""The optimizers of `cerebras_torch.optim` in releases 1.2 to 1.8, whose step unscales gradients.
+
+The classes are derived from those of the current release.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +11,13 @@ from cstorch_compat.generations.cbtorch import amp
 
 
 class UnscalingOptimizer:
-    """A step that unscales gradients first, if a scaler was called since the last one, and updates the scaler."""
+    """A mixin whose `step` unscales the gradients and updates the scaler if a scaler was called since the last step."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once."""
-        # The scaler was called with the loss, long before; the step is the first to know that the gradients are there.
+        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
+        result.
+        """
+        # The scaler was called with the loss, before the gradients existed.
         scaler = amp.take_pending_scaler()
         if scaler is None:
             return super().step(closure)  # type: ignore[misc]
@@ -22,7 +27,8 @@ class UnscalingOptimizer:
 
 
 OPTIMIZER_NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
-# Lion and Muon came after this generation and are not in it.
+"""The names of the optimizers."""
+# This generation does not have Lion and Muon.
 _LATEST_CLASSES = {name: getattr(optimizers, name) for name in OPTIMIZER_NAMES.split()}
 _OLDER_CLASSES = {
     name: type(name, (UnscalingOptimizer, kind), {"__doc__": kind.__doc__, "__module__": __name__})
@@ -32,7 +38,7 @@ __all__ = [*_OLDER_CLASSES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> type:
-    """The class of that name, one for each of the latest release."""
+    """Return the optimizer class `name`. Raises AttributeError if there is none."""
     if name not in _OLDER_CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _OLDER_CLASSES[name]

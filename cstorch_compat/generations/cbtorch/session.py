@@ -1,6 +1,6 @@
-"""The functions of `cerebras_torch` itself, the API of releases 1.2 to 1.8.
+"""The top-level functions of `cerebras_torch`, the API of releases 1.2 to 1.8.
 
-A training loop of plain PyTorch runs on the system inside of a Session.
+A plain PyTorch training loop inside a Session runs on the system.
 """
 
 from collections.abc import Callable
@@ -29,11 +29,13 @@ def initialize(
     use_appliance_data: bool = False,
     **others: Any,
 ) -> None:
-    """Make the system the backend of this process; once, before the model is made.
+    """Create the CSX backend of this process. Call it once, before the model is created.
 
-    With `use_cbfloat16` products run in that type. `cstorch_compat.run.settings` says which of the others have an
-    effect; those that it does not know have none. Raise a StateError for a second call, and a TypeError for a value of
-    another type.
+    - `compile_dir`, `compile_only`: as in the current `cstorch.backend`.
+    - `use_cbfloat16`: use cbfloat16 as the half type of matrix products.
+    - other settings: `cstorch_compat.run.settings` lists the effective ones; unknown settings have no effect.
+
+    Raises StateError at a second call, and TypeError for a value of the wrong type.
     """
     compile_dir = setting_checks.check_optional_path("compile_dir", compile_dir)
     service_workdir = setting_checks.check_optional_path("service_workdir", service_workdir)
@@ -60,13 +62,15 @@ def initialize(
 
 
 def module(model: Module, device: Device | None = None) -> Module:
-    """Put a model on the system. Raises RuntimeError before `initialize`."""
+    """Prepare `model` for the system, and return it. Raises RuntimeError before `initialize`. `device` has no
+    effect.
+    """
     compile_model.compile_model(model, process.current_backend())
     return model
 
 
 def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
-    """Let a loader of PyTorch feed the system. Its batches are on the device inside of a Session."""
+    """Return a wrapper of a PyTorch data loader, whose batches are on the device inside a Session."""
     settings.note_without_effect(
         "dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True}
     )
@@ -74,21 +78,22 @@ def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataL
 
 
 def optimizer(optimizer: Any) -> Any:
-    """Tell of an optimizer; those of `cbtorch.optim` need no telling, since their state is made with them."""
+    """Return `optimizer`. Optimizers of `cbtorch.optim` are registered when they are created."""
     return optimizer
 
 
 def compile(fabric_config_file: str | None = None, validate_only: bool = False) -> bool:
     """Compile the step that a Session is recording or has recorded, and return True.
 
-    A step that is being recorded ends here and is not executed; with `validate_only` it is lowered and not planned. The
-    loop over the data then takes no further batch. Raise a RuntimeError before `initialize`, a StateError before any
-    step, and what refuses a step that cannot be compiled.
+    A step that is being recorded ends here and is not executed, and the loop gets no further batch. With
+    `validate_only` the step is lowered but not planned. If the script is being checked or planned by a command, nothing
+    is done. Raises RuntimeError before `initialize`, StateError if no step was recorded, and the compiler's error for a
+    step that cannot be compiled.
     """
     owner = process.current_backend()
     is_only_traced = setting_checks.check_bool("validate_only", validate_only)
     settings.note_without_effect("compile", {"fabric_config_file": fabric_config_file})
-    # A check or a plan follows the loop in its own way, and says itself what cannot be compiled.
+    # A check or a plan handles the loop itself and reports what cannot be compiled.
     if process.RUN.options.session is not None:
         return True
     loop = current_plain_loop()
@@ -104,13 +109,14 @@ def compile(fabric_config_file: str | None = None, validate_only: bool = False) 
 
 
 class Session:
-    """`with Session(dataloader, mode) as session:` around the loops, or Session(model, optimizer, criterion, mode=...).
+    """A context manager around training or evaluation loops.
 
-    Raises RuntimeError for train_and_eval, ValueError for a mode that does not exist.
+    It is created as `Session(dataloader, mode)` or `Session(model, optimizer, criterion, mode=...)`. `mode` is "train",
+    "eval" or "inference". Raises RuntimeError for "train_and_eval", and ValueError for other values.
     """
 
     def __init__(self, *objects: Any, mode: str | None = None, dataloader: Any = None):
-        # Scripts differ in what comes before the mode: a loader, or model, optimizer and criterion.
+        # Scripts pass a loader, or model, optimizer and criterion, before the mode.
         if objects and isinstance(objects[-1], str):
             *objects, mode = objects  # type: ignore[assignment]
         self.mode = modes.check_mode(mode)
@@ -124,9 +130,9 @@ class Session:
         self._loop.__exit__(*error)
 
     def add_step_closure(self, closure: Callable[..., Any], args: tuple[Any, ...] = (), **kwargs: Any) -> None:
-        """Call a function with the values of tensors when the step has run."""
+        """Call `closure(*args, **kwargs)` with the values of tensors after the step has run."""
         self._loop.add_step_closure(closure, tuple(args), kwargs)
 
     def mark_step(self) -> None:
-        """End the step; needed where a loop is left early."""
+        """End the current step. This is needed if a loop is left early."""
         self._loop.mark_step()

@@ -1,4 +1,4 @@
-"""What releases 1.8 to 2.3 had and the latest one has not: other signatures, and names that were removed.
+"""Names and signatures of releases 1.8 to 2.3 that the current release changed or removed.
 
-`releases.RELEASE_ROWS` says which of it a script sees.
+`releases.RELEASE_ROWS` lists which of them a script of each release gets.
 """

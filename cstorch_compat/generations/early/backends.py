@@ -1,4 +1,4 @@
-"""Releases 1.9 to 2.2: backends with settings that later moved to the cluster's configuration and to flags."""
+"""The function `backend` of releases 1.9 to 2.2, with settings that later became cluster settings or flags."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ SETTINGS_2_0: Defaults = {
     "GPU": {},
 }
 SETTINGS_2_2: Defaults = {"CSX": {"retrace_every_iteration": False}, "CPU": {"mixed_precision": False}, "GPU": {}}
-"""By type of backend, the settings that later moved elsewhere, and their defaults."""
+"""By release and type of backend: the settings that later releases do not accept, with their defaults."""
 
 
 def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
@@ -38,7 +38,7 @@ def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
         older = {name: value for name, value in kwargs.items() if name in defaults}
         if older.get("max_checkpoints") is not None:
             setting_checks.check_positive("max_checkpoints", older["max_checkpoints"])
-        # Flags check their values, and come before the backend, which cannot be made twice.
+        # Set the flags first: they check their values, and a backend cannot be created twice.
         for group, name, value in _map_to_flags(older) if kind == "CSX" else ():
             setattr(getattr(process.RUN.flags, group), name, value)
         settings.note_without_effect("backend", older, defaults)
@@ -48,11 +48,11 @@ def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
 
 
 def _map_to_flags(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the flags that later releases have for settings of a backend, and their values."""
+    """Yield (group, name, value) of the current flags for older backend settings."""
     for name in ("drop_data", "log_initialization", "retrace_every_iteration"):
         if name in older:
             yield "debug", name, older[name]
-    # Without gradient accumulation the batch is not cut, whatever the size is.
+    # Without gradient accumulation the batch is not divided, whatever the micro-batch size.
     if older.get("use_cs_grad_accum"):
         size = older.get("micro_batch_size")
         yield "performance", "micro_batch_size", ("auto" if size is None else size)
@@ -64,5 +64,5 @@ backend_1_9, backend_2_0, backend_2_2 = map(_make_backend_function, (SETTINGS_1_
 
 
 def manual_seed(seed: int) -> None:
-    """Begin all random numbers anew."""
+    """Seed the random number generators, as `torch.manual_seed`."""
     random.manual_seed(seed)

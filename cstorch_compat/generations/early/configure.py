@@ -1,4 +1,4 @@
-"""Release 1.8: one `configure` for the whole process, then `compile` by the name of a backend."""
+"""The API of release 1.8: one call of `configure` for the process, then `compile` with the name of a backend."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from lazytensor.errors import OptionInvalid, StateError
 from lazytensor.random import manual_seed
 
 WAFER_BACKEND_NAME = "WSE_WS"
-"""The name of the system's backend: weight streaming, the only mode of this API."""
+"""The name of the system's backend. Weight streaming is the only mode of this API."""
 APPLIANCE_COMPILE_DIR = "/opt/cerebras/cached_compile"
-"""The default folder for compiled kernels. It is on the appliance, and not on the user's machine."""
+"""The default folder for compiled kernels. It is on the appliance and not on the user's machine."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What `configure` was given, as far as it has an effect here."""
+    """The settings given to `configure` that have an effect."""
 
     compile_dir: Any = None
     compile_only: bool = False
@@ -28,20 +28,21 @@ class Configuration:
 
 
 _configuration = process.RunLocal[Configuration | None](lambda: None)
+"""The settings given to `configure`, or None before its call."""
 
 
 @dataclass(frozen=True)
 class BackendName:
-    """What a compiled model says of its backend."""
+    """The name of the backend of a compiled model."""
 
     name: str
 
     def is_wse(self) -> bool:
-        """Whether it is the system."""
+        """Return whether the backend is the system."""
         return self.name == WAFER_BACKEND_NAME
 
     def is_gpu(self) -> bool:
-        """Whether it is a GPU."""
+        """Return whether the backend is a GPU."""
         return self.name == "GPU"
 
 
@@ -67,12 +68,14 @@ def configure(
     job_time_sec: int | None = None,
     disable_version_check: bool = False,
 ) -> None:
-    """Set up the one run of this process. Call it once, before the model is made.
+    """Store the settings for the only run of this process. Call it once, before the model is created.
 
-    `cstorch_compat.run.settings` says which of the settings have an effect. The default `compile_dir` is a folder of
-    the appliance, and means the compiler's own cache here. Raise a StateError for a second call, or after `compile`, a
-    ValueError for a count below its least value or for `compile_only` together with `validate_only`, and a TypeError
-    for a value of another type or an unknown setting.
+    `cstorch_compat.run.settings` lists the settings that have an effect. `seed` seeds the random number generators.
+    `checkpoint_steps` is the interval at which state can be fetched. The default `compile_dir` stands for the
+    compiler's own cache.
+
+    Raises StateError at a second call or after `compile`. Raises ValueError for a count below its minimum, and for
+    `compile_only` together with `validate_only`. Raises TypeError for a value of the wrong type or an unknown setting.
     """
     checkpoint_steps = setting_checks.make_interval_check(0, OptionInvalid)("checkpoint_steps", checkpoint_steps) or 0
     cluster: dict[str, Any] = {
@@ -115,16 +118,17 @@ def configure(
 
 
 def compile(model: Any, backend: Any = "wse_ws") -> Any:
-    """Prepare a module for the backend of that name, or in release 1.9 for a backend that was made.
+    """Prepare `model` for a backend, and return the prepared model.
 
-    The result calls the model, carries its public methods, and names its backend.
+    `backend` is a name such as "wse_ws" or "cpu", or in release 1.9 a backend object. A backend named for the first
+    time is created with the settings of `configure`; later models use the same one. The result calls the model, has its
+    public methods, and has the attribute `backend`.
     """
     if not isinstance(backend, str):
         compiled: Any = compile_model.compile_model(model, backend)
         compiled.backend = process.current_backend()
         return compiled
     name, configuration = backend.upper(), _configuration.value or Configuration()
-    # A second model of the process joins the backend of the first.
     if process.current_backend(raise_exception=False) is None:
         if name == WAFER_BACKEND_NAME:
             process.make_backend(
@@ -142,7 +146,9 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
 
 
 def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function as the body of a step. A data loader that is passed to it stands for its present batch."""
+    """Decorate a function that computes a step. A data loader passed as an argument is replaced by its current
+    batch.
+    """
     traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:

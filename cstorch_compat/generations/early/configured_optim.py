@@ -1,4 +1,4 @@
-"""Releases 1.8 to 2.3: optimizers, schedules and parameter groups made from configurations."""
+"""Functions of releases 1.8 to 2.3 that create optimizers, schedules and parameter groups from configurations."""
 
 import fnmatch
 import inspect
@@ -15,14 +15,14 @@ from lazytensor.errors import OptionInvalid
 from lazytensor.nn.module import Module
 
 PLACEHOLDER_LR = 0.1
-"""The rate of an optimizer that is given none: a schedule will set it."""
+"""The learning rate of an optimizer configured without one, which a schedule is expected to replace."""
 PAIRED_SETTINGS = {
     ("beta1", "beta2"): "betas",
     ("eps1", "eps2"): "eps",
     ("eta1", "eta2"): "etas",
     ("step_size_min", "step_size_max"): "step_sizes",
 }
-"""Two numbers of a configuration that are one argument of the class."""
+"""Pairs of settings in a configuration, and the argument of the class that combines them."""
 SCHEDULE_ALIASES = {
     "steps": "total_iters",
     "decay_steps": "total_iters",
@@ -32,17 +32,17 @@ SCHEDULE_ALIASES = {
     "boundaries": "milestones",
     "val": "learning_rate",
 }
+"""Older names of schedule arguments, and the current names."""
 LR_GROUP_PATTERNS = {
     "embedding": ("*embedding*weight",),
     "decoder_kernel": ("*decoder*dense*weight", "*decoder*linear*weight"),
 }
-"""Groups of parameters whose rate can be adjusted, by patterns of their names."""
+"""Named groups of parameters with an adjustable learning rate, and the patterns of their parameter names."""
 
 
 def _find_classes(module: Any, base: type) -> dict[str, type]:
-    """The classes of a module below a base, by their name in small letters."""
+    """Return the subclasses of `base` in `module` by lower-case name. Aliases and private classes are left out."""
     below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
-    # No second names, and no bases of this package.
     return {n.lower(): c for n, c in below.items() if n == c.__name__ and not n.startswith("_")}
 
 
@@ -51,10 +51,10 @@ SCHEDULES = _find_classes(schedules, LRScheduler)
 
 
 def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
-    """An optimizer by the name of its class, in any case; settings that it does not have are left out with a warning.
+    """Return an optimizer of the class named `optimizer_type`, in any case, for the parameters `params`.
 
-    Without a learning rate it gets one that a schedule is expected to replace. Raises OptionInvalid for a name that is
-    not known.
+    `kwargs` are its arguments under current or older names. Arguments that the class does not have are ignored with a
+    warning. Without a learning rate it is 0.1. Raises OptionInvalid for an unknown name.
     """
     kind = OPTIMIZERS.get(str(optimizer_type).lower())
     if kind is None:
@@ -68,13 +68,13 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
     if unknown:
         warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
     settings = {k: v for k, v in settings.items() if k in arguments}
-    # These releases let the schedule alone say the rate; today's classes want one.
+    # In these releases only the schedule defines the learning rate, but the current classes require one.
     settings.setdefault("lr", PLACEHOLDER_LR)
     return kind(params, **settings)
 
 
 def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Settings under the names that the classes have, with a warning for each that had another one."""
+    """Yield settings with the argument names of the classes. Each renamed setting issues a warning."""
     left = dict(settings)
     if "weight_decay_rate" in left:
         warn("weight_decay_rate is an older name of weight_decay")
@@ -87,24 +87,28 @@ def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_rate: Any = None) -> Any:
-    """A schedule from a dict, or from a list of dicts one after the other; a number makes none.
+    """Return a learning rate schedule described by `learning_rate`, or None if it is a number or empty.
 
-    Dicts that say `main_scheduler: chained` are multiplied instead. With `adjust_learning_rate` each group's factor is
-    applied. Raises OptionInvalid for a configuration that cannot be read.
+    A dict describes one schedule: the key "scheduler" is its name, and the others are arguments. A list of dicts gives
+    schedules one after another, or their product if one of them has "main_scheduler": "chained". With
+    `adjust_learning_rate` the rate is multiplied by each group's factor, and a number gives a constant schedule. Raises
+    OptionInvalid for an invalid configuration.
     """
     if not learning_rate:
         return None
     if isinstance(learning_rate, int | float):
         if not adjust_learning_rate:
             return None
-        # The factors of groups are applied by a schedule, so that a plain number needs one.
+        # A schedule applies the factors of groups, so a number needs a constant schedule.
         learning_rate = {"scheduler": "Constant", "learning_rate": learning_rate}
     schedule = _make_schedule(optimizer, learning_rate, bool(adjust_learning_rate))
     return schedules.ScalePerParamLR(optimizer, schedule) if adjust_learning_rate else schedule
 
 
 def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
-    """A schedule from a number, which stays, or as in later releases. None, 0 and the like make none."""
+    """Return a constant schedule for a number, and otherwise the result of `configure_lr_scheduler`. None and 0 give
+    None.
+    """
     if learning_rate and isinstance(learning_rate, int | float):
         return schedules.ConstantLR(optimizer, learning_rate)
     return configure_lr_scheduler(optimizer, learning_rate)
@@ -122,7 +126,6 @@ def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Schedule
         if is_adjusted:
             raise _make_config_error("a chained schedule cannot be combined with adjust_learning_rate")
         return schedules.ChainedLR(parts)
-    # The last part has no end.
     lengths = [_schedule_length(part) for part in settings[:-1]]
     return schedules.SequentialLR(optimizer, parts, list(itertools.accumulate(lengths)))
 
@@ -146,9 +149,9 @@ def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
 
 
 def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under the names that a schedule's class has for them, older names included.
+    """Return schedule settings with the argument names of the class `kind`, which may be given by older names.
 
-    A length is left out where the class asks for none: it is that of the part in a list.
+    A length is dropped if the class has no such argument: it is the length of the part in a list of schedules.
     """
     arguments = _argument_names(kind)
     named = {_resolve_alias(arguments, k): v for k, v in settings.items()}
@@ -156,27 +159,28 @@ def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _argument_names(kind: type) -> set[str]:
-    """The arguments of a schedule's class, as its callers name them."""
-    # LRScheduler passes on whatever it is given, so the first class below it says what there is.
+    """Return the public argument names of a schedule's class."""
+    # LRScheduler accepts any keyword, so the first other class with a constructor defines the arguments.
     first = next(vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c) and c is not LRScheduler)
     return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
 
 
 def _resolve_alias(arguments: set[str], name: str) -> str:
-    """A key of a configuration as the argument that it stands for."""
+    """Return the argument for a key of a configuration: the key itself, or the current name of an older one."""
     alias = SCHEDULE_ALIASES.get(name, name)
     return name if name in arguments or alias not in arguments else alias
 
 
 def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The trainable parameters in groups: those with weight decay and those without, and each factor of the rate apart.
+    """Return the trainable parameters of `model` as parameter groups with equal settings.
 
-    Biases and the parameters of normalizations have no decay. `adjust_learning_rate` maps a group's name, or a pattern
-    of parameter names, to a factor.
+    Each group has "weight_decay" and "adjust_learning_rate". The decay is that of `optimizer_params`, but 0 for biases
+    and parameters of normalization layers. `optimizer_params["adjust_learning_rate"]` maps a group name of
+    `LR_GROUP_PATTERNS`, or a pattern of parameter names, to a factor; others get 1.
     """
     decay = optimizer_params.get("weight_decay", optimizer_params.get("weight_decay_rate", 0.0))
     factors = optimizer_params.get("adjust_learning_rate") or {}
-    # By identity: the same parameter may be reached through several modules.
+    # Compare by identity, because a parameter may belong to several modules.
     plain = {
         id(p)
         for name, module in model.named_modules()
@@ -188,15 +192,15 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
         if not p.requires_grad:
             continue
         settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _lr_factor(name, factors)}
-        # Parameters with the same settings share a group, in the order in which they first appear.
+        # Parameters with equal settings share a group. Groups are in the order of their first parameter.
         groups.setdefault(tuple(settings.values()), {"params": [], **settings})["params"].append(p)
     return list(groups.values())
 
 
 def _lr_factor(name: str, factors: Mapping[str, float]) -> float:
-    """The factor of the first entry that a parameter's name belongs to, else 1."""
+    """Return the factor of the first entry in `factors` that matches the parameter's name, else 1."""
     for group, factor in factors.items():
-        # The first entry that fits counts, so the order of the configuration matters.
+        # The first match counts, so the order of the configuration matters.
         if any(fnmatch.fnmatch(name, pattern) for pattern in LR_GROUP_PATTERNS.get(group, (group,))):
             return factor
     return 1.0

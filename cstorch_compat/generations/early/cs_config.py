@@ -1,4 +1,4 @@
-"""Releases 1.9 to 2.2: the settings of the cluster, given to each executor."""
+"""The class CSConfig of releases 1.9 to 2.2: settings of the cluster that are passed to each executor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ def _check_transfer_processes(name: str, value: Any) -> int:
 
 @dataclass
 class CSConfig(ClusterConfig):
-    """Settings of a run. Fields that ClusterConfig has too are checked as there, except the form of the address."""
+    """Settings of a run. They are checked as in ClusterConfig, except that `mgmt_address` is not checked."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         **{name: check for name, check in ClusterConfig.CHECKS.items() if name != "mgmt_address"},
@@ -40,9 +40,9 @@ class CSConfig(ClusterConfig):
     precision_opt_level: int | None = None
 
     def take_effect(self, backend: Any) -> None:
-        """Become the configuration of a backend, and set the flags that later releases have for the other fields.
+        """Set this configuration as that of `backend`, and set the current flags for the fields that became flags.
 
-        Raise a StateError if an execution before had another number of systems or workers: the first one locks both.
+        Raises StateError if the backend has executed a loop with another number of systems or workers.
         """
         before = backend.cluster_config or CSConfig()
         for name in ("num_csx", "num_workers_per_csx") if backend.loops else ():

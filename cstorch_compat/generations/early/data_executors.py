@@ -1,4 +1,4 @@
-"""Releases 1.8 to 2.3: a loader that counts its own steps, and executors with settings that later moved elsewhere."""
+"""Data loaders and executors of releases 1.8 to 2.3, with settings that later became flags or cluster settings."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +11,14 @@ from cstorch_compat.run.warnings_at_line import warn
 from cstorch_compat.summaries.summary import SummaryWriter
 
 configured_checkpoint_steps = process.RunLocal(lambda: 0)
-"""What `configure` of release 1.8 said."""
+"""The checkpoint interval in steps given to `configure` of release 1.8; 0 for none."""
 
 
 def DataLoader(input_fn: Any, *args: Any, **kwargs: Any) -> Any:
-    """A loader over an input function.
+    """Return a data loader over an input function.
 
-    With a number of steps or epochs, as in release 1.8, it is iterated directly; without one it is for a DataExecutor.
+    With a number of steps or epochs (`STEP_ARGUMENTS`), as in release 1.8, it is a `SteppedLoader`, which is iterated
+    directly. Otherwise it is a current `DataLoader` for a DataExecutor.
     """
     steps = {k: kwargs.pop(k) for k in list(kwargs) if k in STEP_ARGUMENTS}
     loader = data.DataLoader(input_fn, *args, **kwargs)
@@ -25,13 +26,15 @@ def DataLoader(input_fn: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 STEP_ARGUMENTS = ("num_steps", "max_steps", "num_epochs", "steps_per_epoch", "initial_step")
+"""The arguments of `DataLoader` that determine the number of steps."""
 
 
 class SteppedLoader:
-    """A loader whose loop is the run: min(num_steps, max_steps) steps, or min(num_epochs * steps_per_epoch, max_steps).
+    """A loader whose iteration is the run. Other attributes are those of the wrapped loader.
 
-    With epochs, all of their steps come in one loop, or what is left of them in several. Raises ValueError for numbers
-    that contradict each other.
+    The number of steps is computed by `compute_num_steps`: min(num_steps, max_steps), or min(num_epochs *
+    steps_per_epoch, max_steps). With epochs, one loop runs the steps of all epochs; if it is left early, the next loop
+    runs the remaining steps. Raises ValueError for contradictory numbers.
     """
 
     def __init__(self, loader: data.DataLoader, initial_step: int = 0, **steps: Any):
@@ -48,14 +51,13 @@ class SteppedLoader:
 
     def __iter__(self) -> Iterator[Any]:
         steps = self._left if self._is_in_epochs else self.num_steps
-        # An epoch loop that is entered again after its last step has nothing left to do.
         if not steps:
             return
         executor = _SteppedExecutor(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
         for batch in executor:
             self.batch = batch
             yield batch
-            # The executor counts for itself; here only what a second loop over the same loader may still take.
+            # Count the steps that remain for a second loop over this loader.
             self._left = steps - executor.user_iteration
         self.batch = None
 
@@ -66,8 +68,9 @@ class SteppedLoader:
 
 
 class _SteppedExecutor(data.DataExecutor):
-    """The executor of such a loop: its checkpoint steps are those counted from 0, as on the page of release 1.8, and
-    those counted from 1, as in its scripts.
+    """The executor of such a loop. Its checkpoint steps are counted both from 0 and from 1.
+
+    The documentation of release 1.8 counts from 0, and its scripts count from 1.
     """
 
     def _fetches_after(self, step: int) -> bool:
@@ -76,10 +79,12 @@ class _SteppedExecutor(data.DataExecutor):
 
 
 def resolve_batch(argument: Any, step: str) -> Any:
-    """The present batch of a loader that was passed in its place; anything else as it is."""
+    """Return the current batch if `argument` is a SteppedLoader in a loop, else `argument`.
+
+    The first replacement for each loader issues a warning that names the function `step`.
+    """
     if not isinstance(argument, SteppedLoader) or argument.batch is None:
         return argument
-    # Once for a loader: the loop calls the step again and again.
     if not argument.is_mistaken:
         argument.is_mistaken = True
         warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
@@ -87,23 +92,29 @@ def resolve_batch(argument: Any, step: str) -> Any:
 
 
 class _EarlyExecutor(data.DataExecutor):
-    """An executor with the settings of older releases."""
+    """The base class of executors with settings of older releases."""
 
     writer: SummaryWriter | None = None
 
     def _take(self, cs_config: Any = None, writer: Any = None, **unused: Any) -> None:
-        """Check and keep what the latest release does not take. Raise a TypeError for values of another type."""
+        """Check and store settings that the current executor does not accept.
+
+        A `cs_config` takes effect on the backend. Settings in `unused` are reported as having no effect. Raises
+        TypeError if `cs_config` or `writer` has the wrong type.
+        """
         for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
-            # Before the first batch, which is when workers are started.
+            # Apply it before the first batch, which starts the workers.
             cs_config.take_effect(process.current_backend())
         settings.note_without_effect("DataExecutor", {name: value or None for name, value in unused.items()})
         self.writer = writer
 
     def _cut(self, micro_batch_size: Any) -> None:
-        """Set the flag that later releases have for micro-batches. Raise a ValueError for a search in a run."""
+        """Set the current flag for the micro-batch size. Raises ValueError for "explore" outside of compile_only
+        mode.
+        """
         process.RUN.flags.performance.micro_batch_size = micro_batch_size
         if settings.is_micro_batch_search():
             message = "micro_batch_size == 'explore' is only supported in compile_only mode."
@@ -118,7 +129,7 @@ def _require_num_steps(num_steps: int | None) -> int:
 
 
 class DataExecutor_1_9(_EarlyExecutor):
-    """The executor of release 1.9."""
+    """The executor of release 1.9. `num_steps` is required."""
 
     def __init__(
         self,
@@ -133,7 +144,7 @@ class DataExecutor_1_9(_EarlyExecutor):
 
 
 class DataExecutor_2_0(_EarlyExecutor):
-    """The executor of release 2.0."""
+    """The executor of release 2.0. `num_steps` is required."""
 
     def __init__(
         self,
@@ -149,7 +160,7 @@ class DataExecutor_2_0(_EarlyExecutor):
 
 
 class DataExecutor_2_1(_EarlyExecutor):
-    """The executor of release 2.1."""
+    """The executor of release 2.1. `num_steps` is required."""
 
     def __init__(
         self,
@@ -167,7 +178,7 @@ class DataExecutor_2_1(_EarlyExecutor):
 
 
 class DataExecutor_2_2(_EarlyExecutor):
-    """The executor of release 2.2."""
+    """The executor of release 2.2, which also takes the micro-batch size."""
 
     def __init__(
         self,
@@ -187,7 +198,7 @@ class DataExecutor_2_2(_EarlyExecutor):
 
 
 class DataExecutor_2_3(_EarlyExecutor):
-    """The executor of release 2.3."""
+    """The executor of release 2.3, which takes the micro-batch size and no `cs_config`."""
 
     def __init__(
         self,

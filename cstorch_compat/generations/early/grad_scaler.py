@@ -1,4 +1,4 @@
-"""Releases 1.8 to 2.1: other defaults of the scaler, and a step without one."""
+"""Loss scaling of releases 1.8 to 2.1, with other defaults, and an optimizer step without a scaler."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from lazytensor.core.dtype import bfloat16, float16
 from lazytensor.core.tensor import Tensor
 
 OVERFLOW_TOLERANCE = 0.05
-"""The share of steps that may overflow; 0.0 from release 2.2 on."""
+"""The default fraction of steps that may overflow before the scale is halved. It is 0.0 from release 2.2 on."""
 
 
 class GradScaler(scaler.GradScaler):
-    """Scales the loss; up to five steps of a hundred may overflow before the scale is halved.
+    """A loss scaler that tolerates overflows in 5 % of the steps before it halves the scale.
 
-    A loss scale of 0.0, the default of release 1.8, is none.
+    A `loss_scale` of 0.0, the default of release 1.8, means no scaling.
     """
 
     def __init__(
@@ -46,14 +46,15 @@ def optimizer_step(
     max_gradient_value: float | None = None,
     max_gradient_val: float | None = None,
 ) -> None:
-    """One step, as in the latest release; the scaler may be None. The last limit is another name of the one before.
+    """Run one optimizer step as in the current release. `grad_scaler` may be None for no scaling.
 
-    Raises ValueError if `loss` is no tensor, or if two limits are given.
+    `max_gradient_val` is another name of `max_gradient_value`. Raises ValueError if `loss` is not a tensor, or if both
+    a norm and a value limit are given.
     """
     limit = max_gradient_value if max_gradient_val is None else max_gradient_val
     amp_state.optimizer_step(loss, optimizer, grad_scaler or GradScaler(), max_gradient_norm, limit)
 
 
 def use_bfloat16(value: bool = True) -> None:
-    """Compute in bfloat16, or in float16."""
+    """Set the half type to bfloat16, or to float16 if `value` is False."""
     amp_state.set_half_dtype(bfloat16 if value else float16)

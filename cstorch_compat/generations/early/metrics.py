@@ -1,4 +1,4 @@
-"""Releases 1.8 and 1.9: metrics that are told where to compute."""
+"""Metrics of releases 1.8 and 1.9, which take `compute_on_system`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from lazytensor.errors import OptionInvalid
 
 
 class _ComputeOnSystemMetric(metric.Metric):
-    """A metric that takes `compute_on_system`. A run on the system, which is weight streaming, refuses False.
+    """A metric with the argument `compute_on_system`. On CSX, which is weight streaming, False raises OptionInvalid.
 
     Source: the page "cstorch API" of release 1.8, "Evaluation Metrics".
     """
@@ -22,8 +22,8 @@ class _ComputeOnSystemMetric(metric.Metric):
         self._is_on_system = is_on_system
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Update with a batch and return the value so far."""
-        # A metric may be made before the backend.
+        """Update the metric with a batch, and return its current value."""
+        # Check again, because a metric may be created before the backend.
         _require_system(self.name, self._is_on_system)
         return super().forward(*args, **kwargs)
 
@@ -38,26 +38,26 @@ def _require_system(name: str, is_on_system: bool) -> None:
 
 
 class AccuracyMetric(_ComputeOnSystemMetric, metric.AccuracyMetric):
-    """The share of right predictions. Raise an OptionInvalid on the system with `compute_on_system=False`."""
+    """The fraction of correct predictions. Raises OptionInvalid on CSX with `compute_on_system=False`."""
 
     def __init__(self, name: str = "accuracy", compute_on_system: bool = True):
         super().__init__(name, compute_on_system)
 
 
 class PerplexityMetric(_ComputeOnSystemMetric, metric.PerplexityMetric):
-    """exp(loss per token). Raise an OptionInvalid on the system with `compute_on_system=False`."""
+    """The exponential of the mean loss per token. Raises OptionInvalid on CSX with `compute_on_system=False`."""
 
     def __init__(self, name: str = "perplexity", compute_on_system: bool = True):
         super().__init__(name, compute_on_system)
 
 
 class MetricValues(dict[str, float]):
-    """Values by the name of the metric. A loop over it gives pairs, as in release 1.8; it is a dict otherwise."""
+    """A dict of metric values by name, whose iteration yields pairs (name, value), as in release 1.8."""
 
     def __iter__(self) -> Iterator[tuple[str, float]]:  # type: ignore[override]
         return iter(self.items())
 
 
 def compute_all_metrics() -> MetricValues:
-    """The value of every metric."""
+    """Return the current value of every metric by name."""
     return MetricValues(metric.compute_all_metrics())

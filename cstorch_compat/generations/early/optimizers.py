@@ -1,4 +1,4 @@
-"""Release 1.8: the base of optimizers, which also say what of their state is sparse."""
+"""The base class of optimizers in release 1.8, which also names the state to sparsify."""
 
 from abc import abstractmethod
 
@@ -6,19 +6,21 @@ from cstorch_compat.cerebras.pytorch.optim import optimizers
 
 
 class Optimizer(optimizers.Optimizer):
-    """Base of optimizers. A subclass makes the state in `preinitialize`, updates the parameters in `step`, and names
-    the state that is sparse where the parameters are in `state_names_to_sparsify`.
+    """The base class of optimizers in release 1.8.
 
-    Instances of the optimizers of `cstorch.optim` count as instances of this class.
+    A subclass creates its state in `preinitialize`, updates the parameters in `step`, and names the state to sparsify
+    in `state_names_to_sparsify`. Optimizers of `cstorch.optim` are registered as virtual subclasses.
     """
 
     @abstractmethod
     def state_names_to_sparsify(self) -> list[str]:
-        """Return the names of the state variables to sparsify. Algorithms of sparsity mask all of them anyway."""
+        """Return the names of the state tensors to sparsify. Sparsity algorithms mask all state of a parameter's shape
+        anyway.
+        """
         return []
 
 
-# They are subclasses of the base of the latest release, and scripts ask `isinstance` of this one.
+# They derive from the current base class, and scripts test them with `isinstance` of this one.
 for _kind in vars(optimizers).values():
     if isinstance(_kind, type) and issubclass(_kind, optimizers.Optimizer) and _kind is not optimizers.Optimizer:
         Optimizer.register(_kind)

@@ -1,7 +1,7 @@
-"""Releases 1.8 to 2.3: scalars and tensors logged by name, where later a writer is called in a step closure.
+"""Summary functions of releases 1.8 to 2.3, which log scalars and tensors by name.
 
-They are written when the step has run: from 1.9 on by the writer of the executor, and nowhere without one; in 1.8 by
-the writer that `save_summaries` is given.
+Values are written when the step has run. From release 1.9 on, the writer of the executor writes them; without a writer
+they are dropped. In release 1.8, `save_summaries` writes them.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ from lazytensor.core import storage
 from lazytensor.core.tensor import Tensor
 
 _logged_scalars = process.RunLocal[dict[str, Any]](dict)
-"""What `scalar_summary` was given since the last `save_summaries`."""
+"""The scalars given to `scalar_summary` since the last `save_summaries`, by name."""
 
 
 def _defer_until_known(action: Callable[..., None]) -> Callable[..., None]:
-    """Call with values: at once where they are there, else when the step has run."""
+    """Return a function that calls `action(name, value)` at once, or inside a traced step when the step has run."""
     later = steps.make_closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
@@ -40,16 +40,16 @@ def _summarize_tensor(name: str, value: Tensor) -> None:
 
 
 def _writer_and_step() -> Iterator[tuple[SummaryWriter, int]]:
-    """The writer of the running executor, if it has one, and the step to write under."""
+    """Yield the writer of the running executor and the step to write under. Yield nothing if there is no writer."""
     executor = process.running_executor()
-    # In 1.8 the executor has no writer; what is logged waits for `save_summaries`.
+    # In release 1.8 the executor has no writer; scalars are kept for `save_summaries`.
     writer = getattr(executor, "writer", None)
     if writer is not None:
         yield writer, executor.iteration + writer.base_step
 
 
 def _scalar_summary(name: str, value: Any) -> None:
-    """Keep a scalar under `name` for `save_summaries`."""
+    """Store a scalar under `name` for `save_summaries`."""
     _logged_scalars.value[name] = float(value)
 
 
@@ -59,7 +59,7 @@ scalar_summary = _defer_until_known(_scalar_summary)
 
 
 def save_summaries(writer: Any, step: int) -> None:
-    """Write the scalars that were logged since the last call."""
+    """Write the scalars that were logged since the last call to `writer` at `step`, and clear them."""
     for name, value in _logged_scalars.value.items():
         writer.add_scalar(name, value, step)
     _logged_scalars.value.clear()
