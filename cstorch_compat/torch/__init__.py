@@ -1,1 +1,1 @@
-"""What `torch` has beside the names of lazytensor."""
+"""The parts of the `torch` API that `lazytensor` does not define."""

@@ -1,7 +1,7 @@
-"""Element types that are names alone: tables of scripts and libraries list them, and no tensor has one.
+"""Dtypes that exist only as names, because scripts and libraries list them. No tensor has such a dtype.
 
-There are no complex numbers, no quantized types and no floats of eight bits here; what would make such a tensor says
-so. Sizes and kinds as PyTorch 2.13.0 gives them.
+They are complex, quantized, 8-bit floating-point and uncommon integer types. An attempt to create such a tensor raises
+OptionMissing. Sizes and kinds are those of PyTorch 2.13.0.
 """
 
 from typing import Any
@@ -17,7 +17,10 @@ u uint32:4 uint64:8 uint1=bit:1 uint2:1 uint3:1 uint4:1 uint5:1 uint6:1 uint7:1
 s int1:1 int2:1 int3:1 int4:1 int5:1 int6:1 int7:1
 q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 bits8:1 bits16:2
 """
-"""Kind, then name, other name and bytes: complex, floating point, unsigned and signed integers, quantized."""
+"""One line for each kind: its letter, then "name=alias:bytes" for each dtype.
+
+The letters are c (complex), f (floating point), u (unsigned integer), s (signed integer) and q (quantized).
+"""
 DTYPE_WORKAROUNDS = {
     "c": "There are no complex numbers: compute with the real and the imaginary part as two tensors.",
     "f": "Use float16 or bfloat16, the narrowest floating-point types that are here.",
@@ -25,13 +28,14 @@ DTYPE_WORKAROUNDS = {
     "s": "Use int8, the narrowest integer type that is here.",
     "q": "There are no quantized types: train in float32 or bfloat16.",
 }
+"""The hint of the error for each kind of dtype."""
 
 
 class AbsentDtype(DType):
-    """A dtype that can be named, compared and asked for its size, and that no tensor has."""
+    """A dtype that has a name, a size and comparisons, but no tensors."""
 
     def __init__(self, name: str, itemsize: int, kind: str):
-        # Read-only, and without the array type that there is not.
+        # DType is read-only, and there is no array type for the attribute `host`.
         facts = {"name": name, "itemsize": itemsize, "mantissa_bits": 0, "exponent_bits": 0, "mlir": ""}
         for key, value in (*facts.items(), ("_letter", kind)):
             object.__setattr__(self, key, value)
@@ -39,7 +43,9 @@ class AbsentDtype(DType):
     _letter: str
 
     def __getattr__(self, name: str) -> Any:
-        """Raises OptionMissing for `host` and `kind`: no array can hold it, and no operation compute with it."""
+        """Raise OptionMissing for the attributes `host` and `kind`, which every use of the dtype needs. Others raise
+        AttributeError.
+        """
         if name in ("host", "kind"):
             hint = DTYPE_WORKAROUNDS[self._letter]
             raise OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
@@ -47,29 +53,28 @@ class AbsentDtype(DType):
 
     @property
     def is_floating_point(self) -> bool:
-        """Whether it holds fractions."""
+        """Return whether it is a floating-point type."""
         return self._letter == "f"
 
     @property
     def is_complex(self) -> bool:
-        """Whether it holds complex numbers."""
+        """Return whether it is a complex type."""
         return self._letter == "c"
 
     @property
     def is_signed(self) -> bool:
-        """Whether it holds numbers below zero."""
+        """Return whether it can represent negative numbers."""
         return self._letter in "cs" or (self._letter == "f" and self.name != "float8_e8m0fnu")
 
     @property
     def is_half(self) -> bool:
-        """False: the half types are here."""
+        """Return False. All half types are supported dtypes."""
         return False
 
 
 def _make_dtypes() -> dict[str, DType]:
     types: dict[str, DType] = {}
     for line in DTYPE_TABLE.split("\n"):
-        # One line of the table for each kind, so that the rows stay short.
         kind, *words = line.split() or [""]
         for word in words:
             names, _, size = word.partition(":")

@@ -1,7 +1,8 @@
-"""`torch.amp` on a CPU: automatic casts to bfloat16 or float16, and the scaler of losses.
+"""The API of `torch.amp` on a CPU: automatic casts to bfloat16 or float16, and the gradient scaler.
 
-What is cast was worked out from PyTorch's answers: matrix products and convolutions run in the half type, losses in
-float32, and everything else in the type that it gets. For "cuda" both are off, with PyTorch's warning.
+The rules of the casts match PyTorch's observed results: matrix products and convolutions run in the half type, losses
+in float32, and other operations in the type of their operands. For "cuda" casts and scaler are disabled, with PyTorch's
+warning.
 """
 
 import copy
@@ -19,10 +20,16 @@ from lazytensor.core.tensor import Tensor, grad_mode
 from lazytensor.functional import pointwise as pw
 
 HALF_DTYPES = (dt.bfloat16, dt.float16)
+"""The types to which operands can be cast on a CPU."""
 
 
 class autocast(ContextDecorator):
-    """Casts in a block, or while a function runs. Raises RuntimeError for an unknown device type."""
+    """A context manager and decorator in which operations cast their operands, as `torch.autocast`.
+
+    Casts take place only for the device type "cpu", with the dtype bfloat16 (the default) or float16. For "cuda" and
+    for other dtypes it issues a warning and is disabled. Raises RuntimeError for an unknown device type, and ValueError
+    if it is not text.
+    """
 
     def __init__(
         self,
@@ -35,7 +42,7 @@ class autocast(ContextDecorator):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "meta", "lazy"):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
-        # The script goes on in float32, and is told.
+        # Warn, because the script continues in float32.
         if device_type == "cuda" and enabled:
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=3
@@ -53,13 +60,13 @@ class autocast(ContextDecorator):
         self._open = ExitStack()
 
     def _recreate_cm(self) -> "autocast":
-        # A decorated function may call itself: each call has a block of its own.
+        # A decorated function may be recursive, so each call needs a separate context.
         block = copy.copy(self)
         block._open = ExitStack()
         return block
 
     def __enter__(self) -> "autocast":
-        # Casts for other devices say nothing of those on the CPU.
+        # Casts for other devices do not affect the CPU.
         if self.device == "cpu":
             self._open.enter_context(precision.host_autocast(self.fast_dtype if self._enabled else None))
         return self
@@ -69,58 +76,62 @@ class autocast(ContextDecorator):
 
 
 class cpu_autocast(autocast):
-    """`torch.cpu.amp.autocast`, by its older name."""
+    """The older name `torch.cpu.amp.autocast`."""
 
     def __init__(self, enabled: bool = True, dtype: DType = dt.bfloat16, cache_enabled: bool = True):
         super().__init__("cpu", dtype, enabled, cache_enabled)
 
 
 class cuda_autocast(autocast):
-    """`torch.cuda.amp.autocast`, by its older name: off."""
+    """The older name `torch.cuda.amp.autocast`, which is disabled."""
 
     def __init__(self, enabled: bool = True, dtype: DType = dt.float16, cache_enabled: bool = True):
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether casts are made on a device."""
+    """Return whether automatic casts are enabled for a device type."""
     return device_type == "cpu" and precision.host_half_type() is not None
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """Whether casts are made."""
+    """Return whether automatic casts are enabled for the CPU."""
     return is_autocast_enabled("cpu")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether a device type can have casts at all."""
+    """Return whether PyTorch supports automatic casts for a device type."""
     return device_type in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia")
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The type that products run in, or would."""
+    """Return the dtype of automatic casts for a device type: the current one or the default."""
     if device_type != "cpu":
         return dt.float16
     return precision.host_half_type() or dt.bfloat16
 
 
 def get_autocast_cpu_dtype() -> DType:
-    """As `get_autocast_dtype("cpu")`."""
+    """Return the dtype of automatic casts for the CPU."""
     return get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype() -> DType:
-    """float16."""
+    """Return float16, the dtype of automatic casts for a GPU."""
     return dt.float16
 
 
 def is_autocast_cache_enabled() -> bool:
-    """True, as in PyTorch: what is cast twice is one node here."""
+    """Return True, as in PyTorch. Casting a tensor twice gives the same node."""
     return True
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None) -> Any:
-    """The function itself, for casts on other devices do not take place; on the CPU its inputs are cast."""
+    """Decorate the `forward` of a custom autograd function.
+
+    With `device_type="cpu"` and `cast_inputs`, and while casts are enabled, floating-point arguments are cast to that
+    dtype and the function runs without automatic casts. Otherwise the function is returned unchanged.
+    """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     if device_type != "cpu" or cast_inputs is None:
@@ -138,14 +149,15 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """The function itself."""
+    """Return the function unchanged, or a decorator that does so if it is called without a function."""
     return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
 
 
 class GradScaler:
-    """Scales losses up, and gradients down again before a step, which is left out where one is not finite.
+    """A gradient scaler as `torch.amp.GradScaler`.
 
-    For "cuda", the default, it is off, with PyTorch's warning.
+    It multiplies losses by the scale, divides gradients by it, and skips a step if a gradient is not finite. For
+    "cuda", the default, it is disabled with PyTorch's warning. The parameters are those of PyTorch.
     """
 
     def __init__(
@@ -169,12 +181,14 @@ class GradScaler:
         assert not self._enabled or backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
-        # Of each optimizer since the last update: whether its gradients were unscaled, stepped, and all finite.
+        # The checks of each optimizer since the last update: "finite" (whether all gradients are) and "stepped".
         self._seen: dict[int, dict[str, bool]] = defaultdict(dict)
 
     def scale(self, outputs: Any) -> Any:
-        """A loss, or several, times the scale."""
-        # Off, it must not even multiply by 1: the loss may be of any type.
+        """Return a tensor, or a list or tuple of tensors, multiplied by the scale. Raises ValueError for other
+        objects.
+        """
+        # If disabled, do not multiply by 1, because the loss may have any type.
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -184,7 +198,10 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer by the scale. Raises RuntimeError the second time before `update`."""
+        """Divide the gradients of `optimizer` by the scale in place, and record whether all are finite.
+
+        Raises RuntimeError at a second call before `update` or after `step`, and ValueError for float16 gradients.
+        """
         if not self._enabled:
             return
         seen = self._seen[id(optimizer)]
@@ -202,7 +219,10 @@ class GradScaler:
                 seen["finite"] = seen["finite"] and math.isfinite(float(pw.cast_to(p.grad, dt.float32).sum().item()))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Step an optimizer if its gradients are finite."""
+        """Unscale the gradients if needed, and run `optimizer.step` if they are finite. Otherwise return None.
+
+        Raises RuntimeError at a second call before `update`, and if a closure is given by keyword.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -216,10 +236,14 @@ class GradScaler:
         return optimizer.step(*args, **kwargs) if seen["finite"] else None
 
     def update(self, new_scale: Any = None) -> None:
-        """Lower the scale after an overflow, raise it after many steps without one, or set it."""
+        """Adapt the scale to the checks since the last update.
+
+        Multiply it by `backoff_factor` after an overflow, or by `growth_factor` after `growth_interval` finite steps.
+        `new_scale` sets the scale instead. Raises AssertionError if no gradients were checked since the last update.
+        """
         if not self._enabled:
             return
-        # One overflow is enough: all optimizers share the scale.
+        # All optimizers share the scale, so one overflow suffices.
         verdicts = [seen["finite"] for seen in self._seen.values() if "finite" in seen]
         if new_scale is not None:
             self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
@@ -234,39 +258,39 @@ class GradScaler:
         self._seen.clear()
 
     def get_scale(self) -> float:
-        """The scale; 1 where it is off."""
+        """Return the scale, or 1.0 if the scaler is disabled."""
         return self._scale if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
-        """What the scale is raised by."""
+        """Return the factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is raised by."""
+        """Set the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is lowered by."""
+        """Return the factor by which the scale is reduced after an overflow."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is lowered by."""
+        """Set the factor by which the scale is reduced after an overflow."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many finite steps the scale is raised."""
+        """Return the number of finite steps after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many finite steps the scale is raised."""
+        """Set the number of finite steps after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """Return whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Scale, settings and the count of finite steps; empty where it is off."""
+        """Return the scale, the settings and the count of finite steps, or an empty dict if disabled."""
         if not self._enabled:
             return {}
         return {
@@ -278,7 +302,9 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state. Raises RuntimeError for an empty one."""
+        """Restore the state returned by `state_dict`. Raises RuntimeError for an empty state. If disabled, do
+        nothing.
+        """
         if not self._enabled:
             return
         if not state_dict:
@@ -291,14 +317,14 @@ class GradScaler:
 
 
 class CudaGradScaler(GradScaler):
-    """`torch.cuda.amp.GradScaler`, by its older name: off."""
+    """The older name `torch.cuda.amp.GradScaler`, which is disabled."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__("cuda", *args, **kwargs)
 
 
 class CpuGradScaler(GradScaler):
-    """`torch.cpu.amp.GradScaler`, by its older name."""
+    """The older name `torch.cpu.amp.GradScaler`."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__("cpu", *args, **kwargs)

@@ -1,7 +1,7 @@
-"""`torch.compile`, `torch.compiler` and `torch.jit`: tensors here are lazy, and what they compute is compiled anyway.
+"""The APIs of `torch.compile`, `torch.compiler` and `torch.jit`. They return functions unchanged.
 
-So a function that is to be compiled or scripted runs as it stands, with the same numbers; a module comes back in
-PyTorch's wrapper, whose state dict has `_orig_mod.` in front of the names.
+Tensors are lazy, and their operations are compiled in any case, so the results do not change. `torch.compile` of a
+module returns PyTorch's wrapper, whose state dict has the prefix `_orig_mod.`.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,12 +14,14 @@ from lazytensor.nn.module import Module
 
 
 class OptimizedModule(Module):
-    """What `torch.compile` gives for a module: attributes and calls are those of the module in `_orig_mod`."""
+    """The wrapper that `torch.compile` returns for a module. Attributes and calls are those of the module in
+    `_orig_mod`.
+    """
 
     def __init__(self, mod: Module):
         super().__init__()
         self.__dict__["training"] = mod.training
-        # Into the table, so that parameters are found below it under PyTorch's prefix.
+        # Register it as a submodule, so that parameters have PyTorch's prefix.
         self._modules["_orig_mod"] = mod
 
     def __getattr__(self, name: str) -> Any:
@@ -33,7 +35,7 @@ class OptimizedModule(Module):
             super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Return the result of the wrapped module."""
         return self._orig_mod(*args, **kwargs)
 
 
@@ -48,9 +50,10 @@ def compile(
     disable: bool = False,
     **_: Any,
 ) -> Any:
-    """The function itself, or a module in its wrapper; without one a decorator. Raises RuntimeError as PyTorch does.
+    """Return a function unchanged, or a module in an `OptimizedModule`. Without `model`, return a decorator.
 
-    `backend` may be a function of a user's: it is not called, for there is no FX graph to give it.
+    With `disable` a module is returned unchanged. A custom `backend` function is not called, because there is no FX
+    graph. Raises RuntimeError if both `mode` and `options` are given, or if `model` is not callable.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
@@ -62,25 +65,25 @@ def compile(
 
 
 def _module_compile(self: Module, *args: Any, **kwargs: Any) -> None:
-    """Nothing: the module is compiled anyway."""
+    """Do nothing. The operations of the module are compiled in any case."""
 
 
 def identity(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """The function or class itself; without one a decorator that gives it back."""
+    """Return the function or class `fn` unchanged. Without one, return a decorator that does so."""
     return fn if callable(fn) else lambda fn: fn
 
 
 def return_false() -> bool:
-    """False: nothing is being compiled, traced or scripted in PyTorch's sense."""
+    """Return False: nothing is compiled, traced or scripted in PyTorch's sense."""
     return False
 
 
 def do_nothing(*args: Any, **kwargs: Any) -> None:
-    """Takes a setting that has no meaning here."""
+    """Accept a setting that has no effect."""
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """The one name that `torch.compile` has by default."""
+    """Return the name of the default backend, ["inductor"]."""
     return ["inductor"]
 
 
@@ -88,44 +91,44 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function, class or module itself: Python runs it, with the numbers that TorchScript would give."""
+    """Return the function, class or module unchanged. Python runs it with the same results as TorchScript."""
     return obj
 
 
 def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function or module itself: unlike a trace it goes on following the control flow of Python."""
+    """Return the function or module unchanged. Unlike a PyTorch trace, it still follows Python's control flow."""
     return func
 
 
 def trace_module(mod: Module, *args: Any, **kwargs: Any) -> Module:
-    """The module itself."""
+    """Return the module unchanged."""
     return mod
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """Return `the_value`."""
     return the_value
 
 
 def Attribute(value: Any, type: Any) -> Any:
-    """The value."""
+    """Return `value`."""
     return value
 
 
 class ScriptModule(Module):
-    """A module of TorchScript, which is a module."""
+    """The base class of TorchScript modules, which behaves like `Module`."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What `torch.jit.script` gives in PyTorch; nothing is one here."""
+    """The class of scripted modules in PyTorch. No object here is an instance of it."""
 
 
 class ScriptFunction:
-    """What `torch.jit.script` gives for a function in PyTorch; nothing is one here."""
+    """The class of scripted functions in PyTorch. No object here is an instance of it."""
 
 
 def refuse_archive(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises OptionMissing: there is no TorchScript archive."""
+    """Raise OptionMissing, because TorchScript files are not supported."""
     raise OptionMissing(
         "TorchScript files are neither written nor read here",
         where=source.where(),
@@ -135,15 +138,15 @@ def refuse_archive(*args: Any, **kwargs: Any) -> NoReturn:
 
 @contextmanager
 def optimized_execution(should_optimize: bool = True) -> Iterator[None]:
-    """A block that changes nothing."""
+    """Return a context manager without effect."""
     yield
 
 
 def export(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The method itself."""
+    """Return the method unchanged."""
     return fn
 
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type, or of one of several."""
+    """Return whether `obj` is an instance of a type, or of one of several types."""
     return isinstance(obj, target_type)

@@ -1,4 +1,4 @@
-"""Classes of `torch.cuda` that scripts name: they can be asked about, and are made only where PyTorch makes them."""
+"""Classes and functions of `torch.cuda` as in a build without CUDA."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ NO_CUDA_MESSAGE = "Torch not compiled with CUDA enabled"
 
 
 class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
+    """The error for a device that is out of memory."""
 
 
 def _make_dummy_class(name: str) -> Any:
@@ -26,35 +26,35 @@ Stream, Event, ExternalStream, CUDAGraph = map(_make_dummy_class, ("Stream", "Ev
 
 
 class device(no_op_context):
-    """A block on a device of which there is none: it changes nothing."""
+    """A context manager without effect, because there is no GPU."""
 
 
 class device_of(no_op_context):
-    """A block on the device of a tensor, which is the CPU."""
+    """A context manager without effect: the device of every tensor is the CPU."""
 
 
 class StreamContext(no_op_context):
-    """A block on a stream: it changes nothing."""
+    """A context manager without effect."""
 
 
 class graph(no_op_context):
-    """Raises RuntimeError: there is nothing to record."""
+    """A class whose constructor raises AssertionError, because there is no CUDA."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise AssertionError(NO_CUDA_MESSAGE)
 
 
 def stream(stream: Any) -> StreamContext:
-    """A block on a stream: it changes nothing."""
+    """Return a context manager without effect."""
     return StreamContext(stream)
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Nothing."""
+    """Return an empty dict."""
     return {}
 
 
 @contextmanager
 def use_mem_pool(pool: Any, device: Any = None) -> Iterator[None]:
-    """A block that changes nothing."""
+    """Return a context manager without effect."""
     yield

@@ -1,6 +1,7 @@
-"""`torch._foreach_*`: one operation over lists of tensors, as optimizers that others write use them.
+"""The functions `torch._foreach_*`, which apply one operation to each tensor of a list.
 
-PyTorch saves launches of kernels with them; here the operations of a step are one program anyhow.
+Optimizers of libraries use them. In PyTorch they reduce the number of kernel launches. Here the operations of a step
+are one program in any case.
 """
 
 import functools
@@ -13,8 +14,11 @@ FOREACH_PREFIX = "_foreach_"
 
 
 def _make_list_function(name: str) -> Callable[..., Any]:
-    """What calls a method of Tensor for each tensor of a list, with the members of other lists at its place."""
-    # Looked up once, and not for each tensor of each step.
+    """Return the function `name`, which calls the Tensor method of that name for each tensor of a list.
+
+    Further arguments that are lists contribute their element at the same index. Functions whose name ends in "_" return
+    None.
+    """
     method = getattr(Tensor, name.removeprefix(FOREACH_PREFIX), None) or _make_in_place(
         name.removeprefix(FOREACH_PREFIX)
     )
@@ -22,7 +26,7 @@ def _make_list_function(name: str) -> Callable[..., Any]:
     def each(tensors: Sequence[Tensor], *others: Any, **options: Any) -> tuple[Tensor, ...] | None:
         _require_equal_lengths(tensors, others)
         if "addc" in name and len(others) == 3:
-            # The factor is an ordinary argument of the lists and a keyword of the method.
+            # The scalar is a positional argument here and a keyword argument of the method.
             options["value"], others = others[-1], others[:-1]
         results = tuple(
             method(t, *(_select_member(o, i) for o in others), **{k: _select_member(v, i) for k, v in options.items()})
@@ -38,7 +42,7 @@ def _make_list_function(name: str) -> Callable[..., Any]:
 
 
 def _make_in_place(name: str) -> Callable[..., Tensor]:
-    """An operation in place that tensors have no method for: the result is copied."""
+    """Return an in-place function for an operation without an in-place method. It copies the result into the tensor."""
     operation = getattr(Tensor, name.removesuffix("_"))
     return lambda x, *others, **options: x.copy_(operation(x, *others, **options))
 
@@ -65,7 +69,7 @@ def _get_list_function(name: str) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Any:
-    # Which ones PyTorch has stands in the table of names; each is a method of Tensor under the same name.
+    # The table of names lists the functions that PyTorch has. Each is a Tensor method with the same name.
     if name.startswith(FOREACH_PREFIX):
         return _get_list_function(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

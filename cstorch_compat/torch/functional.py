@@ -1,4 +1,4 @@
-"""Functions of `torch` that are compositions of others, questions about tensors, and names without a meaning here."""
+"""Functions of `torch` that are composed of others, queries about tensors, and constants."""
 
 import math
 import warnings
@@ -23,12 +23,12 @@ has_mkl = has_lapack = has_openmp = has_spectral = True
 
 
 def get_device(input: Tensor) -> int:
-    """-1: the CPU has no number."""
+    """Return -1, the device index of the CPU."""
     return -1
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """`torch.cpu`, the module of the one kind of device. Raises RuntimeError for another kind."""
+    """Return the module of a device type, such as `torch.cpu`. Raises RuntimeError for an unknown type."""
     kind = str(device or "cpu").partition(":")[0]
     if kind == "cpu":
         return get_mirror("torch.cpu")
@@ -38,32 +38,38 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 def typename(obj: Any) -> str:
-    """The name of a tensor's type, or of an object's class with its module."""
+    """Return the type of a tensor, such as "torch.FloatTensor", or the qualified class name of another object.
+
+    For a class or function, return its own qualified name.
+    """
     if isinstance(obj, Tensor):
         return str(obj.type())
-    # A class or function is asked for its own name, anything else for that of its class.
+    # Use the name of a class or function itself, and of other objects that of their class.
     kind = obj if hasattr(obj, "__qualname__") and hasattr(obj, "__module__") else type(obj)
     module = "" if kind.__module__ in ("builtins", None) else f"{kind.__module__}."
     return f"{module}{kind.__qualname__}"
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether inference mode made the storage of the tensor."""
+    """Return whether the storage of `input` was created in inference mode."""
     return input.cell.is_inference
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False: a tensor is in one process."""
+    """Return False."""
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True, as the packages of PyTorch 2.13 say."""
+    """Return True, as the packages of PyTorch 2.13."""
     return True
 
 
 def range(start: float, end: float | None = None, step: float = 1, **kwargs: Any) -> Tensor:
-    """Numbers from start to end, the end included. Warns, as PyTorch does."""
+    """Return the numbers from `start` to `end` inclusive in steps of `step`, as float32 unless `dtype` is given.
+
+    With one argument they begin at 0. It issues PyTorch's deprecation warning.
+    """
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
@@ -71,7 +77,7 @@ def range(start: float, end: float | None = None, step: float = 1, **kwargs: Any
         stacklevel=2,
     )
     first, last = (0, start) if end is None else (start, end)
-    # The one function of the family that has its end inside.
+    # The end is included, unlike in arange.
     count = math.floor((last - first) / step) + 1
     return arange(count, dtype=kwargs.get("dtype") or float32) * step + first
 
@@ -79,16 +85,17 @@ def range(start: float, end: float | None = None, step: float = 1, **kwargs: Any
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, **kwargs: Any
 ) -> Tensor:
-    """Random integers in the shape and type of a tensor."""
+    """Return random integers in [low, high) with the shape and dtype of `input`. With one limit, `low` is 0."""
     first, last = (0, low) if high is None else (low, high)
     device = kwargs.get("device", input.device)
     return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype, device=device)
 
 
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """The bytes of a buffer from `offset` on as a vector of `count` elements, which shares the memory of the buffer.
+    """Return `count` elements of a buffer, from byte `offset` on, as a vector that shares the buffer's memory.
 
-    A negative `count` takes all bytes. Types that NumPy lacks are copied.
+    A negative `count` takes all remaining bytes. Elements of dtypes that NumPy does not have are copied. Raises
+    ValueError for an empty buffer or a `count` of 0.
     """
     raw = memoryview(buffer).cast("B")
     if len(raw) == 0 or count == 0:
@@ -100,24 +107,24 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`obj` as `lazytensor.asarray` gives it; also a storage, whose bytes are copied."""
+    """Return `obj` as a tensor, as `torch.asarray`. The bytes of a storage are copied as elements of `dtype`."""
     if isinstance(obj, UntypedStorage):
         return obj.as_tensor(dtype or float32)
     return share_memory(obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
 
 
 def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:
-    """A tensor of a size; zeros here. Values are kept in one order."""
+    """Return a tensor of zeros with shape `size`. `stride` has no effect, because tensors are always contiguous."""
     return zeros(*size, **{k: v for k, v in kind.items() if k in ("dtype", "device", "requires_grad")})
 
 
 def empty_permuted(size: Any, physical_layout: Any, **kind: Any) -> Tensor:
-    """A tensor of a size; zeros here. Values are kept in one order."""
+    """Return a tensor of zeros with shape `size`. `physical_layout` has no effect."""
     return empty_strided(size, None, **kind)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A form of two vectors for each output."""
+    """Return x1 A x2 + b for each output, as `torch.nn.functional.bilinear`."""
     return functional.bilinear(input1, input2, weight, bias)
 
 
@@ -126,9 +133,12 @@ pdist = functional.pdist
 
 @partial(with_refusals, "vander")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of the elements in columns, the highest first."""
+    """Return the Vandermonde matrix of the vector `x`: its powers as N columns, the highest power first.
+
+    `N` is the length of `x` by default. `increasing` reverses the order of the columns.
+    """
     count = x.shape[0] if N is None else N
-    # Zero to the power of zero is one here, which a power by logarithms need not give.
+    # 0 ** 0 must be 1, which a power by logarithms need not give.
     columns = [x**k if k else ones(x.shape, dtype=x.dtype) for k in arange(count).tolist()]
     return stack(columns if increasing else columns[::-1], -1)
 
@@ -151,13 +161,15 @@ blackman_window = _make_cosine_window((0.42, 0.5, 0.08))
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kind: Any
 ) -> Tensor:
-    """A window with the weights alpha and beta."""
+    """Return the Hamming window alpha - beta * cos(2 pi n / N) of `window_length` elements. See
+    `torch.hamming_window`.
+    """
     window: Tensor = _make_cosine_window((alpha, beta))(window_length, periodic, **kind)
     return window
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
-    """A window that is a triangle."""
+    """Return a triangular window of `window_length` elements. See `torch.bartlett_window`."""
     size = window_length if periodic else window_length - 1
     return 1 - (arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1).abs()
 
@@ -165,16 +177,18 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType |
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, **kind: Any
 ) -> Tensor:
-    """A window by the modified Bessel function of order zero."""
+    """Return the Kaiser window with parameter `beta`, given by the modified Bessel function I0. See
+    `torch.kaiser_window`.
+    """
     size = window_length if periodic else window_length - 1
     x = arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1
-    # Both by the same operation, so that the middle of the window is exactly one.
+    # Both values come from the same operation, so that the middle of the window is exactly 1.
     values: Tensor = ((1 - x * x).sqrt() * beta).i0() / tensor(beta).i0()
     return values
 
 
 def refuse_complex(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises OptionMissing: there are no complex numbers."""
+    """Raise OptionMissing, because complex numbers are not supported."""
     raise OptionMissing(
         "there are no complex numbers in this version",
         where=source.where(),

@@ -1,4 +1,4 @@
-"""`torch.hub` without a network: models from a folder, and weights that are in the cache already."""
+"""The API of `torch.hub` without network access: models from local folders, and weights from the local cache."""
 
 import importlib.util
 import os
@@ -14,11 +14,13 @@ from lazytensor.core import source
 from lazytensor.errors import DataError
 
 _hub_folder: RunLocal[str | None] = RunLocal(lambda: None)
+"""The folder given to `set_dir`, or None."""
 HASH_PATTERN = re.compile(r"-([a-f0-9]*)\.")
+"""The pattern of the hash in a file name."""
 
 
 def get_dir() -> str:
-    """The folder of the cache: the one that was set, or $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
+    """Return the cache folder: the one that was set, or else $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
     if _hub_folder.value is not None:
         return _hub_folder.value
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
@@ -27,7 +29,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: Any) -> None:
-    """Set the folder of the cache."""
+    """Set the cache folder. "~" is expanded."""
     _hub_folder.value = os.path.expanduser(d)
 
 
@@ -40,9 +42,12 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """What the cache has of a file; raises DataError if it has none, for nothing is ever downloaded."""
+    """Return the contents of a cached file. Raises DataError if it is not in the cache, because nothing is downloaded.
+
+    The file is `file_name`, or the last part of `url`, in `model_dir`, or in "checkpoints" of the cache folder.
+    `map_location` and `weights_only` are those of `torch.load`; `progress` and `check_hash` have no effect.
+    """
     folder = pathlib.Path(model_dir or os.path.join(get_dir(), "checkpoints"))
-    # Under the name that PyTorch itself would give the download.
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.is_file():
         raise DataError(
@@ -54,7 +59,7 @@ def load_state_dict_from_url(
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:
-    """Raises DataError: nothing is ever downloaded."""
+    """Raise DataError, because nothing is downloaded."""
     raise DataError(
         f"{url} would be downloaded, and nothing ever is here", where=source.where(), hint=f"Put the file at {dst}."
     )
@@ -71,7 +76,7 @@ def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
     spec = importlib.util.spec_from_file_location("hubconf", path)
     if spec is None or spec.loader is None or not os.path.isfile(path):
         raise DataError(f"there is no {path}", where=source.where(), hint="Name the folder that has hubconf.py.")
-    # As in PyTorch: the user's own file, which may import what lies beside it.
+    # As in PyTorch, hubconf.py may import other modules of its folder.
     sys.path.insert(0, repo_or_dir)
     try:
         module = importlib.util.module_from_spec(spec)
@@ -82,8 +87,12 @@ def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
 
 
 def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Call an entry point of the hubconf.py in a folder. Raises DataError for what is not there."""
-    # Settings of the download, of which there is none.
+    """Call the entry point `model` of hubconf.py in a folder, and return its result.
+
+    `source` must be "local". Raises DataError for another source or if the file is missing, and RuntimeError if it has
+    no such entry point.
+    """
+    # These options concern downloads, which do not exist.
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(option, None)
     return _get_entry_point(_import_hubconf(str(repo_or_dir), source), model)(*args, **kwargs)
@@ -97,11 +106,11 @@ def _get_entry_point(module: Any, model: str) -> Any:
 
 
 def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> Any:
-    """The entry points of the hubconf.py in a folder."""
+    """Return the names of the entry points in hubconf.py of a folder."""
     module = _import_hubconf(str(github), source)
     return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 
 
 def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> Any:
-    """What an entry point says of itself."""
+    """Return the docstring of the entry point `model` in hubconf.py of a folder."""
     return _get_entry_point(_import_hubconf(str(github), source), model).__doc__

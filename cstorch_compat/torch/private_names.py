@@ -1,36 +1,36 @@
-"""The few private names of PyTorch that libraries ask for, with what a build for CPUs answers."""
+"""Private names of PyTorch that libraries use, with the behaviour of a CPU build."""
 
 from typing import Any
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Nothing is counted."""
+    """Do nothing."""
 
 
 def _get_tracing_state() -> None:
-    """None: no exporter looks on."""
+    """Return None: no exporter is tracing."""
     return
 
 
 def _is_tracing() -> bool:
-    """False: no exporter looks on."""
+    """Return False: no exporter is tracing."""
     return False
 
 
 def is_dynamo_supported() -> bool:
-    """False: steps are traced in another way."""
+    """Return False: steps are traced in another way."""
     return False
 
 
 def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
-    """Shapes are what they are."""
+    """Do nothing. Shapes are static."""
 
 
 mark_static = mark_static_address = maybe_mark_dynamic = mark_dynamic
 
 
 def graph_break(msg: str = "") -> None:
-    """There is no graph of Python code to break."""
+    """Do nothing. There is no graph of Python code."""
 
 
 cuda, hip, rocm, xpu, debug, git_version = None, None, None, None, False, "unknown"

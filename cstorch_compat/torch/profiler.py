@@ -1,6 +1,6 @@
-"""`torch.profiler` and `torch.utils.benchmark`: what a script names is timed, by the clock of the host.
+"""The APIs of `torch.profiler` and `torch.utils.benchmark`: times of named blocks and statements on the host.
 
-Tensors are lazy, so a block's time is that of recording its operations, and of computing what is read inside it.
+Tensors are lazy. The time of a block is that of recording its operations and of computing the values read in it.
 """
 
 import json
@@ -20,20 +20,20 @@ from lazytensor.display.table import Column, Table
 
 
 class ProfilerActivity(Enum):
-    """What PyTorch can watch; here it is the CPU."""
+    """An enumeration of the activities that PyTorch can profile. Only the CPU is supported."""
 
     CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
 class ProfilerAction(Enum):
-    """What a profiler does in a step."""
+    """An enumeration of the actions of a profiler in a step."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
 
 
 @dataclass(frozen=True)
 class ProfiledSpan:
-    """One passage through a named block."""
+    """One execution of a named block, with its start and end in nanoseconds of `time.perf_counter_ns`."""
 
     key: str
     start_ns: int
@@ -41,15 +41,16 @@ class ProfiledSpan:
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds."""
+        """Return the duration in microseconds."""
         return (self.end_ns - self.start_ns) / 1000
 
 
 _open_profilers: RunLocal[list["profile"]] = RunLocal(list)
+"""The profilers that are recording."""
 
 
 class record_function(ContextDecorator):
-    """Time a block under a name, for the profilers that are open."""
+    """A context manager and decorator that records the time of a block under `name` in all open profilers."""
 
     def __init__(self, name: str, args: str | None = None):
         self.name = name
@@ -70,36 +71,39 @@ class record_function(ContextDecorator):
 
 @dataclass
 class EventAverage:
-    """All spans of one name."""
+    """All spans with the same name, `key`."""
 
     key: str
     spans: list[ProfiledSpan] = field(default_factory=list)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of spans."""
         return len(self.spans)
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds of all of them."""
+        """Return the total duration in microseconds."""
         return sum(s.cpu_time_total for s in self.spans)
 
     self_cpu_time_total = cpu_time_total
 
     @property
     def cpu_time(self) -> float:
-        """Microseconds of one, on average."""
+        """Return the mean duration in microseconds."""
         return self.cpu_time_total / self.count
 
     device_time_total = cuda_time_total = 0.0
 
 
 class EventList(list[EventAverage]):
-    """What a profiler has seen, by name."""
+    """The recorded spans, grouped by name."""
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **_: Any) -> str:
-        """Names, times and counts as text, the longest first."""
+        """Return a text table of names, times and counts, longest total first, with at most `row_limit` rows.
+
+        A negative `row_limit` means all rows. `sort_by` has no effect.
+        """
         rows = sorted(self, key=lambda e: -e.cpu_time_total)[: row_limit if row_limit >= 0 else None]
         columns = (
             Column("Name", is_words=True),
@@ -110,26 +114,30 @@ class EventList(list[EventAverage]):
         return Table(columns, [(e.key, round(e.cpu_time_total, 3), round(e.cpu_time, 3), e.count) for e in rows]).text()
 
     def total_average(self) -> EventAverage:
-        """All of them as one."""
+        """Return all spans as one group named "Total"."""
         return EventAverage("Total", [s for e in self for s in e.spans])
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all blocks."""
+        """Return the total duration of all spans in microseconds."""
         return self.total_average().cpu_time_total
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """What to do in each step: wait, warm up, record, over and over or `repeat` times."""
+    """Return a function from the step number to the profiler's action in that step.
+
+    After `skip_first` steps, each cycle consists of `wait`, `warmup` and `active` steps. The last active step has the
+    action RECORD_AND_SAVE. There are `repeat` cycles, or no limit if it is 0. `skip_first_wait` has no effect.
+    """
 
     def action(step: int) -> ProfilerAction:
         step -= skip_first
         cycle = wait + warmup + active
         if step < 0 or (repeat > 0 and step // cycle >= repeat):
             return ProfilerAction.NONE
-        # Counted within the cycle: the same steps of each are recorded.
+        # The step's position in its cycle.
         place = step % cycle
         if place < wait:
             return ProfilerAction.NONE
@@ -141,13 +149,16 @@ def schedule(
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU."""
+    """Return the set of supported activities: the CPU."""
     return {ProfilerActivity.CPU}
 
 
 class profile:
-    """Times the blocks of `record_function` and its own steps. What is asked of operations, shapes and memory is not
-    recorded."""
+    """A profiler of `record_function` blocks and of its own steps. Operations, shapes and memory are not recorded.
+
+    `schedule` selects the steps to record; all by default. `on_trace_ready` is called with the profiler at the end of
+    each recorded cycle. Other options are ignored.
+    """
 
     def __init__(
         self,
@@ -169,12 +180,12 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin recording."""
         _open_profilers.value.append(self)
         self._begin = time.perf_counter_ns()
 
     def stop(self) -> None:
-        """Listen no more, and hand over what was recorded."""
+        """End recording, and call `on_trace_ready` if spans were recorded in the current step."""
         if self in _open_profilers.value:
             _open_profilers.value.remove(self)
         if (
@@ -192,13 +203,16 @@ class profile:
         return self.schedule(self.step_num)
 
     def note(self, span: ProfiledSpan) -> None:
-        """Keep a span, if this step is one that is recorded."""
+        """Add a span if the current step is recorded."""
         if self._current_action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self.spans.append(span)
 
     def step(self) -> None:
-        """Begin the next step of the schedule."""
-        # The span belongs to the step that ends now, so it is noted before the count goes on.
+        """Record the current step as a span, and begin the next one.
+
+        After a step with the action RECORD_AND_SAVE, `on_trace_ready` is called and the spans are cleared.
+        """
+        # The span belongs to the step that ends now, so it is added before the count increases.
         now, action = time.perf_counter_ns(), self._current_action()
         self.note(ProfiledSpan(f"ProfilerStep#{self.step_num}", self._begin, now))
         self.step_num, self._begin = self.step_num + 1, now
@@ -207,19 +221,19 @@ class profile:
             self.spans = []
 
     def events(self) -> list[ProfiledSpan]:
-        """Every span."""
+        """Return all recorded spans."""
         return list(self.spans)
 
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """The spans by their names."""
+        """Return the recorded spans grouped by name."""
         by_name: dict[str, EventAverage] = {}
         for span in self.spans:
             by_name.setdefault(span.key, EventAverage(span.key)).spans.append(span)
         return EventList(by_name.values())
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write the spans as a trace that a browser shows."""
-        # Microseconds, as the format of the browser has them.
+        """Write the spans to the file `path` in Chrome's trace format."""
+        # The format uses microseconds.
         events = [
             {"name": s.key, "ph": "X", "ts": s.start_ns / 1000, "dur": s.cpu_time_total, "pid": os.getpid(), "tid": 0}
             for s in self.spans
@@ -229,27 +243,27 @@ class profile:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all blocks."""
+        """Return the total duration of all spans in microseconds."""
         return self.key_averages().self_cpu_time_total
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """The table of the averages."""
+        """Return the table of `key_averages`."""
         return self.key_averages().table(*args, **kwargs)
 
 
 class autograd_profile(profile):
-    """A profiler under the names of older modules: `torch.autograd.profiler.profile(enabled=...)`."""
+    """The older profiler `torch.autograd.profiler.profile(enabled=...)`."""
 
     def __init__(self, enabled: bool = True, **options: Any):
         super().__init__(schedule=None if enabled else lambda step: ProfilerAction.NONE)
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
-    """What writes each trace to a folder, under the name that TensorBoard looks for."""
+    """Return a function for `on_trace_ready` that writes each trace to the folder `dir_name` for TensorBoard."""
 
     def write(profiler: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
-        # TensorBoard tells runs apart by host and process.
+        # TensorBoard distinguishes runs by host and process.
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         profiler.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json"))
 
@@ -258,7 +272,10 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
 @dataclass(frozen=True)
 class Measurement:
-    """Times of one statement, in seconds for `number_per_run` runs each."""
+    """The times of one statement.
+
+    `raw_times` are in seconds, each for `number_per_run` executions.
+    """
 
     number_per_run: int
     raw_times: list[float]
@@ -266,25 +283,24 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds of one run."""
+        """Return the time of one execution, in seconds, for each measurement."""
         return [t / self.number_per_run for t in self.raw_times]
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """Return the median time of an execution in seconds."""
         return statistics.median(self.times)
 
     @property
     def mean(self) -> float:
-        """Seconds."""
+        """Return the mean time of an execution in seconds."""
         return statistics.fmean(self.times)
 
     @property
     def iqr(self) -> float:
-        """The range of the middle half, in seconds."""
+        """Return the interquartile range of the times in seconds; 0.0 for a single measurement."""
         if len(self.times) < 2:
             return 0.0
-        # Between the quarters, which a few slow runs do not move.
         quarters = statistics.quantiles(self.times, n=4, method="inclusive")
         return quarters[2] - quarters[0]
 
@@ -297,7 +313,9 @@ class Measurement:
 
 
 class Timer:
-    """Times a statement."""
+    """A timer of a statement, as `torch.utils.benchmark.Timer`. `global_setup`, `env`, `num_threads` and `language` are
+    ignored.
+    """
 
     def __init__(
         self,
@@ -317,13 +335,15 @@ class Timer:
         self._title = ": ".join(filter(None, (label or stmt, sub_label, description)))
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """The time of `number` runs, after a few that do not count."""
+        """Return the time of `number` executions, after a warm-up."""
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._title)
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
-        """Blocks of so many runs that the clock is fine enough, until the least time has passed."""
-        # Larger blocks until one takes long enough for the clock.
+        """Measure blocks of executions until `min_run_time` seconds have passed.
+
+        The block size is increased by factors of 10 until a block is long enough for the clock.
+        """
         number, spent = 1, self._timer.timeit(1)
         while spent < min(min_run_time / 100, 0.01):
             number *= 10
@@ -337,7 +357,7 @@ class Timer:
 
 
 class Compare:
-    """Several measurements as one table."""
+    """A table of several measurements."""
 
     def __init__(self, results: Iterable[Measurement]):
         self._results = list(results)
@@ -347,14 +367,14 @@ class Compare:
         return Table(columns, [(m.title, round(m.median * 1e6, 2)) for m in self._results]).text()
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
-        """Add measurements."""
+        """Append measurements."""
         self._results += results
 
     def trim_significant_figures(self) -> None:
-        """Nothing: all figures are shown."""
+        """Do nothing."""
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Nothing: text has no colour."""
+        """Do nothing."""
 
     def print(self) -> None:
         """Print the table."""

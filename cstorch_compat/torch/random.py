@@ -1,4 +1,4 @@
-"""Random numbers as compositions of those that are there."""
+"""Random number functions of `torch` that are composed of others."""
 
 from functools import partial
 from typing import Any
@@ -24,13 +24,13 @@ def normal(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal numbers of the given means and deviations, in their shape or in `size`.
+    """Return normally distributed numbers with the given means and standard deviations.
 
-    Raises ShapeError if means and deviations do not broadcast.
+    `mean` and `std` are tensors or numbers, which broadcast. If both are numbers, `size` is the shape of the result.
+    Raises ShapeError if the shapes do not broadcast.
     """
-    # In a scope of the vendor's the default generator is drawn from all the same; in a step for the wafer no generator.
+    # Inside a scope of the vendor's package the default generator is used too. A step for the wafer has no generator.
     chosen = generator or (random.default_generator if half_type() is None else None)
-    # With a size both are numbers, and the draw is the one of `normal_`.
     if size is not None:
         drawn = normal_(empty(size, dtype=dtype, device=device), float(mean), float(std), chosen)
         return drawn.requires_grad_() if requires_grad else drawn
@@ -38,6 +38,6 @@ def normal(
     assert isinstance(like, Tensor), "numbers alone need a size"
     shapes = [t.spec.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = broadcast_shape(*shapes) if len(shapes) > 1 else shapes[0]
-    # Standard numbers are drawn first and moved afterwards, so that the words are those of `randn`.
+    # Scale standard normal numbers, so that the random numbers are those of `randn`.
     standard = normal_(empty(shape, dtype=like.dtype, device=like.device), 0.0, 1.0, chosen)
     return (standard * std + mean).detach()

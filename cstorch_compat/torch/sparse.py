@@ -1,8 +1,8 @@
-"""Sparse tensors in coordinate form: places and values, with the products that networks over graphs need.
+"""Sparse tensors in coordinate format (COO): indices and values.
 
-A product gathers the rows of the dense side and adds them up at their places, so that nothing dense of the sparse
-shape is formed, and gradients reach values and dense operand. Every other function sees the dense tensor, which is a
-node like any other and is formed when somebody looks.
+A product with a dense matrix gathers rows of the dense operand and adds them up by row index. No dense tensor of the
+sparse shape is created, and gradients reach the values and the dense operand. Other functions use the dense form, which
+is a lazy node and is computed only when it is read.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,19 @@ from lazytensor.functional.type_promotion import result_type
 
 
 class SparseTensor(Tensor):
-    """Values [n, ...] at places [dims, n] of a shape; places may stand twice, and are added up then."""
+    """A sparse tensor with `indices` int64[sparse_dims, n] and `values` [n, ...] of shape `size`.
+
+    Indices may be repeated; their values are added. `is_coalesced` states that the indices are sorted and unique.
+    """
 
     def __new__(cls, *_: Any) -> "SparseTensor":
-        """Past the constructor of old, which takes sizes or data."""
+        """Create the object without the legacy constructor of Tensor, which takes sizes or data."""
         return object.__new__(cls)
 
     def __init__(self, indices: Tensor, values: Tensor, size: Sequence[int], is_coalesced: bool = False):
         self._places, self._values, self._extents = indices, values, tuple(int(e) for e in size)
         self._is_coalesced = is_coalesced
-        # Lazy: the dense tensor is computed only if somebody asks for it.
+        # The dense tensor is lazy and is computed only when it is read.
         dense = index_put(
             zeros(self._extents, dtype=values.dtype), tuple(indices[d] for d in range(len(indices))), values, True
         )
@@ -41,22 +44,22 @@ class SparseTensor(Tensor):
 
     @property
     def layout(self) -> str:
-        """Sparse."""
+        """Return "torch.sparse_coo"."""
         return "torch.sparse_coo"
 
     @property
     def is_sparse(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def indices(self) -> Tensor:
-        """The places. Raises RuntimeError before `coalesce`."""
+        """Return the indices. Raises RuntimeError if the tensor is not coalesced."""
         if not self._is_coalesced:
             raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
         return self._places
 
     def values(self) -> Tensor:
-        """The values. Raises RuntimeError before `coalesce`."""
+        """Return the values. Raises RuntimeError if the tensor is not coalesced."""
         if not self._is_coalesced:
             raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
         return self._values
@@ -68,19 +71,19 @@ class SparseTensor(Tensor):
         return int(self._places.shape[1])
 
     def is_coalesced(self) -> bool:
-        """Whether the places are in order and each stands once."""
+        """Return whether the indices are sorted and unique."""
         return self._is_coalesced
 
     def sparse_dim(self) -> int:
-        """How many dimensions the places have."""
+        """Return the number of sparse dimensions."""
         return int(self._places.shape[0])
 
     def dense_dim(self) -> int:
-        """How many dimensions a value has."""
+        """Return the number of dimensions of each value."""
         return len(self._extents) - self.sparse_dim()
 
     def coalesce(self) -> "SparseTensor":
-        """The places in order, each once, with the sum of its values."""
+        """Return the tensor with sorted and unique indices. Values of equal indices are added."""
         if self._is_coalesced:
             return self
         places = self._places.array("coalesce")
@@ -88,18 +91,18 @@ class SparseTensor(Tensor):
         flat = np.ravel_multi_index(tuple(places), extents) if places.size else np.zeros(0, np.int64)
         kept, back = np.unique(flat, return_inverse=True)
         ordered = np.stack(np.unravel_index(kept, extents)).astype(np.int64)
-        # Added up by the graph, so that gradients find their way back to each value.
+        # The addition is part of the graph, so that gradients reach each value.
         room = zeros((len(kept), *self._values.shape[1:]), dtype=self._values.dtype)
         total = gather_scatter.index_add(room, 0, from_array(back.astype(np.int64).reshape(-1), dt.int64), self._values)
         return SparseTensor(from_array(ordered, dt.int64), total, self._extents, True)
 
     def to_dense(self, dtype: DType | None = None, **_: Any) -> Tensor:
-        """The same without places."""
+        """Return the dense tensor, cast to `dtype` if that is given."""
         dense = tensor_from_storage(self.cell, self.view_ops, self.history)
         return dense if dtype is None else pw.cast_to(dense, dtype)
 
     def to_sparse(self, *_: Any, **__: Any) -> "SparseTensor":
-        """Itself."""
+        """Return the tensor itself."""
         return self
 
     to_sparse_coo = to_sparse
@@ -108,55 +111,55 @@ class SparseTensor(Tensor):
         return SparseTensor(self._places, values, self._extents, self._is_coalesced)
 
     def to(self, *args: Any, **kwargs: Any) -> "SparseTensor":
-        """The same with its values converted or moved."""
+        """Return a sparse tensor whose values are converted as by `Tensor.to`."""
         return self._with(self._values.to(*args, **kwargs))
 
     def cpu(self) -> "SparseTensor":
-        """Itself."""
+        """Return the tensor itself."""
         return self
 
     def float(self) -> "SparseTensor":
-        """The same in float32."""
+        """Return the tensor with float32 values."""
         return self.to(dt.float32)
 
     def double(self) -> "SparseTensor":
-        """The same in float64."""
+        """Return the tensor with float64 values."""
         return self.to(dt.float64)
 
     def detach(self) -> "SparseTensor":
-        """The same without gradient."""
+        """Return the tensor with detached values."""
         return self._with(self._values.detach())
 
     def clone(self, **_: Any) -> "SparseTensor":
-        """A copy."""
+        """Return a copy."""
         return self._with(self._values.clone())
 
     def requires_grad_(self, requires_grad: bool = True) -> "SparseTensor":
-        """Ask for the gradient of the values."""
+        """Set `requires_grad` of the values, and return a new sparse tensor of them."""
         self._values.requires_grad_(requires_grad)
         return self._with(self._values)
 
     def t(self) -> "SparseTensor":
-        """Rows and columns exchanged."""
+        """Return the transposed matrix."""
         return self.transpose(0, 1)
 
     def transpose(self, dim0: int, dim1: int) -> "SparseTensor":
-        """Two dimensions of the places exchanged."""
+        """Return the tensor with two sparse dimensions exchanged."""
         order, extents = list(range(self.sparse_dim())), list(self._extents)
         order[dim0], order[dim1] = order[dim1], order[dim0]
         extents[dim0], extents[dim1] = extents[dim1], extents[dim0]
         return SparseTensor(self._places[order], self._values, extents)
 
     def matmul(self, other: Any) -> Tensor:
-        """The product with a dense matrix or vector, or a sparse matrix."""
+        """Return the product with a dense matrix or vector, or with a sparse matrix."""
         return mm(self, other)
 
     def mm(self, b: Any) -> Tensor:
-        """As `matmul`."""
+        """Return the product, as `matmul`."""
         return mm(self, b)
 
     def mv(self, b: Any) -> Tensor:
-        """As `matmul`."""
+        """Return the product, as `matmul`."""
         return mm(self, b)
 
     spmm = smm = mm
@@ -181,7 +184,7 @@ class SparseTensor(Tensor):
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, SparseTensor):
             return self.to_dense() + other
-        # Both lists one behind the other; what stands in both is added up.
+        # Concatenate both lists, and add values of equal indices.
         places = stack([*self._places.unbind(1), *other._places.unbind(1)], 1)
         dtype = result_type(self._values, other._values)
         values = stack([*pw.cast_to(self._values, dtype).unbind(0), *pw.cast_to(other._values, dtype).unbind(0)], 0)
@@ -201,12 +204,12 @@ def _is_number(value: Any) -> bool:
 
 
 def mm(input: Any, mat2: Any, **options: Any) -> Tensor:
-    """The product of two matrices of which one may be sparse, or of a matrix and a vector."""
+    """Return the product of two matrices, or of a matrix and a vector. Either operand may be sparse."""
     return _multiply_sparse(lazytensor.mm, input, mat2, options)
 
 
 def matmul(input: Any, other: Any, **options: Any) -> Tensor:
-    """The product of vectors, matrices or stacks, of which one may be sparse."""
+    """Return the product of vectors, matrices or batches of matrices. Either operand may be sparse."""
     return _multiply_sparse(lazytensor.matmul, input, other, options)
 
 
@@ -215,12 +218,12 @@ def _multiply_sparse(dense_product: Any, a: Any, b: Any, options: dict[str, Any]
         product: Tensor = dense_product(a, b.to_dense() if isinstance(b, SparseTensor) else b, **options)
         return product
     if isinstance(b, SparseTensor):
-        # Where rows of one meet columns of the other is known only by the values' places: by way of the dense one.
+        # The pattern of the product depends on index values, so compute it through the dense form.
         return to_sparse(mm(a, b.to_dense()))
     is_vector = b.dim() == 1
     dense = b.unsqueeze(1) if is_vector else b
     rows, columns = a._places[0], a._places[1]
-    # Each value times the row that its column names.
+    # Multiply each value by the row of the dense operand that its column index selects.
     weighed = a._values.unsqueeze(1) * gather_scatter.index_select(dense, 0, columns)
     room = zeros((a._extents[0], dense.shape[1]), dtype=weighed.dtype)
     out = gather_scatter.index_add(room, 0, rows, weighed)
@@ -231,7 +234,7 @@ spmm = mm
 
 
 def addmm(input: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)"""
+    """Return beta * input + alpha * (mat1 @ mat2), where either matrix may be sparse."""
     product: Tensor = beta * input + alpha * mm(mat1, mat2)
     return product
 
@@ -247,9 +250,10 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
-    """A sparse tensor of places [dims, n] and values [n, ...]; without a size the smallest that has all places.
+    """Return a sparse tensor with `indices` [sparse_dims, n] and `values` [n, ...].
 
-    Raises RuntimeError for places outside of the size.
+    Without `size`, the shape is the smallest that contains all indices. Raises RuntimeError for indices outside of
+    `size`.
     """
     places = pw.cast_to(as_tensor(indices), dt.int64)
     entries = as_tensor(values)
@@ -259,7 +263,7 @@ def sparse_coo_tensor(
     array = places.array("sparse_coo_tensor")
     if size is None:
         size = (*(int(e) + 1 for e in array.max(1)), *entries.shape[1:])
-    # Checked here: a place outside would be an error deep inside of a product.
+    # Check here, because an index out of range would fail later inside a product.
     limits = np.asarray(tuple(size)[: len(array)])[:, None]
     if array.size and ((array < 0) | (array >= limits)).any():
         raise RuntimeError(f"size is inconsistent with indices: they reach {array.max(1).tolist()} in {list(size)}")
@@ -267,24 +271,24 @@ def sparse_coo_tensor(
 
 
 def to_sparse(x: Tensor, *_: Any, **__: Any) -> SparseTensor:
-    """The elements of a tensor that are not zero, with their places."""
+    """Return the nonzero elements of `x` as a sparse tensor."""
     places = gather_scatter.nonzero(x).t()
     values = x[tuple(places[d] for d in range(x.dim()))]
     return SparseTensor(places, values, x.shape, True)
 
 
 def sparse_sum(input: Any, dim: Any = None, dtype: DType | None = None) -> Tensor:
-    """The sum of all values, or along dimensions."""
+    """Return the sum of all elements, or along `dim`, as a dense tensor."""
     dense = input.to_dense() if isinstance(input, SparseTensor) else input
     return reduction.sum(dense, dim, dtype=dtype) if dim is not None else reduction.sum(dense, dtype=dtype)
 
 
 def softmax(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
-    """The softmax over the places that there are, along a dimension of a matrix."""
+    """Return the softmax of a sparse matrix along `dim`, over the stored elements only."""
     source = input.coalesce()
     group = source._places[1 - dim % 2]
     count = source._extents[1 - dim % 2]
-    # The largest value is taken off, so that nothing overflows.
+    # Subtract the maximum to avoid overflow.
     shifted = pw.exp(source._values - source._values.max())
     totals = gather_scatter.index_add(zeros((count,), dtype=shifted.dtype), 0, group, shifted)
     return source._with(shifted / gather_scatter.index_select(totals, 0, group))

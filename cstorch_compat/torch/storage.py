@@ -1,7 +1,7 @@
-"""The memory of a tensor: its bytes, where they lie, and views of files.
+"""The API of tensor storages: `UntypedStorage`, `TypedStorage` and `data_ptr`.
 
-Values are computed when somebody looks, and equal values are one; a storage has a place of its own. So the bytes are
-copied out when they are asked for, to one place for each cell, which is theirs as long as the cell lives.
+Tensors are lazy and may share equal values. Their bytes are therefore copied when a script requests them. There is one
+copy for each storage, whose address does not change while the storage exists.
 """
 
 import mmap
@@ -29,10 +29,14 @@ TYPED_STORAGE_WARNING = (
     "tensor.untyped_storage() instead of tensor.storage()"
 )
 _cell_bytes: "weakref.WeakKeyDictionary[Storage, tuple[Node, np.ndarray]]" = weakref.WeakKeyDictionary()
+"""The copy of each storage's bytes, with the node whose value it holds."""
 
 
 def get_cell_bytes(cell: Storage) -> np.ndarray:
-    """The bytes of a cell's value, always at the same place. Raises StateError inside a traced step."""
+    """Return the bytes of a storage as a uint8 array, at the same address for each call.
+
+    The array is updated if the value has changed. Raises StateError inside a traced step.
+    """
     if cells.thread_state.current is not None:
         raise StateError(
             "the memory of a tensor was asked for inside a traced step, where it has none",
@@ -43,7 +47,7 @@ def get_cell_bytes(cell: Storage) -> np.ndarray:
     before = _cell_bytes.get(cell)
     if before is not None and before[0] is whole.node:
         return before[1]
-    # The place stays while the values change, as a script expects that has kept the address.
+    # Keep the address when the values change, because a script may have stored it.
     value = np.ascontiguousarray(encode_elements(whole.array("its memory"), whole.dtype)).reshape(-1).view(np.uint8)
     place = np.empty_like(value) if before is None or before[1].size != value.size else before[1]
     place[...] = value
@@ -52,8 +56,10 @@ def get_cell_bytes(cell: Storage) -> np.ndarray:
 
 
 def data_address(x: Tensor) -> int:
-    """Where the first element of a tensor lies; inside a step a number that only tells storages apart."""
-    # Nothing lies anywhere.
+    """Return the address of the first element of `x`, or 0 for an empty tensor or one on the meta device.
+
+    Inside a traced step, return a number that only identifies the storage.
+    """
     if not x.numel() or x.device.type == "meta":
         return 0
     begin = x.storage_offset() * x.dtype.itemsize
@@ -61,7 +67,7 @@ def data_address(x: Tensor) -> int:
 
 
 class UntypedStorage:
-    """Bytes: those of a tensor, of a file, or new ones."""
+    """A storage of bytes. `source_` is a tensor, a number of bytes (zeros), or a sequence of bytes."""
 
     def __init__(self, source_: Any = 0, *, device: Any = None):
         self._cell = source_.cell if isinstance(source_, Tensor) else None
@@ -71,22 +77,24 @@ class UntypedStorage:
 
     @staticmethod
     def over(array: np.ndarray) -> "UntypedStorage":
-        """A storage of bytes that are there already."""
+        """Return a storage that shares the bytes of `array`."""
         storage = UntypedStorage(0)
         storage._bytes = array
         return storage
 
     @staticmethod
     def from_file(filename: str, shared: bool = False, nbytes: int = 0, size: int = 0) -> "UntypedStorage":
-        """The bytes of a file, read when they are looked at."""
-        # Mapped and not read: a file of weights is larger than what is taken of it.
+        """Return a storage of the first `nbytes` (or `size`) bytes of a file, which is memory-mapped for reading; 0
+        means all.
+        """
+        # Map the file, because often only a part of it is used.
         with open(filename, "rb") as f:
             mapped = mmap.mmap(f.fileno(), nbytes or size, access=mmap.ACCESS_READ)
         return UntypedStorage.over(np.frombuffer(mapped, np.uint8))
 
     @property
     def array(self) -> np.ndarray:
-        """The bytes."""
+        """Return the bytes as a uint8 array."""
         if self._bytes is not None:
             return self._bytes
         assert self._cell is not None
@@ -94,16 +102,16 @@ class UntypedStorage:
 
     @property
     def device(self) -> Device:
-        """The CPU."""
+        """Return the CPU device."""
         return Device("cpu")
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """Return the number of bytes."""
         if self._cell is not None:
             return int(self._cell.type.size * self._cell.type.dtype.itemsize)
         return int(self.array.size)
@@ -111,11 +119,13 @@ class UntypedStorage:
     size = __len__ = nbytes
 
     def element_size(self) -> int:
-        """1."""
+        """Return 1."""
         return 1
 
     def data_ptr(self) -> int:
-        """Where the bytes lie."""
+        """Return the address of the bytes, or 0 if there are none. Inside a traced step it only identifies the
+        storage.
+        """
         if self._cell is not None and cells.thread_state.current is not None:
             return id(self._cell)
         return int(self.array.ctypes.data) if self.nbytes() else 0
@@ -134,32 +144,32 @@ class UntypedStorage:
     __hash__ = object.__hash__
 
     def tolist(self) -> list[int]:
-        """The bytes as numbers."""
+        """Return the bytes as ints."""
         return [int(b) for b in self.array]
 
     def untyped(self) -> "UntypedStorage":
-        """The storage itself."""
+        """Return the storage itself."""
         return self
 
     def cpu(self) -> "UntypedStorage":
-        """The storage itself."""
+        """Return the storage itself."""
         return self
 
     def clone(self) -> "UntypedStorage":
-        """The same bytes at another place."""
+        """Return a copy."""
         return UntypedStorage.over(self.array.copy())
 
     def is_shared(self) -> bool:
-        """False: processes are given what they need."""
+        """Return False: processes receive copies."""
         return False
 
     def share_memory_(self) -> "UntypedStorage":
-        """The storage itself."""
+        """Return the storage itself."""
         return self
 
     def as_tensor(self, dtype: DType) -> Tensor:
-        """The bytes as elements of a type."""
-        # NumPy has no bfloat16, so that its bits are taken as whole numbers and widened.
+        """Return a tensor of the bytes, interpreted as elements of `dtype`."""
+        # NumPy has no bfloat16, so its bits are read as integers and widened.
         if dtype.is_half:
             values = decode_elements(
                 np.ascontiguousarray(self.array).view("<u2" if dtype is dt.bfloat16 else "<f2"), dtype
@@ -169,40 +179,40 @@ class UntypedStorage:
 
 
 class TypedStorage:
-    """The old kind of storage, which knows the type of its elements."""
+    """The deprecated storage class with an element dtype."""
 
     def __init__(self, *, wrap_storage: UntypedStorage, dtype: DType, _internal: bool = False):
         self._untyped_storage, self.dtype = wrap_storage, dtype
 
     @property
     def device(self) -> Device:
-        """The CPU."""
+        """Return the CPU device."""
         return self._untyped_storage.device
 
     def untyped(self) -> UntypedStorage:
-        """The bytes."""
+        """Return the storage of the bytes."""
         return self._untyped_storage
 
     def data_ptr(self) -> int:
-        """Where the elements lie."""
+        """Return the address of the elements."""
         return self._untyped_storage.data_ptr()
 
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """Return the number of bytes."""
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Return the number of bytes of an element."""
         return self.dtype.itemsize
 
     def size(self) -> int:
-        """How many elements there are."""
+        """Return the number of elements."""
         return self.nbytes() // self.dtype.itemsize
 
     __len__ = size
 
     def tolist(self) -> list[Any]:
-        """The elements."""
+        """Return the elements as a list."""
         values: list[Any] = self._untyped_storage.as_tensor(self.dtype).tolist()
         return values
 
@@ -214,16 +224,18 @@ class TypedStorage:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether an object is a storage."""
+    """Return whether `obj` is a storage."""
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The bytes that this tensor and all its views look at."""
+    """Return the storage of the bytes that this tensor and its views share."""
     return UntypedStorage(self)
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The elements that this tensor and all its views look at. Warns, as PyTorch does."""
+    """Return the storage of the elements that this tensor and its views share. It issues PyTorch's deprecation
+    warning.
+    """
     warnings.warn(TYPED_STORAGE_WARNING, UserWarning, stacklevel=2)
     return TypedStorage(wrap_storage=UntypedStorage(self), dtype=self.dtype)

@@ -1,6 +1,6 @@
-"""Tensor with all its members: importing this gives Tensor and Module what only scripts ask of them."""
+"""The classes Tensor and Module. Importing this module attaches the members that only PyTorch scripts need."""
 
-# Imported for what they attach.
+# Imported for their side effect.
 from cstorch_compat.torch import tensor_members
 from cstorch_compat.torch.nn.modules import module
 from lazytensor.core.tensor import Tensor

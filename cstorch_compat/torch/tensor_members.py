@@ -1,4 +1,7 @@
-"""Members of Tensor that are compositions, no-ops or refusals, marked and attached as those of lazytensor are."""
+"""Members of Tensor that only PyTorch scripts need: compositions, no-ops and refusals.
+
+Importing this module attaches them to Tensor. Members that lazytensor defines are not replaced.
+"""
 
 from collections.abc import Callable
 from types import FunctionType
@@ -38,54 +41,54 @@ for _name in """is_xpu is_mps is_ipu is_maia is_mtia is_hpu is_vulkan is_xla is_
 
 @tensor_property()
 def is_cpu(x: Tensor) -> bool:
-    """Whether it lives on the CPU."""
+    """Return whether the tensor is on the CPU."""
     return x.device.type == "cpu"
 
 
 @tensor_property()
 def name(x: Tensor) -> None:
-    """None: tensors have no names."""
+    """Return None: tensors have no names."""
 
 
 @tensor_property()
 def output_nr(x: Tensor) -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 @tensor_property()
 def real(x: Tensor) -> Tensor:
-    """The tensor itself: there are no complex numbers."""
+    """Return the tensor itself, because complex numbers are not supported."""
     return x
 
 
 @method
 def get_device(x: Tensor) -> int:
-    """-1, the number of the CPU."""
+    """Return -1, the device index of the CPU."""
     return -1
 
 
 @method
 def is_inference(x: Tensor) -> bool:
-    """Whether inference mode made the storage of x."""
+    """Return whether the storage of `x` was created in inference mode."""
     return x.cell.is_inference
 
 
 @method
 def is_distributed(x: Tensor) -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 @method
 def is_shared(x: Tensor) -> bool:
-    """Whether `share_memory_` was called."""
+    """Return whether `share_memory_` was called on this tensor."""
     return bool(x.__dict__.get("_is_shared"))
 
 
 @method
 def share_memory_(x: Tensor) -> Tensor:
-    """Note that it is to be shared: a process that is started sends back how it has changed the tensor."""
+    """Mark the tensor as shared, and return it. A process started with it returns its changes to the tensor."""
     x.__dict__["_is_shared"] = True
     return x
 
@@ -104,19 +107,21 @@ cuda, xpu, mtia, ipu = (method(_make_refusing_move(device)) for device in ("cuda
 
 @method
 def adjoint(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged."""
+    """Return a view with the last two dimensions exchanged."""
     return views.transpose(x, -2, -1)
 
 
 @method
 def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """U, S and V, as torch.svd gives them: V is not turned."""
+    """Return U, S and V as the deprecated `torch.svd`: V is not transposed. `some` and `compute_uv` have no effect."""
     u, s, vh = linalg.svd(x, full_matrices=False)
     return u, s, views.transpose(vh, -2, -1)
 
 
 def _set_view(x: Tensor, view: Tensor) -> Tensor:
-    """Let a tensor see its storage as a view of it does."""
+    """Make `x` read its storage as `view` does, and return `x`. Raises AutogradError for a leaf that requires a
+    gradient.
+    """
     if x.leaf_id and x.requires_grad:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     x.view_ops, x._seen = view.view_ops, None
@@ -146,8 +151,8 @@ as_strided_ = _make_in_place_view("as_strided_", strided_views.as_strided)
 
 @method
 def detach_(x: Tensor) -> Tensor:
-    """Leave the graph, in place."""
-    # The handle stays, and so does everybody who holds it.
+    """Detach the tensor from the graph in place, and return it."""
+    # Other references to this tensor object see the change too.
     plain = x.detach()
     x.view_ops, x.history, x.leaf_id, x._seen = plain.view_ops, plain.history, 0, None
     return x
@@ -155,7 +160,7 @@ def detach_(x: Tensor) -> Tensor:
 
 @method
 def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
-    """See the storage of another tensor from now on; without one nothing."""
+    """Make the tensor share the storage of `source`, or an empty storage if it is None. Returns the tensor."""
     other = empty(0, dtype=x.dtype) if source is None else source
     x.cell, x.view_ops, x._seen = other.cell, other.view_ops, None
     return x
@@ -163,10 +168,10 @@ def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
 
 @method
 def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Another shape in place; the first elements stay, and new ones are zeros."""
+    """Change the shape in place, and return the tensor. The first elements are kept, and new elements are zero."""
     extents = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     values = np.zeros(int(np.prod(extents)), x.dtype.host)
-    # The elements of the storage, in whose order they lie, not of the view.
+    # Use the elements of the storage in memory order, not those of the view.
     old = tensor_from_storage(x.cell).array("resize_").reshape(-1)[: values.size]
     values[: old.size] = old
     x.cell, x.view_ops, x._seen = new_storage(from_array(values.reshape(extents), x.dtype).node), (), None
@@ -175,17 +180,21 @@ def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 @method
 def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """As `resize_`, to the shape of another."""
+    """Change the shape in place to that of `other`, as `resize_`."""
     return resize_(x, *other.shape)
 
 
 @method
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write one value to the diagonal of a matrix, or of a tensor of equal extents. Raises ShapeError for a vector."""
+    """Write `fill_value` to the main diagonal in place, and return the tensor.
+
+    With `wrap`, the diagonal of a tall matrix starts again below its end, with one row between. Raises ShapeError for a
+    vector.
+    """
     if x.ndim < 2:
         raise ShapeError("dimensions must larger than 1", where=source.where())
     rows, columns = x.spec.shape[0], min(x.spec.shape)
-    # The same number in every dimension; below its end the diagonal of a tall matrix skips a row and begins again.
+    # The indices are equal in all dimensions. With `wrap`, the diagonal of a tall matrix skips a row and starts again.
     steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)
     places = [steps for _ in x.spec.shape] if not wrap or x.ndim > 2 else [steps // columns, steps % columns]
     x[tuple(from_array(p, dt.int64) for p in places)] = fill_value
@@ -194,7 +203,7 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
 
 @method
 def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Write what a Python function makes of each element."""
+    """Replace each element by the result of a Python function of it, in place. Returns the tensor."""
     values = [callable(v) for v in x.array("apply_").reshape(-1).tolist()]
     with grad_mode(False):
         return x.copy_(tensor(np.array(values, x.dtype.host).reshape(x.spec.shape), dtype=x.dtype))
@@ -202,7 +211,9 @@ def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method
 def new(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """A tensor of the same type: of the given sizes, or with the given values."""
+    """Return a tensor of the same dtype: with the given sizes, or with the given values. Without arguments it is
+    empty.
+    """
     if len(args) == 1 and not isinstance(args[0], int):
         return tensor(args[0], dtype=x.dtype)
     return empty(*args, dtype=x.dtype) if args else empty(0, dtype=x.dtype)
@@ -213,7 +224,7 @@ storage, untyped_storage = method(tensor_memory.storage), method(tensor_memory.u
 
 @method
 def map_(x: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Write what a Python function makes of each element and that of another tensor."""
+    """Replace each element by the result of a Python function of it and the element of `other`, in place."""
     pairs = zip(x.array("map_").reshape(-1).tolist(), other.expand(x.shape).flatten().tolist(), strict=True)
     with grad_mode(False):
         return x.copy_(tensor([callable(a, b) for a, b in pairs], dtype=x.dtype).view(x.shape))
@@ -221,68 +232,70 @@ def map_(x: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tenso
 
 @method
 def module_load(x: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a state_dict's tensor becomes when it is loaded into this one."""
+    """Return the tensor that results from loading `other` into this one from a state dict.
+
+    With `assign`, this is `other`; otherwise `other` is copied into this tensor.
+    """
     return other.detach() if assign else x.copy_(other).detach()
 
 
 @method
 def as_subclass(x: Tensor, cls: type[Tensor]) -> Tensor:
-    """The same tensor under another class."""
+    """Return a tensor of class `cls` with the same storage and history."""
     return tensor_of_class(cls, x.cell, x.view_ops, x.history)
 
 
 @method
 def dim_order(x: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions from the outermost to the innermost."""
+    """Return the dimensions from the outermost to the innermost: 0, 1, and so on."""
     return tuple(range(x.ndim))
 
 
 @method
 def record_stream(x: Tensor, stream: Any) -> None:
-    """There are no streams."""
+    """Do nothing. There are no streams."""
 
 
 @tensor_property()
 def grad_dtype(x: Tensor) -> DType:
-    """The type of its gradient."""
+    """Return the dtype of the gradient, which is that of the tensor."""
     return x.dtype
 
 
 @tensor_property()
 def imag(x: Tensor) -> Tensor:
-    """Raises RuntimeError: there are no complex numbers."""
+    """Raise RuntimeError, because complex numbers are not supported."""
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
 @method(names="to_sparse to_sparse_coo")
 def to_sparse(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The elements that are not zero, with their places."""
+    """Return the nonzero elements as a sparse tensor."""
     return sparse.to_sparse(x)
 
 
 @method
 def to_dense(x: Tensor, dtype: DType | None = None, **_: Any) -> Tensor:
-    """The tensor itself, which is dense."""
+    """Return the tensor itself, cast to `dtype` if that is given."""
     return x if dtype is None else x.to(dtype)
 
 
 @method
 def coalesce(x: Tensor) -> Tensor:
-    """Raises ShapeError: a dense tensor has no places."""
+    """Raise ShapeError, because the tensor is dense."""
     raise ShapeError(
         "coalesce expected sparse coordinate tensor layout but got Strided", hint="Call .to_sparse() first."
     )
 
 
 def _attach() -> None:
-    # A copy of the table, which this loop does not change.
+    # Iterate over a copy of the globals.
     for function in [f for f in globals().values() if isinstance(f, FunctionType) and member_marks(f)]:
         for mark in member_marks(function):
             for member, value in build_members(function, mark).items():
-                # What lazytensor has is not replaced.
                 if member not in vars(Tensor):
                     setattr(Tensor, member, value)
-    # Libraries read what lies at this address: a number that only tells storages apart would end the process.
+    # data_ptr is replaced: libraries read memory at this address, so it must be real outside of traced steps.
     setattr(Tensor, "data_ptr", tensor_memory.data_address)  # noqa: B010 - a method of a base that is declared elsewhere
 
 

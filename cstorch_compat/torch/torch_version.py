@@ -1,4 +1,4 @@
-"""The version of PyTorch whose answers are given, as text that compares as versions do."""
+"""The emulated PyTorch version, as text with the ordering of versions."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from cstorch_compat.names.package_metadata import EMULATED_VERSIONS
 
 
 class TorchVersion(str):
-    """Text such as "2.13.0+cpu", ordered by its numbers against other such text and against tuples of numbers."""
+    """A version such as "2.13.0+cpu", compared by number with other versions, text, and tuples of numbers."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -32,8 +32,10 @@ class TorchVersion(str):
 
 
 def _version_key(version: Any) -> tuple[tuple[int, ...], bool, str]:
-    """Release numbers without zeros at their end, whether it is a final release, and what stands behind a plus."""
-    # A tuple of numbers is how many scripts write a version to compare with.
+    """Return the sort key of a version: release numbers without trailing zeros, whether it is final, and the local
+    part.
+    """
+    # Scripts often compare with a tuple of numbers.
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)
     public, _, local = text.partition("+")
     release = re.match(r"v?(\d+(?:\.\d+)*)", public)
@@ -42,7 +44,7 @@ def _version_key(version: Any) -> tuple[tuple[int, ...], bool, str]:
     numbers = [int(part) for part in release[1].split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
-    # A candidate such as 2.13.0rc1 or 2.13.0.dev comes before the release.
+    # A release candidate such as 2.13.0rc1 or 2.13.0.dev precedes the release.
     return tuple(numbers), public == release[0], local
 
 

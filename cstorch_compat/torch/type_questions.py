@@ -1,10 +1,10 @@
-"""What scripts ask of `torch` that lazytensor has no use for: constants, questions, and a GPU that is not there."""
+"""Constants and queries of `torch` that lazytensor does not define: layouts, memory formats, and GPU availability."""
 
 from lazytensor.core.tensor import Tensor
 
 
 class layout(str):
-    """How values lie in memory. There is one way; the others can be named."""
+    """The name of a memory layout. Only the strided layout has an effect."""
 
     __slots__ = ()
 
@@ -13,7 +13,7 @@ class layout(str):
 
 
 class memory_format(layout):
-    """In which order dimensions lie in memory; taken and without effect."""
+    """The name of a memory format. It has no effect."""
 
     __slots__ = ()
 
@@ -28,25 +28,25 @@ contiguous_format, preserve_format, channels_last, channels_last_3d = (
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether an object is a tensor."""
+    """Return whether `obj` is a tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether a tensor of any shape holds floating-point numbers."""
+    """Return whether `input` has a floating-point dtype."""
     return input.dtype.is_floating_point
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements of a tensor of any shape."""
+    """Return the number of elements of `input`."""
     return input.spec.size
 
 
 def is_available() -> bool:
-    """False: there is no GPU."""
+    """Return False: there is no GPU."""
     return False
 
 
 def device_count() -> int:
-    """0, the number of GPUs."""
+    """Return 0, the number of GPUs."""
     return 0

@@ -1,4 +1,4 @@
-"""The typed constructors from before dtypes: `torch.FloatTensor(2, 3)`, `isinstance(x, torch.LongTensor)`."""
+"""The legacy typed constructors: `torch.FloatTensor(2, 3)` and `isinstance(x, torch.LongTensor)`."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +11,17 @@ from lazytensor.functional.type_promotion import set_default_dtype
 
 
 class TypedTensor(type):
-    """The class of such names: calling one makes a tensor, and tensors of its type count as its instances."""
+    """The metaclass of typed constructors.
+
+    Calling such a class creates a tensor of its dtype. Tensors of that dtype count as its instances. Classes of
+    `torch.cuda` raise TypeError when called, and have no instances.
+    """
 
     dtype: DType
     is_cuda: bool
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        # The names of a GPU are there in a CPU build too, and only fail when they are called.
+        # As in a CPU build, the names of GPU types exist and fail only when called.
         if cls.is_cuda:
             raise _make_unavailable_error(cls)
         return construct_legacy_of_dtype(cls.dtype, *args, **kwargs)
@@ -45,14 +49,14 @@ CUDA_TENSOR_TYPES = SimpleNamespace(**{name: _make_typed_tensor(name, "torch.cud
 
 
 def set_default_tensor_type(t: Any, /) -> None:
-    """Set the type of new floating point tensors by a class such as `torch.DoubleTensor`, or by its name.
+    """Set the default floating-point dtype by a class such as `torch.DoubleTensor`, or by its name.
 
-    Raises TypeError for what is no such type, and for one of a GPU.
+    Raises TypeError for other objects, for integer types and for GPU types.
     """
     module, _, name = t.rpartition(".") if isinstance(t, str) else ("", "", "")
     where = {"torch": CPU_TENSOR_TYPES, "torch.cuda": CUDA_TENSOR_TYPES}.get(module)
     kind = getattr(where, name, None) if isinstance(t, str) else t
-    # The messages are PyTorch's, which tells a GPU's type before a type of integers.
+    # The order of the checks and the messages are PyTorch's.
     if not isinstance(kind, TypedTensor):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
     if kind.is_cuda:

@@ -1,4 +1,4 @@
-"""The names that annotations of PyTorch's own modules use, `torch.types`."""
+"""The type aliases of `torch.types`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

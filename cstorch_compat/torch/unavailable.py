@@ -1,6 +1,7 @@
-"""Modules that model code imports and that nothing here can do: importable, with an error on use that says why.
+"""Modules of `torch` that model code imports but that are not supported.
 
-The table of names sends here what it does not list of such a module, as "torch/fx/Tracer".
+Their names can be imported, and raise an error with a reason when used. The table of names redirects unknown names of
+such modules to this module, as in "torch/fx/Tracer".
 """
 
 import functools
@@ -22,22 +23,22 @@ REFUSAL_REASONS = {
     "torch.quantization": ("there are no quantized types", "Train in float32 or bfloat16 and quantize elsewhere."),
     "torch.hub": ("nothing is ever downloaded", "Put the files where torch.hub.get_dir() says."),
 }
-"""By package: why, and what to do instead."""
+"""For each package: the reason, and the hint of what to do instead."""
 
 
 def find_refusal_reason(name: str) -> tuple[str, str]:
-    """Why a public name is refused, and what to do instead."""
+    """Return the reason for refusing the public name `name`, and the hint."""
     return next(REFUSAL_REASONS[p] for p in REFUSAL_REASONS if name.startswith(p))
 
 
 def make_refusal_error(name: str) -> OptionMissing:
-    """The error for a use of a public name."""
+    """Return the error for a use of the public name `name`."""
     why, hint = find_refusal_reason(name)
     return OptionMissing(f"{name}: {why}", where=source.where(), hint=hint)
 
 
 def make_refusing_function(name: str) -> Callable[..., NoReturn]:
-    """A function that raises when it is called."""
+    """Return a function that raises OptionMissing when it is called."""
 
     def refused(*args: Any, **kwargs: Any) -> NoReturn:
         raise make_refusal_error(name)
@@ -49,7 +50,10 @@ def make_refusing_function(name: str) -> Callable[..., NoReturn]:
 
 
 def make_refusing_class(name: str) -> type:
-    """A class that can be named, derived from and asked about, and raises when it is made."""
+    """Return a class that can be named and subclassed, and raises OptionMissing when it is instantiated.
+
+    A class whose name ends in Error, Exception or Warning is an exception class.
+    """
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         raise make_refusal_error(name)
@@ -60,28 +64,28 @@ def make_refusing_class(name: str) -> type:
         "__module__": name.rpartition(".")[0],
         "refused": find_refusal_reason(name),
     }
-    # Errors are caught and never made by scripts.
+    # Scripts catch these exceptions and do not raise them.
     bases = (Exception,) if name.endswith(("Error", "Exception", "Warning")) else ()
     return type(name.rpartition(".")[2], bases, body)
 
 
 def identity(fn_or_name: Any) -> Any:
-    """The function itself: `torch.fx.wrap` marks leaves of traces, of which there are none."""
+    """Return the function unchanged. `torch.fx.wrap` would mark it as a leaf of traces."""
     return fn_or_name
 
 
 def return_false() -> bool:
-    """False: nothing is traced or exported."""
+    """Return False: nothing is traced or exported."""
     return False
 
 
 def do_nothing(*args: Any, **kwargs: Any) -> None:
-    """Takes what an exporter would need."""
+    """Accept and ignore arguments for an exporter."""
 
 
 @functools.cache
 def __getattr__(name: str) -> Any:
-    # Python asks modules for names of its own too; those of the table have a slash.
+    # Python also looks up special names in modules. Names of the table contain a slash.
     path = name.replace("/", ".")
     if path == name:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""Handwritten digits and the transforms that scripts apply to them: the code behind `torchvision`."""
+"""An emulation of `torchvision`: data sets, image transforms, models and operations."""

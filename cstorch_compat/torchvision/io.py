@@ -1,4 +1,4 @@
-"""Images in files as tensors, `torchvision.io`; Pillow reads and writes them. There is no reader of videos."""
+"""Reading and writing of image files as tensors: `torchvision.io`. It needs Pillow. Videos are not supported."""
 
 import io
 import pathlib
@@ -17,17 +17,20 @@ from lazytensor.functional import creation
 def decode_image(
     input: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: Any = False
 ) -> Tensor:
-    """The bytes of an image file, or its path, as a uint8 tensor [channels, height, width]."""
+    """Return an encoded image, given as a uint8 tensor of its bytes or as a path, as uint8 [channels, height, width].
+
+    `mode` selects the channels. `apply_exif_orientation` has no effect.
+    """
     return read_image(input if isinstance(input, str) else io.BytesIO(input.numpy().tobytes()), mode)
 
 
 def read_file(path: str) -> Tensor:
-    """The bytes of a file as a uint8 tensor."""
+    """Return the bytes of a file as a uint8 tensor."""
     return creation.tensor_over_array(np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).copy())
 
 
 def write_file(filename: str, data: Tensor) -> None:
-    """Write a uint8 tensor as the bytes of a file."""
+    """Write a uint8 tensor to a file as bytes."""
     pathlib.Path(filename).write_bytes(data.numpy().tobytes())
 
 
@@ -42,29 +45,29 @@ def _encode(input: Tensor, kind: str, **options: Any) -> bytes:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """A uint8 image as the bytes of a PNG file."""
+    """Return a uint8 image [channels, height, width] encoded as PNG, as a uint8 tensor of the bytes."""
     return creation.tensor_over_array(
         np.frombuffer(_encode(input, "PNG", compress_level=compression_level), np.uint8).copy()
     )
 
 
 def encode_jpeg(input: Tensor, quality: int = 75) -> Tensor:
-    """A uint8 image as the bytes of a JPEG file."""
+    """Return a uint8 image [channels, height, width] encoded as JPEG, as a uint8 tensor of the bytes."""
     return creation.tensor_over_array(np.frombuffer(_encode(input, "JPEG", quality=quality), np.uint8).copy())
 
 
 def write_png(input: Tensor, filename: str, compression_level: int = 6) -> None:
-    """Write a uint8 image as a PNG file."""
+    """Write a uint8 image [channels, height, width] to a PNG file."""
     pathlib.Path(filename).write_bytes(_encode(input, "PNG", compress_level=compression_level))
 
 
 def write_jpeg(input: Tensor, filename: str, quality: int = 75) -> None:
-    """Write a uint8 image as a JPEG file."""
+    """Write a uint8 image [channels, height, width] to a JPEG file."""
     pathlib.Path(filename).write_bytes(_encode(input, "JPEG", quality=quality))
 
 
 def read_video(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises OptionMissing: there is no reader of videos."""
+    """Raise OptionMissing, because videos are not supported."""
     raise OptionMissing(
         "there is no reader of videos in this version",
         where=source.where(),

@@ -1,4 +1,4 @@
-"""Layers of `torchvision.ops` that models use beside PyTorch's own."""
+"""Layers of `torchvision.ops` that models use."""
 
 import lazytensor as lt
 from lazytensor import nn
@@ -6,7 +6,7 @@ from lazytensor.core.tensor import Tensor
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch normalization with statistics and weights that stay as they are: [N, C, H, W] to the same."""
+    """Batch normalization of [N, C, H, W] with fixed statistics, weight and bias."""
 
     weight: Tensor
     bias: Tensor
@@ -16,7 +16,7 @@ class FrozenBatchNorm2d(nn.Module):
     def __init__(self, num_features: int, eps: float = 1e-5):
         super().__init__()
         self.eps = eps
-        # Buffers, and no parameters: an optimizer is not to see them.
+        # Buffers instead of parameters, so that optimizers do not update them.
         for name, make in (
             ("weight", lt.ones),
             ("bias", lt.zeros),
@@ -26,7 +26,7 @@ class FrozenBatchNorm2d(nn.Module):
             self.register_buffer(name, make(num_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scale and shift every channel."""
+        """Return `x` scaled and shifted by channel."""
         w, b, mean, var = (
             t.reshape(1, -1, 1, 1) for t in (self.weight, self.bias, self.running_mean, self.running_var)
         )
@@ -34,14 +34,15 @@ class FrozenBatchNorm2d(nn.Module):
         return x * scale + (b - mean * scale)
 
     def extra_repr(self) -> str:
-        """Channels and eps."""
+        """Return the number of channels and eps as text."""
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
-    """Whole rows of the batch, or with mode "batch" the whole of it, dropped with probability p; the rest is scaled.
+    """Return `input` with samples set to zero with probability `p`, and the others divided by 1 - p.
 
-    Raises ValueError for a probability out of range and for another mode.
+    `mode` "row" drops each sample separately, and "batch" drops all or none. Outside of training the input is returned
+    unchanged. Raises ValueError for other modes and for `p` outside 0..1.
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
@@ -49,23 +50,23 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
         raise ValueError(f"mode has to be either 'batch' or 'row', but got {mode}")
     if not training or p == 0.0:
         return input
-    # One draw for each row, or one for all, spread over the other dimensions by broadcasting.
+    # One draw for each sample, or one for all, broadcast over the other dimensions.
     rows = input.shape[0] if mode == "row" else 1
     kept = lt.empty(rows, *(1,) * (input.ndim - 1), dtype=input.dtype, device=input.device).bernoulli_(1.0 - p)
     return input * (kept / (1.0 - p) if p < 1.0 else kept)
 
 
 class StochasticDepth(nn.Module):
-    """Drops rows of the batch, or all of it, while a model trains."""
+    """A layer that applies `stochastic_depth` in training mode."""
 
     def __init__(self, p: float, mode: str):
         super().__init__()
         self.p, self.mode = p, mode
 
     def forward(self, input: Tensor) -> Tensor:
-        """The batch with some of it dropped."""
+        """Return the input with samples dropped."""
         return stochastic_depth(input, self.p, self.mode, self.training)
 
     def extra_repr(self) -> str:
-        """Probability and mode."""
+        """Return the probability and the mode as text."""
         return f"p={self.p}, mode={self.mode}"

@@ -1,4 +1,4 @@
-"""`torchvision.utils`: many images as one, and images in files."""
+"""Image grids and their files: `torchvision.utils`."""
 
 import math
 from typing import Any
@@ -19,14 +19,22 @@ def make_grid(
     scale_each: bool = False,
     pad_value: float = 0.0,
 ) -> Tensor:
-    """Images [N, C, H, W] side by side, `nrow` in a row, as one [3, ...]; with `normalize` shifted to 0..1."""
+    """Return images [N, C, H, W], or a list of them, arranged in a grid as one image [3, height, width].
+
+    - `nrow`: the number of images in a row.
+    - `padding`, `pad_value`: the width and the value of the borders.
+    - `normalize`: scale values to 0..1, from `value_range` or from the minimum and maximum.
+    - `scale_each`: scale each image separately.
+
+    Single-channel images get three equal channels. A single image is returned without borders.
+    """
     with grad_mode(False):
         images: Tensor = stack(list(tensor), 0) if isinstance(tensor, list) else tensor
         if images.dim() == 2:
             images = images.unsqueeze(0)
         if images.dim() == 3:
             images = (cat([images] * 3, 0) if images.size(0) == 1 else images).unsqueeze(0)
-        # Files have three colours, so grey ones get them.
+        # Greyscale images get three channels.
         if images.dim() == 4 and images.size(1) == 1:
             images = cat([images] * 3, 1)
         if normalize:
@@ -45,7 +53,7 @@ def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 
 def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
-    # Over all images together, unless each is asked for alone.
+    # The minimum and maximum are those of all images, unless each is scaled separately.
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 
@@ -55,7 +63,7 @@ def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Ten
     across = min(nrow, count)
     down = math.ceil(count / across)
     height, width = h + padding, w + padding
-    # The last row may have room left, which stays in the colour of the borders.
+    # Unused positions of the last row keep the value of the borders.
     grid = full((channels, height * down + padding, width * across + padding), pad_value, dtype=images.dtype)
     for k in range(count):
         top, left = (k // across) * height + padding, (k % across) * width + padding
@@ -64,8 +72,10 @@ def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Ten
 
 
 def save_image(tensor: Any, fp: Any, format: str | None = None, **options: Any) -> None:
-    """Write images side by side to a file. Raises DataError if Pillow is not installed."""
+    """Write a grid of images to a file. Further options are those of `make_grid`. Raises DataError if Pillow is not
+    installed.
+    """
     grid = make_grid(tensor, **options)
-    # Half a step is added, so that a value is rounded where the conversion to bytes would cut it off.
+    # Add a half to round, because the conversion to bytes truncates.
     values = (grid * 255 + 0.5).clamp(min=0, max=255).permute(1, 2, 0).to(dt.uint8)
     functional.require_pillow().fromarray(values.numpy()).save(fp, format=format)

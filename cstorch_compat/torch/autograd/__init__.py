@@ -1,1 +1,1 @@
-"""`torch.autograd`: what lazytensor does not have."""
+"""The parts of `torch.autograd` that `lazytensor` does not define."""

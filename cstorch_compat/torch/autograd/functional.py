@@ -1,4 +1,8 @@
-"""`torch.autograd.functional`: products with derivatives, and derivatives as whole tensors, by the graph."""
+"""Jacobians, Hessians and their products: `torch.autograd.functional`.
+
+Inputs and outputs are tensors or tuples of tensors. With `create_graph` the results are differentiable. With `strict`,
+a result that does not depend on an input raises RuntimeError; otherwise it is zero.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +24,7 @@ def _restore_structure(values: list[Any], given: Any) -> Any:
 
 
 def _make_variables(inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
-    # Copies: what the function does to its inputs must not add to the gradients of the caller's.
+    # Use copies, so that the function does not affect the gradients of the caller's tensors.
     given = _as_tuple(inputs)
     if create_graph:
         return tuple(t.view_as(t) if t.requires_grad else t.detach().clone().requires_grad_() for t in given)
@@ -38,9 +42,8 @@ def _finish_gradient(t: Tensor | None, like: Tensor, create_graph: bool, strict:
 def compute_gradients(
     outputs: Any, inputs: Sequence[Tensor], seeds: Any = None, create_graph: bool = False
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of outputs, weighted by `seeds`, by each input; None where nothing leads to it."""
+    """Return the gradients of `outputs`, weighted by `seeds`, with respect to each input; None for unused inputs."""
     tracked = [(o, None if seeds is None else s) for o, s in zip(_as_tuple(outputs), _as_tuple(seeds), strict=False)]
-    # An output that no input reaches has no gradient to ask for.
     tracked = [(o, s) for o, s in tracked if o.requires_grad]
     if not tracked:
         return (None,) * len(inputs)
@@ -51,7 +54,10 @@ def compute_gradients(
 def vjp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The outputs, and v times the Jacobian; v may be left out for a single number."""
+    """Return the outputs, and the product of `v` and the Jacobian for each input.
+
+    `v` may be None if the output has a single element; otherwise this raises RuntimeError.
+    """
     variables = _make_variables(inputs, create_graph)
     outputs = func(*variables)
     if v is None and any(o.numel() != 1 for o in _as_tuple(outputs)):
@@ -71,7 +77,10 @@ def _detach_outputs(outputs: Any, create_graph: bool) -> Any:
 def jvp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The outputs, and the Jacobian times v, by two passes backward."""
+    """Return the outputs, and the product of the Jacobian and `v` for each output, by two backward passes.
+
+    `v` is all ones if None.
+    """
     variables = _make_variables(inputs, create_graph)
     directions = _as_tuple(v) if v is not None else tuple(ones_like(x) for x in variables)
     outputs = func(*variables)
@@ -83,8 +92,8 @@ def jvp(
 def compute_directional_derivatives(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor], create_graph: bool
 ) -> tuple[Tensor | None, ...]:
-    """How each output changes where the inputs move along `directions`; None where it does not."""
-    # The product u J is linear in u, so its own gradient along v is J v, whatever u is.
+    """Return the derivative of each output along `directions` of the inputs, or None if it does not depend on them."""
+    # The product u J is linear in u, so its gradient along v is J v for any u.
     dummies = tuple(zeros_like(o).detach().requires_grad_() for o in outputs)
     rows = compute_gradients(outputs, inputs, dummies, create_graph=True)
     used = [(r, d) for r, d in zip(rows, directions, strict=True) if r is not None and r.requires_grad]
@@ -101,7 +110,10 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The derivative of each output by each input: [*output, *input]; tuples of them where there are several."""
+    """Return the derivative of each output with respect to each input, of shape [*output.shape, *input.shape].
+
+    Several outputs or inputs give tuples. `vectorize` and `strategy` have no effect.
+    """
     variables = _make_variables(inputs, create_graph)
     outputs = func(*variables)
     table = [
@@ -113,8 +125,8 @@ def jacobian(
 def compute_jacobian(
     output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool = False
 ) -> list[Tensor]:
-    """The derivative of an output by each input: [*output, *input]."""
-    # One pass for each element: a row of the Jacobian is the gradient of one output.
+    """Return the derivative of `output` with respect to each input, of shape [*output.shape, *input.shape]."""
+    # One backward pass for each output element gives a row of the Jacobian.
     rows = [compute_gradients(element, inputs, create_graph=create_graph) for element in output.reshape(-1).unbind()]
     shape = tuple(output.shape)
     if not rows:
@@ -133,7 +145,10 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The second derivatives of a number: [*input, *input]; tuples of tuples where there are several inputs."""
+    """Return the second derivatives of a function with a single-element result, of shape [*input.shape, *input.shape].
+
+    Several inputs give a tuple of tuples. Raises RuntimeError if the result has more elements.
+    """
 
     def gradient(*variables: Tensor) -> Any:
         outputs = func(*variables)
@@ -150,7 +165,7 @@ def hessian(
 def vhp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The output, and v times the Hessian."""
+    """Return the output, and the product of `v` and the Hessian for each input. `v` is all ones if None."""
     variables = _make_variables(inputs, create_graph)
     directions = _as_tuple(v) if v is not None else tuple(ones_like(x) for x in variables)
     outputs = func(*variables)

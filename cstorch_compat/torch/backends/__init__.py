@@ -1,1 +1,1 @@
-"""`torch.backends` and other devices: what a build for CPUs answers."""
+"""The public API of `torch.backends` and of other devices, with the behaviour of a CPU build."""

@@ -1,8 +1,7 @@
-"""What a CPU build of PyTorch answers to questions about other devices, as data: `cpu_build.txt`.
+"""Constants and functions of device modules with the behaviour of PyTorch's CPU build, from the table `cpu_build.txt`.
 
-`tests.golden.record_cpu_build` writes that file from PyTorch's own answers. Of each public module it has the names
-that are a plain value (`benchmark = False`), and the functions with what a call gives back (`device_count() 0`) or
-raises (`synchronize() raises AssertionError: ...`).
+`tests.golden.record_cpu_build` generates that table from PyTorch. For each public module it lists constants (`benchmark
+= False`), and functions with their result (`device_count() 0`) or error (`synchronize() raises AssertionError: ...`).
 """
 
 import ast
@@ -15,11 +14,12 @@ from typing import Any
 
 TABLE_PATH = pathlib.Path(__file__).with_name("cpu_build.txt")
 RAISES_PREFIX = "raises "
+"""The prefix of a function's entry that is an error."""
 
 
 @functools.cache
 def make_namespaces() -> dict[str, SimpleNamespace]:
-    """The answers of each public module, by its path with underscores: `cuda_amp` for torch.cuda.amp."""
+    """Return the contents of each module by its path with underscores, such as `cuda_amp` for torch.cuda.amp."""
     answers: dict[str, SimpleNamespace] = {}
     for path, name, said in parse_rows():
         space = answers.setdefault(path.removeprefix("torch.").replace(".", "_"), SimpleNamespace())
@@ -30,7 +30,7 @@ def make_namespaces() -> dict[str, SimpleNamespace]:
 
 
 def parse_rows() -> Iterator[tuple[str, str, str]]:
-    """Module, name (of a function with brackets) and answer of each line of the table."""
+    """Yield the module, the name and the value of each line of the table. Names of functions end in "()"."""
     path = ""
     for line in TABLE_PATH.read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
@@ -45,7 +45,7 @@ def _make_function(path: str, name: str, said: str) -> Any:
         if said.startswith(RAISES_PREFIX):
             kind, _, message = said.removeprefix(RAISES_PREFIX).partition(": ")
             raise getattr(builtins, kind)(ast.literal_eval(message))
-        # Read anew each time: a list is the caller's to change.
+        # Parse at each call, because the caller may modify a list.
         return ast.literal_eval(said)
 
     answer.__name__ = answer.__qualname__ = name

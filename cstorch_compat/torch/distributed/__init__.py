@@ -1,1 +1,1 @@
-"""`torch.distributed`."""
+"""The public API of `torch.distributed`."""

@@ -1,6 +1,6 @@
-"""`torch.distributed` for the one process that a run is: a group of world size 1, in which every collective is done.
+"""The API of `torch.distributed` for a single process: a group of world size 1.
 
-What needs a second process says so; a script that asks whether it is distributed gets PyTorch's answers.
+Collectives complete at once. Functions that need a second process raise an error. Queries return what PyTorch would.
 """
 
 import os
@@ -16,84 +16,85 @@ from lazytensor.functional.in_place import copy_
 
 NOT_INITIALIZED_MESSAGE = "Default process group has not been initialized, please make sure to call init_process_group."
 KNOWN_BACKENDS = ("gloo", "fake", "mpi", "nccl", "ucc", "xccl")
-"""Names that PyTorch knows; a CPU build has the first two."""
+"""The backends that PyTorch knows. A CPU build has the first two."""
 
 
 class DistributedError(LazyError, RuntimeError):
-    """More than one process is wanted, or a backend that is not there."""
+    """The error for a group of more than one process, or for an unavailable backend."""
 
 
 class ReduceOp(Enum):
-    """How values of several processes become one; of one process each gives the value itself."""
+    """An enumeration of reduction operations. With one process, each returns the value itself."""
 
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
     PREMUL_SUM = 8
 
 
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # by which PyTorch names the values, too
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # an alias that PyTorch has
 
 
 class Backend(str):
-    """The name of a backend, in lower case."""
+    """The name of a backend in lower case."""
 
     UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
     backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi"]
 
     def __new__(cls, name: str) -> "Backend":
-        """The name in lower case."""
+        """Return `name` in lower case."""
         return super().__new__(cls, name.lower())
 
 
 class ProcessGroup:
-    """The group of this one process."""
+    """A group that consists of this process."""
 
     def __init__(self, backend: str = "gloo", name: str = "0"):
         self.backend, self.name = backend, name
 
     def rank(self) -> int:
-        """0."""
+        """Return 0."""
         return 0
 
     def size(self) -> int:
-        """1."""
+        """Return 1."""
         return 1
 
 
 class Work:
-    """A collective that is over."""
+    """The handle of a completed collective."""
 
     def wait(self, timeout: Any = None) -> bool:
-        """True, at once."""
+        """Return True at once."""
         return True
 
     def is_completed(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def is_success(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def result(self) -> list[Tensor]:
-        """Nothing more than what was written in place."""
+        """Return an empty list. Collectives write their results in place."""
         return []
 
     def get_future(self) -> "Work":
-        """Itself: there is nothing left to wait for."""
+        """Return the handle itself, which is complete."""
         return self
 
 
 _default_group: RunLocal[ProcessGroup | None] = RunLocal(lambda: None)
+"""The default group of the run, or None before `init_process_group`."""
 
 
 class GroupMember:
-    """The groups that have names."""
+    """The named groups."""
 
     NON_GROUP_MEMBER = -100
 
     @property
     def WORLD(self) -> ProcessGroup | None:
-        """The default group; None before it is started."""
+        """Return the default group, or None before `init_process_group`."""
         return _default_group.value
 
 
@@ -101,22 +102,22 @@ group = GroupMember()
 
 
 def is_available() -> bool:
-    """True, as in PyTorch's CPU build."""
+    """Return True, as PyTorch's CPU build."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether the group was started."""
+    """Return whether `init_process_group` was called."""
     return _default_group.value is not None
 
 
 def is_gloo_available() -> bool:
-    """True: what one process needs of it is here."""
+    """Return True: everything that one process needs is supported."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """False, as in a CPU build."""
+    """Return False, as a CPU build."""
     return False
 
 
@@ -124,12 +125,12 @@ is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process."""
+    """Return whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The backend for a device: gloo, for there are CPUs only."""
+    """Return "gloo", the backend for CPUs."""
     return "gloo"
 
 
@@ -153,19 +154,20 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Start the group of this process.
+    """Create the default group of this process.
 
-    Raises ValueError where it was started before or the environment lacks what env:// reads, and DistributedError for
-    more than one process or a backend that a CPU build has not.
+    Unless `store` or a different `init_method` is given, rank, world size and address are read from the environment.
+    Raises ValueError at a second call, and if such a variable is missing. Raises DistributedError for a world size
+    other than 1, and for a backend that a CPU build does not have.
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    # PyTorch without a name tries every backend that it has; the CPU has this one.
+    # Without a name PyTorch tries every available backend; the CPU has this one.
     chosen = Backend(backend or "gloo")
     if store is None and (init_method is None or init_method.startswith("env:")):
         rank = _read_environment_int("RANK") if rank < 0 else rank
         world_size = _read_environment_int("WORLD_SIZE") if world_size < 0 else world_size
-        # Read for their absence alone: nobody is to be met there.
+        # Only check that they exist; no other process is contacted.
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             if name not in os.environ:
                 _read_environment_int(name)
@@ -175,7 +177,7 @@ def init_process_group(
             where=source.where(),
             hint="Start the script with --nproc_per_node=1, or without torchrun.",
         )
-    # With a colon it names one for each kind of device, as in "cpu:gloo,cuda:nccl": that of the CPU is enough.
+    # A name with a colon gives one backend for each device, as in "cpu:gloo,cuda:nccl".
     if chosen not in ("gloo", "fake") and ":" not in chosen:
         raise DistributedError(
             f"Distributed package doesn't have {chosen.upper()} built in",
@@ -186,9 +188,9 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """End the group. Raises AssertionError if there is none."""
+    """Remove the default group. Another group is ignored. Raises AssertionError if there is no default group."""
     assert is_initialized(), "Invalid process group specified"
-    # Another group is only forgotten by its owner: there is nothing to close.
+    # Another group has no resources to release.
     if not isinstance(group, ProcessGroup) or group is _default_group.value:
         _default_group.value = None
 
@@ -200,27 +202,27 @@ def _require_group() -> ProcessGroup:
 
 
 def get_rank(group: Any = None) -> int:
-    """0. Raises ValueError before the group was started."""
+    """Return 0. Raises ValueError before `init_process_group`."""
     return _require_group().rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """1. Raises ValueError before the group was started."""
+    """Return 1. Raises ValueError before `init_process_group`."""
     return _require_group().size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The name of the backend. Raises ValueError before the group was started."""
+    """Return the name of the backend. Raises ValueError before `init_process_group`."""
     return _require_group().backend
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """[0]."""
+    """Return [0]. Raises ValueError before `init_process_group`."""
     return [get_rank(group)]
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The same rank: there is one group."""
+    """Return `group_rank`, because every group has the same process."""
     return group_rank
 
 
@@ -228,7 +230,9 @@ get_group_rank = get_global_rank
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The rank that torchrun gave, or the fallback. Raises RuntimeError if there is neither."""
+    """Return the variable LOCAL_RANK, which torchrun sets, or else `fallback_rank`. Raises RuntimeError if both are
+    missing.
+    """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
@@ -237,29 +241,29 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> ProcessGroup:
-    """A group of the same one process."""
+    """Return a new group of this process. Raises ValueError before `init_process_group`."""
     return ProcessGroup(_require_group().backend, "1")
 
 
 def new_subgroups(*args: Any, **kwargs: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
-    """The one group, and the list of it."""
+    """Return a new group of this process, and a list that contains it."""
     own = new_group()
     return own, [own]
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Nothing to wait for. Raises ValueError before the group was started."""
+    """Return at once: None, or a `Work` handle if `async_op`. Raises ValueError before `init_process_group`."""
     _require_group()
     return Work() if async_op else None
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Nothing to wait for."""
+    """Return at once. Raises ValueError before `init_process_group`."""
     _require_group()
 
 
 def _make_identity_collective(name: str) -> Callable[..., Work | None]:
-    """A collective that leaves the tensor of the only process as it is."""
+    """Return a collective named `name` that leaves the tensor unchanged, because there is only one process."""
 
     def collective(tensor: Any, *args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
         _require_group()
@@ -279,13 +283,13 @@ all_reduce_coalesced = _make_identity_collective("all_reduce_coalesced")
 
 
 def _copy_into(target: Tensor, value: Tensor) -> None:
-    # Collectives are no part of a graph: what they write carries no gradient.
+    # Collectives are not differentiable, so the written values carry no gradient.
     with grad_mode(False):
         copy_(target, value)
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Write the tensor to the one place of the list."""
+    """Copy `tensor` into the only element of `tensor_list`. Returns None, or a `Work` handle if `async_op`."""
     _require_group()
     _copy_into(tensor_list[0], tensor)
     return Work() if async_op else None
@@ -294,19 +298,21 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
 def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the tensor to the one place of the list."""
+    """Copy `tensor` into the only element of `gather_list`. Returns None, or a `Work` handle if `async_op`."""
     return all_gather(gather_list or [tensor], tensor, group, async_op)
 
 
 def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the one member of the list to the tensor."""
+    """Copy the only element of `scatter_list` into `tensor`. Returns None, or a `Work` handle if `async_op`."""
     return all_gather([tensor], (scatter_list or [tensor])[0], group, async_op)
 
 
 def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Write the input to the output, in whose shape it may have to be seen."""
+    """Copy `input`, reshaped to the shape of `output`, into `output`. Returns None, or a `Work` handle if
+    `async_op`.
+    """
     return all_gather([output], input.reshape(output.shape), group, async_op)
 
 
@@ -316,37 +322,40 @@ reduce_scatter_tensor = all_to_all_single = all_gather_into_tensor
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the one member of the list to the output."""
+    """Copy the only element of `input_list` into `output`. Returns None, or a `Work` handle if `async_op`."""
     return all_gather([output], input_list[0], group, async_op)
 
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the one member of one list to that of the other."""
+    """Copy the only element of `input_tensor_list` into that of `output_tensor_list`.
+
+    Returns None, or a `Work` handle if `async_op`.
+    """
     return all_gather(output_tensor_list, input_tensor_list[0], group, async_op)
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Put the object into the one place of the list."""
+    """Store `obj` in the only element of `object_list`."""
     _require_group()
     object_list[0] = obj
 
 
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Put the object into the one place of the list."""
+    """Store `obj` in the only element of `object_gather_list`."""
     all_gather_object([None] if object_gather_list is None else object_gather_list, obj, group)
 
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
-    """The list stays as it is."""
+    """Leave `object_list` unchanged. Raises ValueError before `init_process_group`."""
     _require_group()
 
 
 def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any], src: int = 0, group: Any = None
 ) -> None:
-    """Put the one object of the input into the output."""
+    """Store the only element of the input list in the output list."""
     all_gather_object(scatter_object_output_list, scatter_object_input_list[0], group)
 
 

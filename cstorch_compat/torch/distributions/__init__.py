@@ -1,1 +1,1 @@
-"""`torch.distributions`: families of probability distributions over tensors, with PyTorch's draws."""
+"""The public API of `torch.distributions`: probability distributions whose samples match PyTorch's random numbers."""

@@ -1,4 +1,4 @@
-"""`torch.distributions.constraints`: where parameters and values may lie, as questions about tensors."""
+"""The constraints of `torch.distributions.constraints`, which test whether parameters and values are valid."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +10,15 @@ from lazytensor.functional import reduction
 from lazytensor.functional.comparison import isclose
 
 SUM_TOLERANCE = 1e-6
+"""The tolerance for probabilities that have to sum to 1."""
 
 
 class Constraint:
-    """A region; `check` says for each event whether it lies inside."""
+    """A region of valid values.
+
+    `check(value)` returns a bool for each event. The last `event_dim` dimensions are one event. `is_discrete` states
+    whether the region consists of integers.
+    """
 
     is_discrete = False
     event_dim = 0
@@ -24,7 +29,10 @@ class Constraint:
         self.event_dim = facts.get("event_dim", self.event_dim)
 
     def check(self, value: Any) -> Any:
-        """Truth values, one for each event."""
+        """Return a bool tensor, one element for each event, that says whether the event is in the region.
+
+        Raises NotImplementedError for a constraint without a check.
+        """
         if self._check is None:
             raise NotImplementedError(f"{self} has no check")
         return self._check(value)
@@ -34,7 +42,7 @@ class Constraint:
 
 
 class Dependent(Constraint):
-    """A region that depends on the other parameters."""
+    """A constraint that depends on other parameters, so it cannot be checked by itself."""
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0):
         super().__init__("Dependent()", None, is_discrete=is_discrete, event_dim=event_dim)
@@ -53,22 +61,22 @@ unit_interval = Constraint("Interval(lower_bound=0.0, upper_bound=1.0)", lambda 
 
 
 def greater_than(lower_bound: Any) -> Constraint:
-    """Above a bound."""
+    """Return the constraint x > `lower_bound`."""
     return Constraint(f"GreaterThan(lower_bound={lower_bound})", lambda v: v > lower_bound)
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
-    """At or above a bound."""
+    """Return the constraint x >= `lower_bound`."""
     return Constraint(f"GreaterThanEq(lower_bound={lower_bound})", lambda v: v >= lower_bound)
 
 
 def less_than(upper_bound: Any) -> Constraint:
-    """Below a bound."""
+    """Return the constraint x < `upper_bound`."""
     return Constraint(f"LessThan(upper_bound={upper_bound})", lambda v: v < upper_bound)
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Between two bounds, both included."""
+    """Return the constraint `lower_bound` <= x <= `upper_bound`."""
     name = f"Interval(lower_bound={lower_bound}, upper_bound={upper_bound})"
     return Constraint(name, lambda v: (v >= lower_bound) & (v <= upper_bound))
 
@@ -77,22 +85,24 @@ half_open_interval = interval
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """The integers between two bounds, both included."""
+    """Return the constraint that x is an integer with `lower_bound` <= x <= `upper_bound`."""
     name = f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})"
     return Constraint(name, lambda v: (v % 1 == 0) & (v >= lower_bound) & (v <= upper_bound), is_discrete=True)
 
 
 def multinomial(total: Any) -> Constraint:
-    """Counts that sum to a number."""
+    """Return the constraint that counts along the last dimension are >= 0 and sum to at most `total`."""
     inside = lambda v: reduction.all(v >= 0, -1) & (reduction.sum(v, -1) <= total)  # noqa: E731
     return Constraint("Multinomial()", inside, is_discrete=True, event_dim=1)
 
 
 def independent(base: Constraint, reinterpreted_batch_ndims: int) -> Constraint:
-    """A region whose last dimensions of a batch are one event."""
+    """Return the constraint that holds if `base` holds for all elements of the last batch dimensions.
+
+    The last `reinterpreted_batch_ndims` batch dimensions become part of an event.
+    """
 
     def inside(value: Any) -> Any:
-        # An event is inside if each of its parts is.
         answer = base.check(value)
         for _ in range(reinterpreted_batch_ndims):
             answer = reduction.all(answer, -1)
@@ -119,7 +129,7 @@ def _is_positive_definite(v: Tensor) -> Any:
 
 
 def _has_factor(matrix: np.ndarray) -> bool:
-    """Whether a matrix has a Cholesky factor."""
+    """Return whether a matrix has a Cholesky factor."""
     try:
         return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
     except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""Families over numbers. What PyTorch draws, and in which order, was worked out from its answers."""
+"""Continuous univariate distributions. The random numbers and their order match PyTorch's observed results."""
 
 import math
 from typing import Any
@@ -20,22 +20,22 @@ EULER_GAMMA = 0.57721566490153286060
 
 
 def standard_normal(shape: Any, like: Tensor) -> Tensor:
-    """Normal numbers of mean 0 and deviation 1 in the type of a tensor."""
+    """Return standard normal numbers of the given shape, with the dtype and device of `like`."""
     return empty(tuple(shape), dtype=like.dtype, device=like.device).normal_()
 
 
 def smallest_normal(dtype: DType) -> float:
-    """The smallest normal number of a type."""
+    """Return the smallest positive normal number of a dtype."""
     return float(np.finfo(dtype.host).tiny)
 
 
 def machine_epsilon(dtype: DType) -> float:
-    """The distance from 1 to the next number of a type."""
+    """Return the distance from 1 to the next larger number of a dtype."""
     return float(np.finfo(dtype.host).eps)
 
 
 class _LocationScale(Distribution):
-    """Two parameters, of which one moves and the other stretches."""
+    """The base class of distributions with a location `loc` and a scale `scale`."""
 
     has_rsample = True
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -47,130 +47,130 @@ class _LocationScale(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The location."""
+        """Return `loc`."""
         return self.loc
 
     @property
     def mode(self) -> Tensor:
-        """The location."""
+        """Return `loc`."""
         return self.loc
 
 
 class Normal(_LocationScale, ExponentialFamily):
-    """Normal with a mean and a deviation."""
+    """The normal distribution with mean `loc` and standard deviation `scale`."""
 
     @property
     def stddev(self) -> Tensor:
-        """The deviation."""
+        """Return `scale`."""
         return self.scale
 
     @property
     def variance(self) -> Tensor:
-        """Its square."""
+        """Return the square of `scale`."""
         return self.scale**2
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values without gradients."""
+        """Return samples without gradients."""
         return self.rsample(sample_shape).detach()
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """loc + scale * a normal number."""
-        # The scale multiplies first, and the mean is added to that: PyTorch's last digit.
+        """Return samples loc + scale * z, with z standard normal, which are differentiable."""
+        # The order of operations matches PyTorch in the last digit.
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-(x - m)^2 / 2 s^2 - log s - log sqrt(2 pi)"""
+        """Return the log density -(x - loc)^2 / (2 scale^2) - log(scale) - log(sqrt(2 pi))."""
         self._validate_sample(value)
         return -((value - self.loc) ** 2) / (2 * self.variance) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to this one."""
+        """Return the cumulative distribution function at `value`."""
         self._validate_sample(value)
         return 0.5 * (1 + pw.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which a probability lies."""
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
         return self.loc + self.scale * erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Tensor:
-        """1 / 2 + log sqrt(2 pi) + log s"""
+        """Return the entropy 1/2 + log(2 pi) / 2 + log(scale)."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + pw.log(self.scale)
 
 
 class Laplace(_LocationScale):
-    """Two exponentials back to back."""
+    """The Laplace distribution with location `loc` and scale `scale`."""
 
     @property
     def variance(self) -> Tensor:
-        """2 b^2"""
+        """Return 2 scale^2."""
         return 2 * self.scale.pow(2)
 
     @property
     def stddev(self) -> Tensor:
-        """sqrt(2) b"""
+        """Return sqrt(2) scale."""
         return (2**0.5) * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """A uniform number sent through the inverse of the distribution function."""
+        """Return differentiable samples: uniform numbers transformed by the inverse distribution function."""
         shape = self._extended_shape(sample_shape)
-        # Never -1, whose logarithm is infinite.
+        # The value -1 is excluded, because it would give an infinite logarithm.
         u = empty(tuple(shape), dtype=self.loc.dtype).uniform_(machine_epsilon(self.loc.dtype) - 1, 1)
         return self.loc - self.scale * u.sign() * pw.log1p(-u.abs())
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log 2b - |x - m| / b"""
+        """Return the log density -log(2 scale) - |x - loc| / scale."""
         self._validate_sample(value)
         return -pw.log(2 * self.scale) - pw.abs(value - self.loc) / self.scale
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to this one."""
+        """Return the cumulative distribution function at `value`."""
         d = value - self.loc
         return 0.5 - 0.5 * d.sign() * pw.expm1(-d.abs() / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which a probability lies."""
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
         term = value - 0.5
         return self.loc - self.scale * term.sign() * pw.log1p(-2 * term.abs())
 
     def entropy(self) -> Tensor:
-        """1 + log 2b"""
+        """Return the entropy 1 + log(2 scale)."""
         return 1 + pw.log(2 * self.scale)
 
 
 class Cauchy(_LocationScale):
-    """The ratio of two normal numbers: no mean, no variance."""
+    """The Cauchy distribution with location `loc` and scale `scale`. It has no mean and infinite variance."""
 
     @property
     def mean(self) -> Tensor:
-        """NaN."""
+        """Return NaN."""
         return pw.mul(self.loc, math.nan)
 
     @property
     def variance(self) -> Tensor:
-        """Infinite."""
+        """Return infinity."""
         return self.scale * math.inf
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """loc + scale * a Cauchy number."""
+        """Return differentiable samples loc + scale * c, with c standard Cauchy."""
         eps = empty(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype).cauchy_()
         return self.loc + eps * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log pi b - log(1 + ((x - m) / b)^2)"""
+        """Return the log density -log(pi) - log(scale) - log(1 + ((x - loc) / scale)^2)."""
         self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
     def entropy(self) -> Tensor:
-        """log 4 pi b"""
+        """Return the entropy log(4 pi) + log(scale)."""
         return math.log(4 * math.pi) + self.scale.log()
 
 
 class Gumbel(_LocationScale):
-    """The largest of many."""
+    """The Gumbel distribution with location `loc` and scale `scale`."""
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Minus log of minus log of a uniform number between the least and 1."""
-        # Off both ends, where one of the logarithms is infinite.
+        """Return differentiable samples loc - scale * log(-log(u)), with u uniform in (0, 1)."""
+        # Both ends are excluded, where one of the logarithms is infinite.
         low, high = smallest_normal(self.loc.dtype), 1 - machine_epsilon(self.loc.dtype)
         u = rand(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
         u = low + u * (high - low)
@@ -178,28 +178,27 @@ class Gumbel(_LocationScale):
 
     @property
     def mean(self) -> Tensor:
-        """m + gamma b"""
+        """Return loc + scale * Euler's constant."""
         return self.loc + self.scale * EULER_GAMMA
 
     @property
     def variance(self) -> Tensor:
-        """(pi b)^2 / 6"""
+        """Return (pi scale)^2 / 6."""
         return (math.pi / math.sqrt(6) * self.scale).pow(2)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """y - exp y - log b, for y = (m - x) / b"""
+        """Return the log density y - exp(y) - log(scale), with y = (loc - x) / scale."""
         self._validate_sample(value)
-        # In units of the scale, seen from the right, where the tail is long.
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 
     def entropy(self) -> Tensor:
-        """log b + 1 + gamma"""
+        """Return the entropy log(scale) + 1 + Euler's constant."""
         return self.scale.log() + (1 + EULER_GAMMA)
 
 
 class HalfNormal(Distribution):
-    """The distance from 0 of a normal number."""
+    """The distribution of |x|, where x is normal with mean 0 and standard deviation `scale`."""
 
     has_rsample = True
     arg_constraints = {"scale": constraints.positive}
@@ -212,33 +211,36 @@ class HalfNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """s sqrt(2 / pi)"""
+        """Return scale * sqrt(2 / pi)."""
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
     def variance(self) -> Tensor:
-        """s^2 (1 - 2 / pi)"""
+        """Return scale^2 (1 - 2 / pi)."""
         return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """The value of a normal number without its sign."""
+        """Return differentiable samples: absolute values of normal numbers."""
         return pw.abs(self._base.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log 2 more than the normal density where it is not negative."""
+        """Return log(2) plus the normal log density for values >= 0, and -inf for others."""
         self._validate_sample(value)
-        # Both halves of the bell lie on one side.
+        # The density of both signs is combined.
         inside = self._base.log_prob(value) + math.log(2)
         answer: Tensor = where(value >= 0, inside, -math.inf)
         return answer
 
     def entropy(self) -> Tensor:
-        """log 2 less than that of the normal distribution."""
+        """Return the normal entropy minus log(2)."""
         return self._base.entropy() - math.log(2)
 
 
 class Uniform(Distribution):
-    """Every value between two bounds alike."""
+    """The uniform distribution between `low` (included) and `high` (excluded).
+
+    With argument validation, the constructor raises ValueError unless low < high.
+    """
 
     has_rsample = True
     arg_constraints = {"low": constraints.dependent, "high": constraints.dependent}
@@ -251,51 +253,51 @@ class Uniform(Distribution):
 
     @property
     def support(self) -> Any:
-        """Between the bounds."""
+        """Return the constraint low <= x <= high."""
         return constraints.interval(self.low, self.high)
 
     @property
     def mean(self) -> Tensor:
-        """The middle."""
+        """Return (low + high) / 2."""
         return (self.high + self.low) / 2
 
     @property
     def variance(self) -> Tensor:
-        """A twelfth of the square of the width."""
+        """Return (high - low)^2 / 12."""
         return (self.high - self.low).pow(2) / 12
 
     @property
     def stddev(self) -> Tensor:
-        """Its root."""
+        """Return (high - low) / sqrt(12)."""
         return (self.high - self.low) / 12**0.5
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """low + width * a number from 0 to 1."""
+        """Return differentiable samples low + u * (high - low), with u uniform in [0, 1)."""
         u = rand(tuple(self._extended_shape(sample_shape)), dtype=self.low.dtype)
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log of the width inside, -inf outside."""
+        """Return -log(high - low) for low <= x < high, and -inf for other values."""
         self._validate_sample(value)
-        # The upper bound is left out, as rand leaves out 1.
+        # `high` is excluded, as `rand` excludes 1.
         inside = ((self.low <= value) & (self.high > value)).type_as(self.low)
         return inside.log() - pw.log(self.high - self.low)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The part of the width below."""
+        """Return the cumulative distribution function at `value`, clamped to 0..1."""
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which a probability lies."""
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Tensor:
-        """log of the width."""
+        """Return the entropy log(high - low)."""
         return pw.log(self.high - self.low)
 
 
 class Exponential(ExponentialFamily):
-    """Waiting for what comes at a rate."""
+    """The exponential distribution with rate `rate`."""
 
     has_rsample = True
     arg_constraints = {"rate": constraints.positive}
@@ -307,40 +309,40 @@ class Exponential(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """1 / r"""
+        """Return 1 / rate."""
         return self.rate.reciprocal()
 
     stddev = mean
 
     @property
     def variance(self) -> Tensor:
-        """1 / r^2"""
+        """Return 1 / rate^2."""
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """An exponential number of rate 1, over the rate."""
+        """Return differentiable samples: exponential numbers of rate 1, divided by `rate`."""
         return empty(tuple(self._extended_shape(sample_shape)), dtype=self.rate.dtype).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log r - r x"""
+        """Return the log density log(rate) - rate * x."""
         self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
-        """1 - exp(-r x)"""
+        """Return 1 - exp(-rate * x)."""
         return 1 - pw.exp(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """-log(1 - p) / r"""
+        """Return -log(1 - p) / rate for the probability p = `value`."""
         return -pw.log1p(-value) / self.rate
 
     def entropy(self) -> Tensor:
-        """1 - log r"""
+        """Return the entropy 1 - log(rate)."""
         return 1.0 - pw.log(self.rate)
 
 
 class Gamma(ExponentialFamily):
-    """The sum of `concentration` waits at a rate."""
+    """The gamma distribution with shape `concentration` and rate `rate`."""
 
     has_rsample = True
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -352,60 +354,63 @@ class Gamma(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """a / r"""
+        """Return concentration / rate."""
         return self.concentration / self.rate
 
     @property
     def mode(self) -> Tensor:
-        """(a - 1) / r, at least 0."""
+        """Return (concentration - 1) / rate, but at least 0."""
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     @property
     def variance(self) -> Tensor:
-        """a / r^2"""
+        """Return concentration / rate^2."""
         return self.concentration / self.rate.pow(2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """A gamma number of rate 1, over the rate."""
+        """Return differentiable samples: gamma numbers of rate 1, divided by `rate`.
+
+        Samples are at least the smallest normal number of the dtype.
+        """
         shape = tuple(self._extended_shape(sample_shape))
-        # The draw has the gradient of the concentration, the division that of the rate.
+        # The draw is differentiable in the concentration, the division in the rate.
         value = standard_gamma(expand(self.concentration, shape)) / expand(self.rate, shape)
-        # A value of 0 has no density, so the least number stands for it.
+        # Replace 0, where the log density may be infinite, by the smallest normal number.
         answer: Tensor = where(
             value.detach() < smallest_normal(value.dtype), value.detach() * 0 + smallest_normal(value.dtype), value
         )
         return answer
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """a log r + (a - 1) log x - r x - log gamma(a)"""
+        """Return the log density a log(r) + (a - 1) log(x) - r x - lgamma(a), with a = concentration and r = rate."""
         self._validate_sample(value)
         a, r = self.concentration, self.rate
         return xlogy(a, r) + xlogy(a - 1, value) - r * value - lgamma(a)
 
     def entropy(self) -> Tensor:
-        """a - log r + log gamma(a) + (1 - a) digamma(a)"""
+        """Return the entropy a - log(r) + lgamma(a) + (1 - a) digamma(a), with a = concentration and r = rate."""
         a = self.concentration
         return a - pw.log(self.rate) + lgamma(a) + (1.0 - a) * digamma(a)
 
 
 class Chi2(Gamma):
-    """The sum of the squares of `df` normal numbers."""
+    """The chi-squared distribution with `df` degrees of freedom."""
 
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df: Any, validate_args: bool | None = None):
-        # A sum of squares of k normal numbers is a gamma number of k / 2.
+        # It is the gamma distribution with concentration df / 2 and rate 1 / 2.
         half = 0.5 * df
         super().__init__(half, half * 0 + 0.5 if isinstance(half, Tensor) else 0.5, validate_args=validate_args)
 
     @property
     def df(self) -> Tensor:
-        """Degrees of freedom."""
+        """Return the degrees of freedom."""
         return self.concentration * 2
 
 
 class StudentT(Distribution):
-    """A normal number over the root of a chi-squared one."""
+    """Student's t distribution with `df` degrees of freedom, location `loc` and scale `scale`."""
 
     has_rsample = True
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
@@ -418,26 +423,26 @@ class StudentT(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The location where there is one."""
+        """Return `loc` where df > 1, else NaN."""
         answer: Tensor = where(self.df > 1, self.loc, math.nan)
         return answer
 
     @property
     def variance(self) -> Tensor:
-        """s^2 d / (d - 2) above 2, infinite above 1."""
+        """Return scale^2 df / (df - 2) where df > 2, infinity where 1 < df <= 2, and NaN otherwise."""
         wide = self.scale.pow(2) * self.df / (self.df - 2)
         answer: Tensor = where(self.df > 2, wide, where(self.df > 1, wide * 0 + math.inf, math.nan))
         return answer
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """loc + scale * x / sqrt(z / df)"""
-        # The normal number is drawn first.
+        """Return differentiable samples loc + scale * x / sqrt(z / df), with x normal and z chi-squared."""
+        # The order of the draws is PyTorch's: the normal numbers first.
         x = standard_normal(self._extended_shape(sample_shape), self.df)
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * x * pw.rsqrt(z / self.df)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The log of the density."""
+        """Return the log density at `value`."""
         self._validate_sample(value)
         y = (value - self.loc) / self.scale
         norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
@@ -446,13 +451,13 @@ class StudentT(Distribution):
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits, of two outcomes or of the classes in the last dimension."""
+    """Return probabilities: the sigmoid of `logits` if `is_binary`, else the softmax over the last dimension."""
     return pw.sigmoid(logits) if is_binary else logits.softmax(-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, which are kept off 0 and 1."""
-    # By the type: in float64 the logarithm can go further.
+    """Return logits: log(p) - log(1 - p) if `is_binary`, else log(p). Probabilities are clamped to [eps, 1 - eps]."""
+    # eps depends on the dtype.
     eps = machine_epsilon(probs.dtype)
     clamped = probs.clamp(min=eps, max=1 - eps)
     return pw.log(clamped) - pw.log1p(-clamped) if is_binary else pw.log(clamped)

@@ -1,4 +1,4 @@
-"""Families over classes and counts. What PyTorch draws was worked out from its answers."""
+"""Discrete distributions. The random numbers match PyTorch's observed results."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ from lazytensor.functional.views import broadcast_tensors, expand
 
 
 def require_probs_or_logits(probs: Any, logits: Any) -> None:
-    """Raise ValueError unless one of the two is given."""
+    """Raise ValueError unless exactly one of `probs` and `logits` is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
 class _ProbsOrLogits(Distribution):
-    """Parameters given as probabilities or as logits; the other follows on demand."""
+    """The base class of distributions given by probabilities or by logits. The other is computed on access."""
 
     is_binary = True
 
     def __getattr__(self, name: str) -> Any:
-        # Computed each time: equal nodes are one, and a value kept from no_grad would carry no gradient.
+        # Computed at each access: equal nodes are shared, and a value cached in no_grad would carry no gradient.
         own = self.__dict__
         if name == "logits" and "probs" in own:
             return probs_to_logits(own["probs"], self.is_binary)
@@ -44,12 +44,12 @@ class _ProbsOrLogits(Distribution):
 
     @property
     def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
+        """Return the shape of the given parameter."""
         return self._param.shape
 
 
 class _ElementwiseProbs(_ProbsOrLogits):
-    """A distribution for each element of the parameter, probs or logits of any shape."""
+    """The base class of distributions with one probability or logit for each element."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
 
@@ -63,98 +63,97 @@ class _ElementwiseProbs(_ProbsOrLogits):
 
 
 class Bernoulli(_ElementwiseProbs, ExponentialFamily):
-    """1 with a probability, else 0."""
+    """The Bernoulli distribution: 1 with probability `probs`, else 0."""
 
     support = constraints.boolean
     has_enumerate_support = True
 
     @property
     def mean(self) -> Tensor:
-        """p"""
+        """Return the probability."""
         mean: Tensor = self.probs
         return mean
 
     @property
     def mode(self) -> Tensor:
-        """The likelier of the two; NaN for a tie."""
-        # Neither of two equally likely values is the mode.
+        """Return the more likely value, 0 or 1, or NaN for a probability of 0.5."""
         mode = cast_to(self.probs >= 0.5, self.probs.dtype)
         return mode.masked_fill(self.probs == 0.5, float("nan"))
 
     @property
     def variance(self) -> Tensor:
-        """p (1 - p)"""
+        """Return p (1 - p)."""
         variance: Tensor = self.probs * (1 - self.probs)
         return variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Ones and zeros."""
+        """Return samples of 0 and 1, without gradients."""
         with grad_mode(False):
             return random_sampling.bernoulli(expand(self.probs, tuple(self._extended_shape(sample_shape))))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """x log p + (1 - x) log(1 - p), by the logits."""
+        """Return x log(p) + (1 - x) log(1 - p)."""
         self._validate_sample(value)
-        # By the logits, which keep their digits where a probability is nearly 0 or 1.
+        # Computed from logits, which are more accurate for probabilities close to 0 or 1.
         logits, x = broadcast_tensors(self.logits, value)
         return -loss.binary_cross_entropy_with_logits(logits, cast_to(x, logits.dtype), reduction="none")
 
     def entropy(self) -> Tensor:
-        """-p log p - (1 - p) log(1 - p)"""
+        """Return -p log(p) - (1 - p) log(1 - p)."""
         return loss.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """0 and 1."""
+        """Return the values 0 and 1 along a new first dimension. With `expand`, they have the batch shape."""
         values = arange(2, dtype=self._param.dtype).view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
 class Geometric(_ElementwiseProbs):
-    """Failures before the first success."""
+    """The geometric distribution: the number of failures before the first success of probability `probs`."""
 
     support = constraints.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
-        """1 / p - 1"""
+        """Return 1 / p - 1."""
         mean: Tensor = 1.0 / self.probs - 1.0
         return mean
 
     @property
     def mode(self) -> Tensor:
-        """0"""
+        """Return 0."""
         mode: Tensor = self.probs * 0
         return mode
 
     @property
     def variance(self) -> Tensor:
-        """(1 / p - 1) / p"""
+        """Return (1 / p - 1) / p."""
         variance: Tensor = (1.0 / self.probs - 1.0) / self.probs
         return variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """floor(log u / log(1 - p)), for a uniform number that is not 0."""
+        """Return samples floor(log(u) / log(1 - p)), with u uniform and positive, without gradients."""
         with grad_mode(False):
-            # A number of 0 would wait for ever.
+            # u = 0 would give infinity.
             u = rand(tuple(self._extended_shape(sample_shape)), dtype=self.probs.dtype)
             return (u.clamp(min=smallest_normal(u.dtype)).log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """x log(1 - p) + log p"""
+        """Return x log(1 - p) + log(p)."""
         self._validate_sample(value)
         x, probs = broadcast_tensors(value, self.probs)
-        # 0 failures of a sure success: the product of 0 and -inf is 0.
+        # For x = 0 and p = 1 the product of 0 and -inf has to be 0.
         return xlogy(x, 1 - probs) + self.probs.log()
 
     def entropy(self) -> Tensor:
-        """That of one trial, over the probability."""
-        # Trials are independent, and there are 1 / p of them on average.
+        """Return the entropy of one trial divided by p."""
+        # There are 1 / p independent trials on average.
         trial = loss.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
         return trial / self.probs
 
 
 class Poisson(ExponentialFamily):
-    """How many come at a rate."""
+    """The Poisson distribution with rate `rate`."""
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
@@ -165,30 +164,33 @@ class Poisson(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The rate."""
+        """Return the rate."""
         return self.rate
 
     variance = mean
 
     @property
     def mode(self) -> Tensor:
-        """The rate, rounded down."""
+        """Return the rate rounded down."""
         return self.rate.floor()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts."""
+        """Return samples (counts) without gradients. Raises TraceError inside a traced step."""
         with grad_mode(False):
             return poisson(expand(self.rate, tuple(self._extended_shape(sample_shape))))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """x log r - r - log x!"""
+        """Return x log(rate) - rate - log(x!)."""
         self._validate_sample(value)
         rate, x = broadcast_all(self.rate, value)
         return xlogy(x, rate) - rate - lgamma(x + 1)
 
 
 class Categorical(_ProbsOrLogits):
-    """One of the classes in the last dimension."""
+    """The categorical distribution over the classes in the last dimension of `probs` or `logits`.
+
+    Probabilities are normalized to sum to 1. Raises ValueError for a scalar parameter.
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
@@ -209,47 +211,47 @@ class Categorical(_ProbsOrLogits):
 
     @property
     def support(self) -> Any:
-        """The numbers of the classes."""
+        """Return the constraint of class indices, 0 to the number of classes - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @property
     def mean(self) -> Tensor:
-        """NaN: classes have no order."""
+        """Return NaN, because classes have no order."""
         return zeros(tuple(self._batch_shape), dtype=self.probs.dtype) + float("nan")
 
     variance = mean
 
     @property
     def mode(self) -> Tensor:
-        """The likeliest class."""
+        """Return the index of the most likely class."""
         mode: Tensor = self.probs.argmax(-1)
         return mode
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Numbers of classes."""
+        """Return sampled class indices, without gradients."""
         shape = shape_to_tuple(sample_shape)
         with grad_mode(False):
-            # All draws of a row at once, and then turned: the order in which PyTorch draws them.
+            # All draws of a row at once and then transposed, as in PyTorch.
             rows = self.probs.reshape(-1, self._num_events)
             n = Size(shape).numel()
             drawn = random_sampling.multinomial(rows, n, True).t()
             return drawn.reshape(*self._extended_shape(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The log of the probability of a class."""
+        """Return the log probability of the class indices in `value`."""
         self._validate_sample(value)
-        # One row of the table for each value, also where values have more dimensions.
+        # Broadcast, because `value` may have more dimensions than the batch.
         index, table = broadcast_tensors(cast_to(value, dt.int64).unsqueeze(-1), self.logits)
         return gather(table, -1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """-sum p log p"""
-        # A class without probability adds 0, and not NaN.
+        """Return -sum(p log(p)) over the classes."""
+        # A class of probability 0 contributes 0 instead of NaN.
         logits = self.logits.clamp(min=_lowest_finite(self.logits))
         return -reduction.sum(logits * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Every class."""
+        """Return all class indices along a new first dimension. With `expand`, they have the batch shape."""
         values = arange(self._num_events).view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
@@ -259,35 +261,35 @@ def _lowest_finite(x: Tensor) -> float:
 
 
 def shape_to_tuple(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple."""
+    """Return `shape` as a tuple."""
     return tuple(shape)
 
 
 class _CategoricalBased(Distribution):
-    """A family that draws classes; probabilities and logits are theirs."""
+    """The base class of distributions that draw classes from a `Categorical`."""
 
     _categorical: Categorical
 
     @property
     def probs(self) -> Tensor:
-        """The probabilities of the classes."""
+        """Return the probabilities of the classes."""
         probs: Tensor = self._categorical.probs
         return probs
 
     @property
     def logits(self) -> Tensor:
-        """Their logs."""
+        """Return the log probabilities of the classes."""
         logits: Tensor = self._categorical.logits
         return logits
 
     @property
     def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
+        """Return the shape of the given parameter."""
         return self._categorical.param_shape
 
 
 class OneHotCategorical(_CategoricalBased):
-    """One of the classes, as a vector with a 1 in its place."""
+    """The categorical distribution whose samples are one-hot vectors."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
@@ -299,44 +301,47 @@ class OneHotCategorical(_CategoricalBased):
 
     @property
     def mean(self) -> Tensor:
-        """The probabilities."""
+        """Return the probabilities."""
         return self.probs
 
     @property
     def variance(self) -> Tensor:
-        """p (1 - p)"""
+        """Return p (1 - p)."""
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Vectors with a 1."""
-        # Drawn as numbers, then marked: the same random numbers as of Categorical.
+        """Return one-hot vectors, without gradients."""
+        # Uses the same random numbers as Categorical.
         indices = self._categorical.sample(sample_shape)
         return cast_to(one_hot(indices, self._categorical._num_events), self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """That of the class with the 1."""
+        """Return the log probability of the class marked in `value`."""
         self._validate_sample(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Tensor:
-        """That of the classes."""
+        """Return the entropy of the classes."""
         return self._categorical.entropy()
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """As OneHotCategorical, with the gradient of the probabilities."""
+    """A OneHotCategorical whose samples pass their gradient to the probabilities (straight-through estimator)."""
 
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """The drawn vector, which passes gradients on to the probabilities."""
+        """Return one-hot vectors whose gradient goes to the probabilities."""
         drawn = self.sample(sample_shape)
-        # The difference is 0 and has the gradient.
+        # The difference is 0 and carries the gradient.
         return drawn + (self.probs - self.probs.detach())
 
 
 class Multinomial(_CategoricalBased):
-    """How often each class comes in `total_count` draws."""
+    """The multinomial distribution: the count of each class in `total_count` draws.
+
+    Raises NotImplementedError if `total_count` is not an int.
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
@@ -350,33 +355,33 @@ class Multinomial(_CategoricalBased):
 
     @property
     def support(self) -> Any:
-        """Counts that sum to the number of draws."""
+        """Return the constraint of counts that sum to at most `total_count`."""
         return constraints.multinomial(self.total_count)
 
     @property
     def mean(self) -> Tensor:
-        """n p"""
+        """Return n p."""
         return self.probs * self.total_count
 
     @property
     def variance(self) -> Tensor:
-        """n p (1 - p)"""
+        """Return n p (1 - p)."""
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts of the classes."""
+        """Return sampled counts of the classes, without gradients."""
         shape = self._extended_shape(shape_to_tuple(sample_shape))
-        # Single draws that are counted, so that they use up as many random numbers.
+        # Count single draws, to use as many random numbers as PyTorch.
         drawn = self._categorical.sample((self.total_count, *shape_to_tuple(sample_shape)))
         indices = drawn.permute(*range(1, drawn.dim()), 0)
         counts = zeros(tuple(shape), dtype=self.probs.dtype)
         return scatter_add(counts, -1, indices, counts.new_ones(tuple(indices.shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log n! - sum log x! + sum x log p"""
+        """Return log(n!) - sum(log(x!)) + sum(x log(p))."""
         self._validate_sample(value)
         logits, x = broadcast_all(self.logits, value)
         factorials = lgamma(reduction.sum(x, -1) + 1) - reduction.sum(lgamma(x + 1), -1)
-        # 0 of what cannot come is certain, and 0 * -inf is NaN.
+        # A count of 0 of an impossible class has probability 1, but 0 * -inf is NaN.
         impossible = (x == 0) & (logits == -float("inf"))
         return factorials + reduction.sum(logits.masked_fill(impossible, 0) * x, -1)

@@ -1,4 +1,4 @@
-"""The base of all families: shapes, checks of arguments, and what follows from the log of a density."""
+"""The base class of distributions: shapes, argument checks, and quantities derived from others."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -15,10 +15,11 @@ from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.functional.views import broadcast_tensors, expand
 
 _validates_args = True
+"""The default of `validate_args`."""
 
 
 def set_default_validate_args(value: bool) -> None:
-    """Whether arguments are checked where nobody says."""
+    """Set the default of `validate_args`. Raises ValueError if `value` is not a bool."""
     global _validates_args
     if value not in (True, False):
         raise ValueError
@@ -27,7 +28,7 @@ def set_default_validate_args(value: bool) -> None:
 
 @contextmanager
 def argument_validation(flag: bool) -> Any:
-    """Check arguments or not inside of a block."""
+    """Return a context manager that sets the default of `validate_args` and restores it at the end."""
     before = _validates_args
     set_default_validate_args(flag)
     try:
@@ -37,13 +38,16 @@ def argument_validation(flag: bool) -> Any:
 
 
 def as_size(shape: Any) -> Size:
-    """A shape given as a tuple, a list or a Size."""
+    """Return a tuple, list or Size as a Size."""
     return Size(tuple(shape))
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape, in the type of the tensors."""
-    # The type of a given tensor decides; numbers alone take the default one.
+    """Return numbers and tensors as tensors of one shape.
+
+    Numbers get the dtype of the first tensor, or the default dtype if there is none. Raises ValueError for other
+    objects.
+    """
     like = next((v for v in values if isinstance(v, Tensor)), None)
     if not all(isinstance(v, Tensor | bool | int | float) for v in values):
         raise ValueError(
@@ -55,12 +59,16 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:
-    """The sum over the last dimensions."""
+    """Return the sum of `value` over its last `dims` dimensions."""
     return value if dims == 0 else reduction.sum(value, tuple(range(-dims, 0)))
 
 
 class Distribution:
-    """A family with its parameters: `batch_shape` are independent ones, `event_shape` is the shape of one value."""
+    """The base class of probability distributions.
+
+    `batch_shape` is the shape of independent distributions, and `event_shape` the shape of one sample. With
+    `validate_args`, parameters and values are checked, and invalid ones raise ValueError.
+    """
 
     has_rsample = False
     has_enumerate_support = False
@@ -76,10 +84,10 @@ class Distribution:
 
     def _check_arguments(self) -> None:
         for name, constraint in self.arg_constraints.items():
-            # A parameter that another one stands for is computed on demand, and was not given.
+            # Skip parameters that are computed from others.
             if isinstance(constraint, constraints.Dependent) or name not in self.__dict__:
                 continue
-            # Numbers that are no tensors, as counts, have been checked by the family.
+            # Parameters that are not tensors, such as counts, are checked by the subclass.
             value = self.__dict__[name]
             if not isinstance(value, Tensor):
                 continue
@@ -91,32 +99,32 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """The shape of independent distributions."""
+        """Return the shape of independent distributions."""
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
-        """The shape of one value."""
+        """Return the shape of one sample."""
         return self._event_shape
 
     @property
     def mean(self) -> Any:
-        """The expected value."""
+        """Return the expected value."""
         raise NotImplementedError
 
     @property
     def mode(self) -> Any:
-        """The most likely value."""
+        """Return the most likely value."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Any:
-        """The expected square of the distance from the mean."""
+        """Return the variance."""
         raise NotImplementedError
 
     @property
     def stddev(self) -> Tensor:
-        """The root of the variance."""
+        """Return the standard deviation."""
         deviation: Tensor = self.variance.sqrt()
         return deviation
 
@@ -124,45 +132,47 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Values that carry gradients to the parameters."""
+        """Return samples that are differentiable in the parameters, of shape [*sample_shape, *batch_shape,
+        *event_shape].
+        """
         raise NotImplementedError
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of shape [*sample_shape, *batch_shape, *event_shape], without gradients."""
+        """Return samples without gradients, of shape [*sample_shape, *batch_shape, *event_shape]."""
         with grad_mode(False):
             return self.rsample(sample_shape)
 
     def sample_n(self, n: int) -> Tensor:
-        """As `sample((n,))`."""
+        """Return `sample((n,))`."""
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The log of the density or probability at a value."""
+        """Return the log of the density or probability at `value`."""
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to this one."""
+        """Return the cumulative distribution function at `value`."""
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which a probability lies."""
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """The expected value of minus the log of the density."""
+        """Return the entropy."""
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
-        """exp of the entropy."""
+        """Return the exponential of the entropy."""
         return self.entropy().exp()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Every value of a discrete family."""
+        """Return all values of a discrete distribution along a new first dimension."""
         raise NotImplementedError
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> "Distribution":
-        """The same distribution for a larger batch."""
-        # Past the constructor, whose arguments are the family's own.
+        """Return the distribution with its parameters expanded to `batch_shape`."""
+        # Bypass the constructor, whose arguments differ between subclasses.
         grown = type(self).__new__(type(self))
         grown.__dict__.update(self.__dict__)
         shape = as_size(batch_shape)
@@ -182,12 +192,11 @@ class Distribution:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         wanted, shape = self._extended_shape(), value.shape
-        # From the end, as shapes broadcast.
         for a, b in zip(reversed(shape), reversed(wanted), strict=False):
             if 1 not in (a, b) and a != b:
                 raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {wanted}.")
         support = self.support
-        # Unknown until the parameters are: nothing to hold a value to.
+        # The support is unknown, so the value cannot be checked.
         if isinstance(support, constraints.Dependent):
             return
         if not _is_satisfied(support, value):
@@ -206,11 +215,14 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """A family whose density is exp of a product of parameters and statistics."""
+    """The base class of exponential-family distributions."""
 
 
 def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
-    """Whether all elements keep a constraint; where a plan has no values none is broken."""
+    """Return whether all elements satisfy a constraint. Values that a plan does not compute count as valid.
+
+    Raises TraceError inside a traced step, where values are unknown.
+    """
     if storage.is_unknown_in_plan(value.node):
         return True
     try:

@@ -1,8 +1,8 @@
-"""Draws from the gamma, Dirichlet and Poisson distributions, with the numbers that PyTorch's CPU gives.
+"""Samples from the gamma, Dirichlet and Poisson distributions that equal those of PyTorch on a CPU.
 
-Gamma: Marsaglia and Tsang, A simple method for generating gamma variables (2000). Poisson: for rates of 10 and more
-the transformed rejection PTRS of Hormann (1993), below it the product of uniform numbers (Knuth). Everything is drawn
-one element after the other in double precision.
+Gamma: Marsaglia and Tsang, A simple method for generating gamma variables (2000). Poisson: for rates of 10 and more the
+transformed rejection method PTRS of Hormann (1993), and for lower rates the product of uniform numbers (Knuth).
+Elements are drawn one after another in double precision.
 """
 
 import math
@@ -18,8 +18,9 @@ from lazytensor.errors import TraceError
 from lazytensor.random import Generator
 
 LARGE_POISSON_RATE = 10
+"""The rate from which transformed rejection is used."""
 RELATIVE_DIFFERENCE_STEP = 1e-4
-"""The relative distance at which the distribution function is compared with itself for the gradient of a draw."""
+"""The relative step of the finite difference of the distribution function, for the gradient of a sample."""
 
 
 def _draw_uniform(g: Generator) -> float:
@@ -28,7 +29,7 @@ def _draw_uniform(g: Generator) -> float:
 
 def _draw_gamma(alpha: float, g: Generator) -> float:
     scale = 1.0
-    # A shape below 1 is brought above it, and the draw back by a power of a uniform number.
+    # A shape below 1 is increased by 1, and the sample scaled by a power of a uniform number.
     if alpha < 1:
         if alpha == 0:
             return 0.0
@@ -82,23 +83,26 @@ def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None)
             "this distribution cannot be drawn inside a traced step",
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
-    # One after the other: how many random numbers an element takes is known only when it is drawn.
+    # Drawn one after another, because the number of random numbers used by an element is not known in advance.
     g, values = random.resolve_generator(generator), parameters.array("drawing")
     return np.array([one(float(p), g) for p in values.reshape(-1)], np.float64).reshape(values.shape)
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers of the rates in a tensor. Raises TraceError in a step."""
+    """Return Poisson samples with the rates in `input`. Raises TraceError inside a traced step."""
     return from_array(_draw_each(_draw_poisson, input, generator).astype(input.dtype.host), input.dtype)
 
 
 class _StandardGamma(Function):
-    """Gamma numbers of rate 1, with the gradient along which their probability stays."""
+    """A differentiable function that draws gamma samples of rate 1.
+
+    Its gradient with respect to the concentration keeps the cumulative probability of the sample constant.
+    """
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         values = _draw_each(_draw_gamma, concentration)
-        # Never 0, which no density has.
+        # At least the smallest normal number, because the density at 0 may be infinite.
         drawn = np.maximum(values, np.finfo(concentration.dtype.host).tiny).astype(concentration.dtype.host)
         out = from_array(drawn, concentration.dtype)
         ctx.save_for_backward(concentration, out)
@@ -112,7 +116,10 @@ class _StandardGamma(Function):
 
 
 def _gamma_gradient(alpha: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """dx / d alpha at a fixed probability: -(dF / d alpha) / density, the former by a difference of two."""
+    """Return dx / d alpha at fixed cumulative probability: -(dF / d alpha) / density.
+
+    The derivative of F is a central difference.
+    """
     h = alpha * RELATIVE_DIFFERENCE_STEP
     above, below = (_regularized_lower_gamma(a, x) for a in (alpha + h, alpha - h))
     log_density = (alpha - 1) * np.log(x) - x - np.vectorize(math.lgamma)(alpha)
@@ -127,15 +134,20 @@ def _regularized_lower_gamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Gamma numbers of rate 1, in the shape of the concentrations."""
+    """Return differentiable gamma samples of rate 1 with the shapes in `concentration`. Raises TraceError inside a
+    traced step.
+    """
     drawn: Tensor = _StandardGamma.apply(concentration)
     return drawn
 
 
 def dirichlet(concentration: Tensor) -> Tensor:
-    """Gamma numbers that are divided by their sum along the last dimension; without a gradient."""
+    """Return Dirichlet samples along the last dimension of `concentration`, without gradients.
+
+    Raises TraceError inside a traced step.
+    """
     values = _draw_each(_draw_gamma, concentration)
-    # Small concentrations may all give 0, whose parts are none.
+    # With small concentrations all gamma samples may be 0, which cannot be normalized.
     values = np.maximum(values, np.finfo(np.float64).tiny)
     parts = (values / values.sum(-1, keepdims=True)).astype(concentration.dtype.host)
     return from_array(np.maximum(parts, np.finfo(parts.dtype).tiny), concentration.dtype)

@@ -1,4 +1,4 @@
-"""`torch.distributions.kl`: how far one distribution is from another of its family, and what scripts register."""
+"""Kullback-Leibler divergences of distributions, and their registration: `torch.distributions.kl`."""
 
 import math
 from collections.abc import Callable
@@ -25,10 +25,14 @@ from lazytensor.functional.views import broadcast_to
 
 KLRule = Callable[[Any, Any], Tensor]
 _KL_RULES: dict[tuple[type, type], KLRule] = {}
+"""The registered functions by the pair of distribution classes."""
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
-    """Say how the divergence of two families is computed. Raises TypeError for what is no family."""
+    """Return a decorator that registers a function (p, q) as the divergence of two distribution classes.
+
+    Raises TypeError if one of them is not a subclass of Distribution.
+    """
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
             raise TypeError(f"Expected type_p to be a Distribution subclass but got {kind}")
@@ -41,8 +45,10 @@ def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The expected value under p of log p - log q. Raises NotImplementedError for families without a rule."""
-    # The nearest classes win, as they do for methods.
+    """Return the divergence KL(p || q), the expectation under `p` of log p - log q.
+
+    The rule of the most derived classes is used. Raises NotImplementedError if there is none.
+    """
     for a in type(p).__mro__:
         for b in type(q).__mro__:
             if (a, b) in _KL_RULES:
@@ -54,14 +60,14 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 @register_kl(Normal, Normal)
 def _kl_normal(p: Normal, q: Normal) -> Tensor:
-    # In PyTorch's order of operations, for its last digits.
+    # The order of operations matches PyTorch in the last digits.
     ratio = (p.scale / q.scale).pow(2)
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
 
 
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    # Both outcomes apart, since each may be impossible for one side.
+    # Both outcomes separately, because each may be impossible for one distribution.
     yes = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     yes = where(q.probs == 0, yes * 0 + math.inf, yes)
     yes = where(p.probs == 0, yes * 0, yes)
@@ -74,7 +80,7 @@ def _kl_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 @register_kl(Categorical, Categorical)
 def _kl_categorical(p: Any, q: Any) -> Tensor:
     t = p.probs * (p.logits - q.logits)
-    # What p has and q has not is infinitely far; what p has not does not count.
+    # The divergence is infinite if q excludes a class of p. Classes that p excludes do not count.
     t = where(q.probs == 0, math.inf, t)
     return reduction.sum(where(p.probs == 0, 0.0, t), -1)
 
@@ -104,7 +110,6 @@ def _kl_geometric(p: Geometric, q: Geometric) -> Tensor:
 
 @register_kl(Laplace, Laplace)
 def _kl_laplace(p: Laplace, q: Laplace) -> Tensor:
-    # In units of the scales, which is all that it depends on.
     ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + distance / q.scale + ratio * pw.exp(-distance / p.scale) - 1
 
@@ -125,7 +130,7 @@ def _kl_uniform(p: Uniform, q: Uniform) -> Tensor:
 def _kl_dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
     a, b = p.concentration, q.concentration
     total, other = reduction.sum(a, -1), reduction.sum(b, -1)
-    # The expected logarithm of a part is digamma of its concentration, less that of the total.
+    # The expected log of a component is digamma of its concentration minus digamma of the total.
     inner = (a - b) * (digamma(a) - digamma(total).unsqueeze(-1))
     return lgamma(total) - lgamma(other) - reduction.sum(lgamma(a) - lgamma(b), -1) + reduction.sum(inner, -1)
 
@@ -140,7 +145,7 @@ def _kl_multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Ten
     n = p.event_shape[0]
     shape = tuple((p._lower + q._lower).shape)
     lower, own = broadcast_to(q._lower, shape), broadcast_to(p._lower, shape)
-    # Triangles are solved in the place of an inverse.
+    # Solve triangular systems instead of computing an inverse.
     spread = reduction.sum(linalg.solve_triangular(lower, own, upper=False).pow(2), (-2, -1))
     d = broadcast_to((q.loc - p.loc).unsqueeze(-1), (*shape[:-1], 1))
     away = reduction.sum(linalg.solve_triangular(lower, d, upper=False).pow(2), (-2, -1))
@@ -156,7 +161,7 @@ def _kl_independent(p: Independent, q: Independent) -> Tensor:
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _kl_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
-    # The same transforms on both sides change nothing.
+    # The divergence does not change under equal transforms.
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError
     return kl_divergence(p.base_dist, q.base_dist)

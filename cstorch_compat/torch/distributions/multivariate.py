@@ -1,4 +1,4 @@
-"""Families over vectors, and those that are made of others."""
+"""Multivariate distributions, and distributions composed of others."""
 
 import math
 from typing import Any
@@ -25,7 +25,9 @@ from lazytensor.functional.views import broadcast_to, expand
 
 
 class Dirichlet(ExponentialFamily):
-    """Parts of a whole."""
+    """The Dirichlet distribution with the parameters `concentration` [..., k]. Samples are k positive numbers that sum
+    to 1.
+    """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
@@ -38,28 +40,28 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """a / sum a"""
+        """Return a / sum(a)."""
         return self.concentration / reduction.sum(self.concentration, -1, keepdim=True)
 
     @property
     def variance(self) -> Tensor:
-        """a (s - a) / s^2 (s + 1), for the sum s"""
+        """Return a (s - a) / (s^2 (s + 1)), with s = sum(a)."""
         total = reduction.sum(self.concentration, -1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Parts, without gradients."""
+        """Return samples without gradients."""
         return dirichlet(expand(self.concentration, tuple(self._extended_shape(sample_shape))))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """sum (a - 1) log x + log gamma(sum a) - sum log gamma(a)"""
+        """Return sum((a - 1) log(x)) + lgamma(sum(a)) - sum(lgamma(a))."""
         self._validate_sample(value)
         a = self.concentration
         inside = reduction.sum(xlogy(a - 1.0, value), -1)
         return inside + lgamma(reduction.sum(a, -1)) - reduction.sum(lgamma(a), -1)
 
     def entropy(self) -> Tensor:
-        """The expected value of minus the log of the density."""
+        """Return the entropy."""
         a, k = self.concentration, self.concentration.shape[-1]
         total = reduction.sum(a, -1)
         inner = reduction.sum((a - 1.0) * digamma(a), -1)
@@ -67,55 +69,54 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """The first of two parts of a whole."""
+    """The beta distribution with the parameters `concentration1` and `concentration0`."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None):
-        # The part stands before the rest.
         pair = broadcast_all(concentration1, concentration0)
         self._dirichlet = Dirichlet(stack(list(pair), -1), validate_args=validate_args)
         super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
 
     @property
     def concentration1(self) -> Tensor:
-        """That of the part."""
+        """Return the first parameter, alpha."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """That of the rest."""
+        """Return the second parameter, beta."""
         return self._dirichlet.concentration[..., 1]
 
     @property
     def mean(self) -> Tensor:
-        """a / (a + b)"""
+        """Return a / (a + b)."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
     def variance(self) -> Tensor:
-        """a b / (a + b)^2 (a + b + 1)"""
+        """Return a b / ((a + b)^2 (a + b + 1))."""
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Parts, without gradients."""
+        """Return samples without gradients."""
         return self._dirichlet.sample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """That of the two parts."""
+        """Return the log density at `value`, from the Dirichlet distribution of (x, 1 - x)."""
         self._validate_sample(value)
         return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:
-        """That of the two parts."""
+        """Return the entropy, from the Dirichlet distribution of (x, 1 - x)."""
         return self._dirichlet.entropy()
 
 
 def _cholesky_of_inverse(precision: Tensor) -> Tensor:
-    """The lower Cholesky factor of the inverse of a matrix."""
-    # The factor of the matrix turned by half a circle, turned back: the inverse of a triangle stays one.
+    """Return the lower Cholesky factor of the inverse of `precision`."""
+    # Factor the matrix flipped in both dimensions and flip back; the inverse of a triangular matrix is triangular.
     flipped = linalg.cholesky(precision.flip(-2, -1))
     inverse = flipped.flip(-2, -1).mT
     identity = eye(precision.shape[-1], dtype=precision.dtype)
@@ -123,7 +124,12 @@ def _cholesky_of_inverse(precision: Tensor) -> Tensor:
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors with a mean, and a covariance, a precision or the lower factor of the covariance."""
+    """The multivariate normal distribution with mean `loc`.
+
+    Exactly one of `covariance_matrix`, `precision_matrix` and `scale_tril` (the lower Cholesky factor of the
+    covariance) is given. Otherwise, and for a scalar `loc` or a vector in place of a matrix, the constructor raises
+    ValueError.
+    """
 
     has_rsample = True
     arg_constraints = {
@@ -144,7 +150,7 @@ class MultivariateNormal(Distribution):
     ):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        # Three ways to say the same: exactly one is given.
+        # Exactly one of the three parameters is given.
         given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
         named = {n: m for n, m in given.items() if m is not None}
         if len(named) != 1:
@@ -152,7 +158,7 @@ class MultivariateNormal(Distribution):
         ((name, matrix),) = named.items()
         if matrix.dim() < 2:
             raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
-        # For its shape alone: how the mean and the matrix broadcast.
+        # Used only for its shape, which is the broadcast of mean and matrix.
         probe = matrix[..., 0] + loc
         batch, size = tuple(probe.shape[:-1]), loc.shape[-1]
         self.loc = expand(loc, (*batch, size))
@@ -177,28 +183,29 @@ class MultivariateNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The location."""
+        """Return `loc`."""
         return self.loc
 
     mode = mean
 
     @property
     def variance(self) -> Tensor:
-        """The diagonal of the covariance."""
+        """Return the diagonal of the covariance matrix."""
         return reduction.sum(self._lower.pow(2), -1)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """loc + lower factor times normal numbers."""
-        # One normal number for each dimension, mixed by the factor.
+        """Return differentiable samples: loc + Cholesky factor @ standard normal numbers."""
         eps = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + matmul(self._lower, eps.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """-(k log 2 pi + d' C^-1 d) / 2 - log det of the factor, for the distance d"""
+        """Return the log density -(k log(2 pi) + d' C^-1 d) / 2 - log det(L), with d = x - loc and covariance C = L
+        L'.
+        """
         self._validate_sample(value)
         d = (value - self.loc).unsqueeze(-1)
         shape = (*d.shape[:-2], *self._lower.shape[-2:])
-        # The distance in units of the deviations: a triangle is solved, and no matrix inverted.
+        # Solve a triangular system instead of inverting a matrix.
         z = linalg.solve_triangular(broadcast_to(self._lower, tuple(shape)), d, upper=False).squeeze(-1)
         squared = reduction.sum(z.pow(2), -1)
         return -0.5 * (self.loc.shape[-1] * math.log(2 * math.pi) + squared) - self._half_log_det()
@@ -207,12 +214,15 @@ class MultivariateNormal(Distribution):
         return reduction.sum(pw.log(self._lower.diagonal(dim1=-2, dim2=-1)), -1)
 
     def entropy(self) -> Tensor:
-        """k (1 + log 2 pi) / 2 + log det of the factor"""
+        """Return k (1 + log(2 pi)) / 2 + log det(L), with the Cholesky factor L."""
         return 0.5 * self.loc.shape[-1] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
 
 
 class Independent(Distribution):
-    """A distribution whose last batch dimensions are one event."""
+    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions are treated as part of an event.
+
+    Raises ValueError if the base distribution has fewer batch dimensions.
+    """
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
@@ -223,55 +233,54 @@ class Independent(Distribution):
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
                 f"{n} vs {len(base.batch_shape)}"
             )
-        # The last dimensions of the batch become the first of an event.
         shape, at = (*base.batch_shape, *base.event_shape), len(base.batch_shape) - n
         self.base_dist, self.reinterpreted_batch_ndims = base, n
         super().__init__(shape[:at], shape[at:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The same distribution for a larger batch."""
+        """Return the distribution expanded to `batch_shape`."""
         inner = self.event_shape[: self.reinterpreted_batch_ndims]
         return Independent(self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether the base has."""
+        """Return whether the base distribution has differentiable samples."""
         return self.base_dist.has_rsample
 
     @property
     def support(self) -> Any:
-        """That of the base, for whole events."""
+        """Return the support of the base distribution, for whole events."""
         return constraints.independent(self.base_dist.support, self.reinterpreted_batch_ndims)
 
     @property
     def mean(self) -> Any:
-        """That of the base."""
+        """Return the mean of the base distribution."""
         return self.base_dist.mean
 
     @property
     def mode(self) -> Any:
-        """That of the base."""
+        """Return the mode of the base distribution."""
         return self.base_dist.mode
 
     @property
     def variance(self) -> Any:
-        """That of the base."""
+        """Return the variance of the base distribution."""
         return self.base_dist.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of the base."""
+        """Return samples of the base distribution."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of the base, with gradients."""
+        """Return differentiable samples of the base distribution."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The sum over an event."""
+        """Return the log probability of the base distribution, summed over an event."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        """The sum over an event."""
+        """Return the entropy of the base distribution, summed over an event."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
@@ -279,7 +288,10 @@ class Independent(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """One of several distributions, which stand in the last batch dimension, chosen by a Categorical."""
+    """A mixture of the distributions along the last batch dimension of `component_distribution`.
+
+    `mixture_distribution` is a `Categorical` with the weights; other objects raise ValueError.
+    """
 
     def __init__(
         self,
@@ -296,7 +308,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def support(self) -> Any:
-        """That of the components."""
+        """Return the support of the components."""
         return self.component_distribution.support
 
     def _weights(self) -> Tensor:
@@ -305,30 +317,29 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The weighted mean of the means."""
+        """Return the weighted mean of the component means."""
         return reduction.sum(self._weights() * self.component_distribution.mean, -1 - self._events)
 
     @property
     def variance(self) -> Tensor:
-        """The mean of the variances, and the variance of the means."""
+        """Return the weighted mean of the component variances plus the variance of the component means."""
         weights, at = self._weights(), -1 - self._events
-        # The law of total variance.
         centred = self.component_distribution.mean - self.mean.unsqueeze(at)
         inner = reduction.sum(weights * self.component_distribution.variance, at)
         return inner + reduction.sum(weights * centred.pow(2.0), at)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The log of the weighted sum of the densities."""
+        """Return the log of the weighted sum of the component densities."""
         self._validate_sample(value)
         each = self.component_distribution.log_prob(value.unsqueeze(-1 - self._events))
-        # Summed in the log domain: each density may underflow.
+        # Sum in the log domain, because densities may underflow.
         weights = self.mixture_distribution.logits.log_softmax(-1)
         return reduction.logsumexp(each + weights, -1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of the chosen components."""
+        """Return samples of randomly chosen components, without gradients."""
         with grad_mode(False):
-            # The components are drawn all, and one of each row is picked.
+            # Draw from all components, and select one for each sample.
             which, at = self.mixture_distribution.sample(sample_shape), -1 - self._events
             drawn = self.component_distribution.sample(sample_shape)
             index = which.reshape(*which.shape, *[1] * (self._events + 1))

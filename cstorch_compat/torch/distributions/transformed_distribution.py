@@ -1,4 +1,4 @@
-"""Distributions of what transforms make of others, and those that are defined so."""
+"""Distributions of transformed samples of other distributions."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from lazytensor.functional import pointwise as pw
 
 
 class TransformedDistribution(Distribution):
-    """What transforms make of the values of another distribution."""
+    """The distribution of samples of `base_distribution` after one transform or a list of transforms.
+
+    Raises ValueError if `transforms` contains other objects.
+    """
 
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None):
         self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else list(transforms)
@@ -20,10 +23,10 @@ class TransformedDistribution(Distribution):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
         whole = ComposeTransform(self.transforms)
         events = max(whole.event_dim, len(base_distribution.event_shape))
-        # What a transform takes as one value must be one value of the base.
+        # An event of a transform must be an event of the base distribution.
         missing = events - len(base_distribution.event_shape)
         self.base_dist = Independent(base_distribution, missing) if missing > 0 else base_distribution
-        # Some transforms change how many numbers a value has.
+        # Some transforms change the shape of an event.
         shape: Any = (*self.base_dist.batch_shape, *self.base_dist.event_shape)
         for t in self.transforms:
             shape = t.forward_shape(shape)
@@ -32,16 +35,18 @@ class TransformedDistribution(Distribution):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether the base has."""
+        """Return whether the base distribution has differentiable samples."""
         return self.base_dist.has_rsample
 
     @property
     def support(self) -> Any:
-        """Where the last transform leads."""
+        """Return the codomain of the last transform, or the support of the base distribution if there are no
+        transforms.
+        """
         return self.transforms[-1].codomain if self.transforms else self.base_dist.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The same distribution for a larger batch."""
+        """Return the distribution expanded to `batch_shape`."""
         return TransformedDistribution(self.base_dist.expand(batch_shape), self.transforms)
 
     def _forward(self, x: Tensor) -> Tensor:
@@ -50,16 +55,16 @@ class TransformedDistribution(Distribution):
         return x
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of the base, transformed."""
+        """Return transformed samples of the base distribution, without gradients."""
         with grad_mode(False):
             return self._forward(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Values of the base, transformed, with gradients."""
+        """Return transformed samples of the base distribution that are differentiable."""
         return self._forward(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """That of the base, less the logs of the slopes."""
+        """Return the log density of the base distribution minus the log absolute Jacobian determinants."""
         if self._validate_args:
             self._validate_sample(value)
         events, y = len(self.event_shape), value
@@ -73,18 +78,18 @@ class TransformedDistribution(Distribution):
         return answer
 
     def cdf(self, value: Tensor) -> Tensor:
-        """That of the base, of transforms that grow."""
+        """Return the cumulative distribution function at `value`. The transforms are assumed to be increasing."""
         for t in reversed(self.transforms):
             value = t.undo(value)
         return self.base_dist.cdf(value)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """That of the base, of transforms that grow."""
+        """Return the inverse of the cumulative distribution function. The transforms are assumed to be increasing."""
         return self._forward(self.base_dist.icdf(value))
 
 
 class LogNormal(TransformedDistribution):
-    """Numbers whose logarithms are normal."""
+    """The distribution of exp(x), where x is normal with mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
@@ -93,35 +98,35 @@ class LogNormal(TransformedDistribution):
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The same distribution for a larger batch."""
+        """Return the distribution expanded to `batch_shape`."""
         return LogNormal(self.loc.expand(*batch_shape), self.scale.expand(*batch_shape))
 
     @property
     def loc(self) -> Tensor:
-        """The mean of the logarithm."""
+        """Return the mean of the logarithm."""
         return self.base_dist.loc  # type: ignore[attr-defined, no-any-return]
 
     @property
     def scale(self) -> Tensor:
-        """The deviation of the logarithm."""
+        """Return the standard deviation of the logarithm."""
         return self.base_dist.scale  # type: ignore[attr-defined, no-any-return]
 
     @property
     def mean(self) -> Tensor:
-        """exp(m + s^2 / 2)"""
+        """Return exp(loc + scale^2 / 2)."""
         return pw.exp(self.loc + self.scale.pow(2) / 2)
 
     @property
     def mode(self) -> Tensor:
-        """exp(m - s^2)"""
+        """Return exp(loc - scale^2)."""
         return pw.exp(self.loc - self.scale.square())
 
     @property
     def variance(self) -> Tensor:
-        """(exp(s^2) - 1) exp(2 m + s^2)"""
+        """Return (exp(scale^2) - 1) exp(2 loc + scale^2)."""
         square = self.scale.pow(2)
         return pw.expm1(square) * pw.exp(2 * self.loc + square)
 
     def entropy(self) -> Tensor:
-        """That of the logarithm, and its mean."""
+        """Return the entropy of the logarithm plus `loc`."""
         return self.base_dist.entropy() + self.loc

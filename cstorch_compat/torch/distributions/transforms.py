@@ -1,4 +1,4 @@
-"""`torch.distributions.transforms`: functions that can be undone, with the logs of their slopes."""
+"""Transforms of random variables with their inverses and Jacobians: `torch.distributions.transforms`."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,10 @@ from lazytensor.nn.functional import pad
 
 
 class Transform:
-    """A function and its inverse; `event_dim` dimensions are one value."""
+    """The base class of invertible functions of tensors.
+
+    Calling a transform applies it, and `undo` or `inv` inverts it. The last `event_dim` dimensions are one event.
+    """
 
     bijective = True
     sign = 1
@@ -29,31 +32,31 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many of the last dimensions are one value."""
+        """Return the number of last dimensions that form one event."""
         return int(self.domain.event_dim)
 
     @property
     def inv(self) -> "Transform":
-        """The inverse."""
+        """Return the inverse transform."""
         return _InverseTransform(self)
 
     def with_cache(self, cache_size: int = 1) -> "Transform":
-        """Itself: equal nodes are one node, so nothing is computed twice."""
+        """Return the transform itself. A cache is not needed, because equal nodes are computed once."""
         return self
 
     def __call__(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
     def undo(self, y: Tensor) -> Tensor:
-        """The value whose image is y."""
+        """Return the x with image `y`."""
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy / dx|"""
+        """Return log |det dy/dx|, one element for each event."""
         raise NotImplementedError
 
     def forward_shape(self, shape: Any) -> Any:
-        """The shape of the image."""
+        """Return the shape of the image of a tensor with shape `shape`."""
         return shape
 
     inverse_shape = forward_shape
@@ -72,7 +75,6 @@ class _InverseTransform(Transform):
     def __init__(self, transform: Transform):
         super().__init__()
         self._inverted = transform
-        # Seen from the other side.
         self.domain, self.codomain = transform.codomain, transform.domain
         self.bijective, self.sign = transform.bijective, transform.sign
 
@@ -95,7 +97,7 @@ class _InverseTransform(Transform):
 
 
 class ExpTransform(Transform):
-    """exp x"""
+    """The transform y = exp(x)."""
 
     codomain = constraints.positive
 
@@ -103,16 +105,16 @@ class ExpTransform(Transform):
         return pw.exp(x)
 
     def undo(self, y: Tensor) -> Tensor:
-        """log y"""
+        """Return log(y)."""
         return pw.log(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """x"""
+        """Return x."""
         return x
 
 
 class PowerTransform(Transform):
-    """x to a power, of positive numbers."""
+    """The transform y = x^exponent of positive numbers."""
 
     domain = codomain = constraints.positive
 
@@ -124,16 +126,16 @@ class PowerTransform(Transform):
         return pw.pow(x, self.exponent)
 
     def undo(self, y: Tensor) -> Tensor:
-        """The root."""
+        """Return y^(1 / exponent)."""
         return pw.pow(y, 1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |p y / x|"""
+        """Return log |exponent * y / x|."""
         return pw.log(pw.abs(self.exponent * y / x))
 
 
 class SigmoidTransform(Transform):
-    """1 / (1 + exp -x)"""
+    """The transform y = 1 / (1 + exp(-x)), clamped to the open interval (0, 1)."""
 
     codomain = constraints.unit_interval
 
@@ -141,18 +143,17 @@ class SigmoidTransform(Transform):
         return pw.clamp(pw.sigmoid(x), smallest_normal(x.dtype), 1.0 - machine_epsilon(x.dtype))
 
     def undo(self, y: Tensor) -> Tensor:
-        """log y - log(1 - y)"""
-        # At 0 and 1 the inverse is infinite.
+        """Return log(y) - log(1 - y), with y clamped to the open interval (0, 1)."""
         inside = pw.clamp(y, smallest_normal(y.dtype), 1.0 - machine_epsilon(y.dtype))
         return pw.log(inside) - pw.log1p(-inside)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """-softplus(-x) - softplus(x)"""
+        """Return -softplus(-x) - softplus(x)."""
         return -softplus(-x) - softplus(x)
 
 
 class SoftplusTransform(Transform):
-    """log(1 + exp x)"""
+    """The transform y = log(1 + exp(x))."""
 
     codomain = constraints.positive
 
@@ -160,16 +161,16 @@ class SoftplusTransform(Transform):
         return softplus(x)
 
     def undo(self, y: Tensor) -> Tensor:
-        """y + log(1 - exp -y)"""
+        """Return y + log(1 - exp(-y))."""
         return pw.log(-pw.expm1(-y)) + y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """-softplus(-x)"""
+        """Return -softplus(-x)."""
         return -softplus(-x)
 
 
 class TanhTransform(Transform):
-    """tanh x"""
+    """The transform y = tanh(x)."""
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -177,17 +178,17 @@ class TanhTransform(Transform):
         return pw.tanh(x)
 
     def undo(self, y: Tensor) -> Tensor:
-        """artanh y"""
+        """Return artanh(y)."""
         return atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """2 (log 2 - x - softplus(-2 x))"""
-        # Not log(1 - y^2), which is 0 in float32 long before tanh is 1.
+        """Return 2 (log(2) - x - softplus(-2 x))."""
+        # log(1 - y^2) would be -inf in float32 for moderately large x.
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):
-    """|x|, whose inverse is taken to be positive."""
+    """The transform y = |x|. It is not bijective; `undo` returns y."""
 
     bijective = False
     codomain = constraints.positive
@@ -196,12 +197,12 @@ class AbsTransform(Transform):
         return pw.abs(x)
 
     def undo(self, y: Tensor) -> Tensor:
-        """y"""
+        """Return y."""
         return y
 
 
 class AffineTransform(Transform):
-    """loc + scale * x"""
+    """The transform y = loc + scale * x."""
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0):
         super().__init__(cache_size)
@@ -209,20 +210,20 @@ class AffineTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """As it was given."""
+        """Return the `event_dim` given to the constructor."""
         return self._event_dim
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x  # type: ignore[no-any-return]
 
     def undo(self, y: Tensor) -> Tensor:
-        """(y - loc) / scale"""
+        """Return (y - loc) / scale."""
         answer: Tensor = (y - self.loc) / self.scale
         return answer
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |scale|, for each event."""
-        # In the shape of x: a scale given as a number is that of each element.
+        """Return log |scale|, summed over each event."""
+        # Broadcast to the shape of x, because a scalar scale applies to each element.
         slope = pw.log(pw.abs(x * 0 + self.scale))
         return sum_rightmost(slope, self._event_dim)
 
@@ -234,23 +235,23 @@ class AffineTransform(Transform):
 
 
 class SoftmaxTransform(Transform):
-    """Numbers as parts of a whole; without a slope."""
+    """The softmax over the last dimension. It is not bijective and has no Jacobian determinant."""
 
     bijective = False
     domain, codomain = constraints.real_vector, constraints.simplex
 
     def __call__(self, x: Tensor) -> Tensor:
-        # The largest number is taken off first, so that nothing overflows.
+        # Subtract the maximum to avoid overflow.
         parts = pw.exp(x - reduction.amax(x, -1, True))
         return parts / reduction.sum(parts, -1, True)
 
     def undo(self, y: Tensor) -> Tensor:
-        """log y"""
+        """Return log(y)."""
         return pw.log(y)
 
 
 class StickBreakingTransform(Transform):
-    """Numbers as parts that are broken off a whole, one after the other."""
+    """The transform from k numbers to k + 1 positive numbers that sum to 1, by stick breaking."""
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -259,30 +260,30 @@ class StickBreakingTransform(Transform):
         return pw.log((x.shape[-1] + 1) - cumulative.cumsum(ones, -1))
 
     def __call__(self, x: Tensor) -> Tensor:
-        # Each number is the share of what the ones before it have left.
+        # Each number determines the fraction that is broken off what the previous ones have left.
         z = SigmoidTransform()(x - self._offset(x))
         left = cumulative.cumprod(1 - z, -1)
         return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
 
     def undo(self, y: Tensor) -> Tensor:
-        """The numbers whose parts these are."""
+        """Return the k numbers whose image is `y`."""
         head = y[..., :-1]
         left = pw.clamp(1 - cumulative.cumsum(head, -1), smallest_normal(y.dtype), None)
         return pw.log(head) - pw.log(left) + self._offset(head)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum over the parts."""
-        # The same shift as in the transform itself: breaking evenly is where all numbers are 0.
+        """Return log |det dy/dx|."""
+        # The same offset as in the transform, with which x = 0 gives equal parts.
         x = x - self._offset(x)
         return reduction.sum(-x - softplus(-x) + pw.log(y[..., :-1]), -1)
 
     def forward_shape(self, shape: Any) -> Any:
-        """One part more than numbers."""
+        """Return the shape with one more element in the last dimension."""
         return (*shape[:-1], shape[-1] + 1)
 
 
 class ComposeTransform(Transform):
-    """Several, one after the other."""
+    """The composition of several transforms, applied in order."""
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0):
         super().__init__(cache_size)
@@ -293,7 +294,7 @@ class ComposeTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """The largest of all."""
+        """Return the maximum over the parts."""
         return max((p.event_dim for p in self.parts), default=0)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -302,16 +303,16 @@ class ComposeTransform(Transform):
         return x
 
     def undo(self, y: Tensor) -> Tensor:
-        """The inverses from the last to the first."""
+        """Return the inverse, by inverting the parts in reverse order."""
         for part in reversed(self.parts):
             y = part.undo(y)
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of those of the parts."""
+        """Return the sum over the parts."""
         total: Any = 0
         for part in self.parts:
-            # A part with smaller events than the whole is summed over the rest.
+            # A part with fewer event dimensions is summed over the remaining ones.
             after = part(x)
             total = total + sum_rightmost(part.log_abs_det_jacobian(x, after), self.event_dim - part.event_dim)
             x = after
@@ -319,7 +320,7 @@ class ComposeTransform(Transform):
 
 
 class IndependentTransform(Transform):
-    """A transform of which the last dimensions are one event."""
+    """A transform whose last `reinterpreted_batch_ndims` batch dimensions are treated as part of an event."""
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
         super().__init__(cache_size)
@@ -331,16 +332,19 @@ class IndependentTransform(Transform):
         return self.base_transform(x)
 
     def undo(self, y: Tensor) -> Tensor:
-        """That of the base."""
+        """Return the inverse of the base transform."""
         return self.base_transform.undo(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum over an event."""
+        """Return that of the base transform, summed over an event."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
 
 class ReshapeTransform(Transform):
-    """Another shape of the same values."""
+    """The transform that changes the shape of an event from `in_shape` to `out_shape`.
+
+    Raises ValueError if the numbers of elements differ.
+    """
 
     def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0):
         super().__init__(cache_size)
@@ -354,16 +358,19 @@ class ReshapeTransform(Transform):
         return x.reshape(*x.shape[: x.dim() - len(self.in_shape)], *self.out_shape)
 
     def undo(self, y: Tensor) -> Tensor:
-        """The shape before."""
+        """Return `y` with events of shape `in_shape`."""
         return y.reshape(*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """0"""
+        """Return 0 for each event."""
         return sum_rightmost(x * 0, len(self.in_shape))
 
 
 class CatTransform(Transform):
-    """Transforms for pieces along a dimension."""
+    """A transform that applies one transform to each piece along dimension `dim`.
+
+    `lengths` are the lengths of the pieces; 1 by default.
+    """
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -376,7 +383,7 @@ class CatTransform(Transform):
         return cat([t(p) for t, p in zip(self.transforms, x.split(self.lengths, self.dim), strict=True)], self.dim)
 
     def undo(self, y: Tensor) -> Tensor:
-        """The inverses for the pieces."""
+        """Return the concatenated inverses of the pieces."""
         return cat([t.undo(p) for t, p in zip(self.transforms, y.split(self.lengths, self.dim), strict=True)], self.dim)
 
 

@@ -1,1 +1,1 @@
-"""`torch.func`."""
+"""The public API of `torch.func`."""

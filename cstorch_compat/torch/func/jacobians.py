@@ -1,7 +1,7 @@
-"""`torch.func`: derivatives of functions whose results are no single number, as tables and as products.
+"""Jacobians, Hessians and their products of functions: `torch.func`.
 
-A row of a table is the gradient of one element: as many passes back as the results have elements, whatever the name
-says of forward mode. The numbers are the same.
+A row of a Jacobian is the gradient of one output element. The number of backward passes is therefore the number of
+output elements, for forward-mode functions too. The results are the same.
 """
 
 from typing import Any
@@ -20,7 +20,12 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """A function that gives the derivative of each result by some arguments: [*result, *argument], in trees of both."""
+    """Return a function that computes the Jacobian of `func` with respect to the arguments at `argnums`.
+
+    For each output and argument the result has shape [*output.shape, *argument.shape], nested like the outputs and then
+    like the arguments. `argnums` as an int gives one argument instead of a tuple. With `has_aux`, `func` returns
+    (output, aux) and the result is (jacobian, aux). `chunk_size` has no effect.
+    """
     places = (argnums,) if isinstance(argnums, int) else argnums
 
     def derived(*args: Any, **kwargs: Any) -> Any:
@@ -41,17 +46,24 @@ def jacrev(
 def jacfwd(
     func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Function:
-    """As `jacrev`."""
+    """Return the same function as `jacrev`. `randomness` has no effect."""
     return jacrev(func, argnums, has_aux)
 
 
 def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
-    """A function that gives the second derivatives of `func`: [*result, *argument, *argument], in trees of them."""
+    """Return a function that computes the second derivatives of `func` with respect to the arguments at `argnums`.
+
+    For each output and pair of arguments the shape is [*output.shape, *argument.shape, *argument.shape].
+    """
     return jacrev(jacrev(func, argnums), argnums)
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The results, and a function from weights of them to the gradients of the weighted sum by each argument."""
+    """Return the outputs of `func(*primals)`, and a function that computes vector-Jacobian products.
+
+    The function takes cotangents, nested like the outputs, and returns a tuple with one product for each argument. It
+    raises RuntimeError for another nesting. With `has_aux`, `func` returns (output, aux), and aux is the third result.
+    """
     tracked = TrackedArguments.of(range(len(primals)), primals, {})
     result = func(*tracked.arguments)
     value, aux = result if has_aux else (result, None)
@@ -71,7 +83,11 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
-    """The results, and how they change along `tangents`, by two passes back."""
+    """Return the outputs of `func(*primals)`, and their directional derivatives along `tangents`.
+
+    The derivatives are computed by two backward passes. With `has_aux`, `func` returns (output, aux), and aux is the
+    third result. `strict` has no effect.
+    """
     tracked = TrackedArguments.of(range(len(primals)), primals, {})
     result = func(*tracked.arguments)
     value, aux = result if has_aux else (result, None)

@@ -1,6 +1,6 @@
-"""`torch.func`: functions made of functions, such as the gradient of one, and modules called with other parameters.
+"""Function transforms of `torch.func`: gradients, vmap, and calls of modules with other parameters.
 
-`vmap` calls its function once for each sample; all calls belong to one graph, and the numbers are the same.
+`vmap` calls its function once for each sample. All calls are part of one graph, and the results are those of PyTorch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ Function = Callable[..., Any]
 
 @contextmanager
 def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
-    """Let a module have other parameters and buffers inside of the block.
+    """Return a context manager in which parameters and buffers of `module` are replaced by `values`.
 
-    Raises RuntimeError with `strict` for names that the module has not, and for those that are not given.
+    With `strict`, unknown and missing names raise RuntimeError; otherwise unknown names are ignored.
     """
     own = _named_tensors(module)
     unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
@@ -34,22 +34,22 @@ def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> It
     for path, value in ((k, v) for k, v in values.items() if k in own):
         owner = module.get_submodule(path.rpartition(".")[0])
         name = path.rpartition(".")[2]
-        # Past `__setattr__`, which lets no plain tensor take the place of a parameter.
+        # Bypass `__setattr__`, which does not accept a plain tensor as a parameter.
         members = owner._parameters if name in owner._parameters else owner._buffers
         places.append((members, name, members[name]))
         members[name] = value
     try:
         yield
     finally:
-        # What a buffer has become in the call is dropped with the value that was given for it.
+        # Changes of a buffer during the call are discarded with the replaced value.
         for members, name, before in reversed(places):
             members[name] = before
 
 
 def _expand_tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
-    """Give each value to all names of a module that are the same parameter or buffer.
+    """Return `values` with each value repeated for all names of the same (tied) parameter or buffer.
 
-    Raises ValueError if several of them have values of their own.
+    Raises ValueError if tied names have different values.
     """
     groups: dict[int, list[str]] = {}
     for name, member in _named_tensors(module).items():
@@ -68,7 +68,7 @@ def _expand_tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named_tensors(module: Module) -> dict[str, Tensor]:
-    """The parameters and buffers of a module under all their names."""
+    """Return the parameters and buffers of `module` by name, with tied ones under all their names."""
     parameters = module.named_parameters(remove_duplicate=False)
     return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
 
@@ -82,7 +82,13 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module as if it had other parameters and buffers."""
+    """Call `module` with other parameters and buffers, and return its result.
+
+    - `parameter_and_buffer_dicts`: values by name, as one dict or several; a name in two dicts raises ValueError.
+    - `args`: a tuple of arguments, or a single argument.
+    - `tie_weights`: apply a value to all names of a tied parameter; different values for them raise ValueError.
+    - `strict`: raise RuntimeError for unknown and missing names.
+    """
     given = parameter_and_buffer_dicts
     parts = [given] if isinstance(given, dict) else list(given)
     names = [k for part in parts for k in part]
@@ -97,7 +103,10 @@ def functional_call(
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of modules of one kind, each stacked along a new first dimension."""
+    """Return the parameters and the buffers of modules with equal structure, each stacked along a new first dimension.
+
+    Raises RuntimeError if `models` is empty.
+    """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     parameters = [dict(m.named_parameters()) for m in models]
@@ -108,17 +117,25 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 
 @dataclass(frozen=True)
 class TrackedArguments:
-    """Arguments of a function, with `leaves`: the tensors by which derivatives are asked for."""
+    """The arguments of a function, in which the tensors to differentiate by are replaced by tracked leaves.
+
+    - `leaves`: the tensors to differentiate by.
+    - `structure`: the nesting of the selected arguments.
+    - `arguments`: the arguments to call the function with.
+    - `is_inner`: whether this derivative is computed inside an outer one.
+    """
 
     leaves: list[Tensor]
     structure: Any
     arguments: tuple[Any, ...]
     is_inner: bool
-    """Whether a tensor belongs to an outer derivative, whose graph goes on through this one."""
+    """Whether a tensor belongs to an outer derivative, whose graph continues through this one."""
 
     @classmethod
     def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "TrackedArguments":
-        """Of the arguments at those places, in trees of any kind."""
+        """Return the tracked arguments for the positions `places` in `args`. They may be nested structures of
+        tensors.
+        """
         flat, structure = tree_flatten([args[k] for k in places])
         is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
         leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in flat]
@@ -126,22 +143,28 @@ class TrackedArguments:
         return cls(leaves, structure, tuple(chosen.get(k, a) for k, a in enumerate(args)), is_inner)
 
     def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
-        """Of the outputs, weighted by `seeds`, by each leaf; zeros where nothing leads to it."""
+        """Return the gradients of `outputs`, weighted by `seeds`, with respect to each leaf; zeros for unused
+        leaves.
+        """
         slopes = compute_gradients(outputs, self.leaves, seeds, self.is_inner)
         return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]
 
     def finished(self, value: Any) -> Any:
-        """What is handed out, in a tree: nothing of it is tracked where no outer derivative is."""
+        """Return a nested structure with its tensors detached, unless an outer derivative needs their graph."""
         return value if self.is_inner else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, value)
 
     def alike(self, values: Sequence[Tensor], is_one: bool) -> Any:
-        """Tensors of the leaves, in the structure of the arguments; a tuple of them unless there is but one."""
+        """Return tensors (one for each leaf) in the nesting of the arguments, as a tuple unless `is_one`."""
         by_argument = tree_unflatten(list(values), self.structure)
         return by_argument[0] if is_one else tuple(by_argument)
 
 
 def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient of `func` by some of its arguments, and its value."""
+    """Return a function that computes the gradient of `func` with respect to the arguments at `argnums`, and its value.
+
+    With `has_aux`, `func` returns (value, aux) and the result is (gradient, (value, aux)). The function raises
+    RuntimeError if the value is not a scalar tensor.
+    """
     places = (argnums,) if isinstance(argnums, int) else argnums
 
     def derived(*args: Any, **kwargs: Any) -> Any:
@@ -158,7 +181,10 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
 
 
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient of `func` by some of its arguments."""
+    """Return a function that computes the gradient of the scalar `func` with respect to the arguments at `argnums`.
+
+    With `has_aux`, `func` returns (value, aux) and the result is (gradient, aux).
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     def derived(*args: Any, **kwargs: Any) -> Any:
@@ -171,10 +197,16 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 def vmap(
     func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Function:
-    """A function of batches that calls `func` with each of their samples and stacks what it gives.
+    """Return a function that calls `func` with each sample of its arguments and stacks the results.
 
-    With randomness "same" each call draws the same numbers, with "different" it goes on; "error" raises RuntimeError
-    for a call that draws from the default generator.
+    - `in_dims`: the mapped dimension of each positional argument, or None to pass it unchanged. Keyword arguments are
+      mapped over dimension 0.
+    - `out_dims`: the position of the new dimension in each result.
+    - `randomness`: "same" gives each call the same random numbers, "different" continues the sequence, and "error"
+      raises RuntimeError if a call uses the default generator.
+    - `chunk_size`: no effect.
+
+    The function raises ValueError if mapped dimensions have different sizes.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -184,7 +216,6 @@ def vmap(
         sizes = {t.shape[d] for a, d in zip(args, dims, strict=True) if d is not None for t in tree_leaves(a)}
         if len(sizes) != 1:
             raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
-        # Arguments by keyword are mapped over their first dimension, as in PyTorch.
         one_call = _seed_randomness(func, randomness)
         calls = [
             one_call(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
@@ -199,7 +230,7 @@ def vmap(
 
 
 def _seed_randomness(func: Function, randomness: str) -> Function:
-    """`func` with the default generator as `randomness` says."""
+    """Return `func` with the default random generator handled as `randomness` says."""
     if randomness == "different":
         return func
     generator = random.default_generator

@@ -1,1 +1,1 @@
-"""`torch.multiprocessing`."""
+"""The public API of `torch.multiprocessing`."""

@@ -1,8 +1,8 @@
-"""`torch.multiprocessing.Process`: what a process does to shared tensors comes back when it is joined.
+"""The class `torch.multiprocessing.Process`, which returns changes of shared tensors when it is joined.
 
-There is no memory that two processes write to: tensors are values here. A process gets copies, and its changes are
-added to the parent's tensors at `join`. With one process at a time that is what shared memory gives; with several the
-changes of each are added up, where PyTorch interleaves them.
+Processes do not share memory here. A process gets copies of the tensors, and `join` adds its changes to the parent's
+tensors. With one process at a time the result equals that of shared memory. With several, the changes of all are added,
+where PyTorch interleaves them.
 """
 
 import multiprocessing
@@ -18,11 +18,13 @@ from lazytensor.functional.in_place import copy_
 from lazytensor.nn.module import Module
 
 POLL_INTERVAL_SECONDS = 0.2
-"""How often a silent process is asked whether it is still there."""
+"""The interval at which `join` checks whether a process is still alive."""
 
 
 def find_shared_tensors(values: Any) -> Iterator[Tensor]:
-    """The tensors among arguments that were shared, in a fixed order."""
+    """Yield the tensors marked as shared in nested arguments (tensors, modules, mappings, sequences), in a fixed
+    order.
+    """
     if isinstance(values, Tensor):
         yield from [values] if is_shared(values) else []
     elif isinstance(values, Module):
@@ -40,13 +42,16 @@ def _run_target(target: Callable[..., Any], args: Any, kwargs: Any, pipe: Any) -
     try:
         target(*args, **kwargs)
     finally:
-        # After an error too: what was written before it would stand in shared memory.
+        # Also after an error: earlier writes would remain in shared memory.
         pipe.send([np.array(t.array("sharing")) for t in find_shared_tensors([args, kwargs])])
         pipe.close()
 
 
 class Process(multiprocessing.Process):
-    """A process whose changes of shared tensors are added to the parent's when it is joined."""
+    """A process whose changes of shared tensors are added to the parent's tensors when it is joined.
+
+    Without shared tensors among its arguments it is a `multiprocessing.Process`.
+    """
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class Process(multiprocessing.Process):
         daemon: bool | None = None,
     ):
         self._given = list(find_shared_tensors([args, kwargs or {}]))
-        # Tensors that nobody has shared need no way back.
+        # Without shared tensors no pipe is needed.
         if target is None or not self._given:
             self._pipe: Any = None
             super().__init__(group, target, name, args, kwargs or {}, daemon=daemon)
@@ -69,11 +74,11 @@ class Process(multiprocessing.Process):
         super().__init__(group, _run_target, name, (target, args, kwargs or {}, theirs), {}, daemon=daemon)
 
     def start(self) -> None:
-        """Start it, with copies of the tensors as they are now."""
+        """Start the process with copies of the current tensors."""
         if self._pipe is not None:
             self._before = [np.array(t.array("sharing")) for t in self._given]
         pipe, given = self._pipe, self._given
-        # The ends of the parent stay with the parent; what is sent is the target's arguments.
+        # The parent's end of the pipe and its tensors must not be pickled.
         self._pipe, self._given = None, []
         super().start()
         self._pipe, self._given = pipe, given
@@ -81,13 +86,16 @@ class Process(multiprocessing.Process):
             self._theirs.close()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end, and add what it has changed."""
+        """Wait for the end of the process, and add its changes to the shared tensors.
+
+        With a `timeout` the changes are not added.
+        """
         if self._pipe is not None and timeout is None:
             self._receive()
         super().join(timeout)
 
     def _receive(self) -> None:
-        # Before its end is waited for: a full pipe would hold it up for ever.
+        # Receive before waiting, because a full pipe would block the process forever.
         while not self._pipe.poll(POLL_INTERVAL_SECONDS):
             if not self.is_alive() and not self._pipe.poll(0):
                 self._pipe = None
@@ -100,5 +108,5 @@ class Process(multiprocessing.Process):
         with grad_mode(False):
             for t, start, end in zip(self._given, self._before, after, strict=False):
                 now = t.array("sharing")
-                # Exactly what the process has left, where nobody else has written meanwhile.
+                # Take the process's value exactly where the parent's value has not changed meanwhile.
                 copy_(t, tensor(np.where(now == start, end, now + (end - start)), dtype=t.dtype))

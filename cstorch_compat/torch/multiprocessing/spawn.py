@@ -1,4 +1,4 @@
-"""`torch.multiprocessing`: Python's own, and `spawn`, which runs one function in several processes."""
+"""The functions `torch.multiprocessing.spawn` and `start_processes`, which run a function in several processes."""
 
 import multiprocessing
 import traceback
@@ -8,7 +8,10 @@ from typing import Any
 
 
 class ProcessException(Exception):
-    """A process of `spawn` did not end well."""
+    """The base class of errors for failed processes of `spawn`.
+
+    `error_index` is the index of the process, and `pid` its process id.
+    """
 
     def __init__(self, msg: str, error_index: int, pid: int):
         super().__init__(msg)
@@ -16,11 +19,11 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process of `spawn` raised an exception."""
+    """The error for a process of `spawn` that raised an exception."""
 
 
 class ProcessExitedException(ProcessException):
-    """A process of `spawn` ended with a status or by a signal."""
+    """The error for a process of `spawn` that ended with a nonzero exit code or by a signal."""
 
     def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None):
         super().__init__(msg, error_index, error_pid)
@@ -31,28 +34,29 @@ def _run_process(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: 
     try:
         fn(i, *args)
     except KeyboardInterrupt:
-        pass  # the parent was stopped too
+        pass
     except Exception:
-        # As text: the exception itself may not survive pickling.
+        # Sent as text, because an exception may not be picklable.
         errors.put(traceback.format_exc())
         raise SystemExit(1) from None
 
 
 class ProcessContext:
-    """The processes of one `spawn`."""
+    """The processes of one call of `spawn`."""
 
     def __init__(self, processes: list[Any], errors: list[Any]):
         self.processes, self.error_queues = processes, errors
         self.sentinels = {p.sentinel: i for i, p in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """Their numbers."""
+        """Return the process ids."""
         return [int(p.pid) for p in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one or more to end; True when all have.
+        """Wait until at least one process ends, and return True if all have ended.
 
-        Raises ProcessRaisedException or ProcessExitedException if one failed, after the others were ended.
+        `timeout` is in seconds; `grace_period` has no effect. If a process failed, terminate the others and raise
+        ProcessRaisedException or ProcessExitedException.
         """
         if not self.sentinels:
             return True
@@ -65,7 +69,7 @@ class ProcessContext:
         return not self.sentinels
 
     def _raise_failure(self, i: int) -> None:
-        # The others may wait for the one that is gone.
+        # The other processes may be waiting for the failed one.
         for other in self.processes:
             if other.is_alive():
                 other.terminate()
@@ -87,21 +91,24 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run fn(i, *args) in processes 0..nprocs - 1; with `join` wait for them, else return what waits."""
+    """Run `fn(i, *args)` in `nprocs` processes, with i from 0 to nprocs - 1.
+
+    With `join`, wait until all have ended and return None; otherwise return a `ProcessContext`. Failures raise errors
+    as in `ProcessContext.join`.
+    """
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     for i in range(nprocs):
-        # A queue for each: the first to fail is told from the others.
+        # A queue for each process identifies the one that failed.
         queue = context.SimpleQueue()
         process = context.Process(target=_run_process, args=(fn, i, args, queue), daemon=daemon)
         process.start()
         processes.append(process)
         errors.append(queue)
-    # All run before any is waited for.
     started = ProcessContext(processes, errors)
     if not join:
         return started
-    # Each call waits for one process at least.
+    # Each call waits for at least one process.
     while not started.join():
         pass
     return None
@@ -115,24 +122,24 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """As `start_processes`, in new interpreters."""
+    """Run `fn(i, *args)` in `nprocs` new interpreters, as `start_processes`."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways in which PyTorch's tensors go to other processes; here they are copied."""
+    """Return the names of PyTorch's sharing strategies. Tensors are copied here."""
     return {"file_descriptor", "file_system"}
 
 
 def get_sharing_strategy() -> str:
-    """The one that PyTorch begins with."""
+    """Return PyTorch's default strategy."""
     return "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Take a strategy, which has no effect. Raises AssertionError for an unknown one."""
+    """Do nothing. Raises AssertionError for an unknown strategy."""
     assert new_strategy in get_all_sharing_strategies()
 
 
 def init_reductions() -> None:
-    """Nothing: tensors are pickled as they are."""
+    """Do nothing. Tensors are pickled."""

@@ -1,1 +1,1 @@
-"""`torch.nn`: the modules and functions that lazytensor does not have."""
+"""The parts of `torch.nn` that `lazytensor` does not define."""

@@ -1,4 +1,4 @@
-"""Initializers under the names that PyTorch deprecated: they warn, and fill in place like those with an underscore."""
+"""Initializers under the names that PyTorch deprecated. They issue a warning and call those with an underscore."""
 
 import warnings
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from lazytensor.nn import init
 DEPRECATED_NAMES = """uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal
 orthogonal
     sparse""".split()
-"""The public names of this module, as the table of names takes them."""
+"""The public names of this module, which the table of names reads."""
 
 
 def _make_deprecated(name: str) -> Callable[..., Any]:

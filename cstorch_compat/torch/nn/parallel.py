@@ -1,4 +1,4 @@
-"""Wrappers that spread a model over devices, for the one device that there is: what they add is the name `module`."""
+"""Wrappers for data-parallel models, for a single device. They only add the attribute `module`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from lazytensor.nn.module import Module
 
 
 class DataParallel(Module):
-    """A model that runs on the only device."""
+    """A wrapper that runs a model on the only device."""
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0):
         super().__init__()
@@ -17,7 +17,7 @@ class DataParallel(Module):
         self.device_ids: list[Any] = []
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the model gives."""
+        """Return the result of the wrapped model."""
         return self.module(*inputs, **kwargs)
 
 
@@ -29,14 +29,15 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
-    """What the model gives for the inputs, which may be a tuple of arguments."""
+    """Return the result of the model for `inputs`, which may be a tuple of arguments."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
 class DistributedDataParallel(Module):
-    """A model of the one process of a group; there are no gradients to exchange.
+    """A wrapper of the model of the only process. No gradients are exchanged.
 
-    Raises ValueError for `device_ids`, as PyTorch does for a model on the CPU, and before the group was started.
+    Raises ValueError before `init_process_group`, and for `device_ids`, as PyTorch does for a model on the CPU. Raises
+    RuntimeError if no parameter requires a gradient.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class DistributedDataParallel(Module):
         self.require_backward_grad_sync = True
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the model gives."""
+        """Return the result of the wrapped model."""
         return self.module(*inputs, **kwargs)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients are not exchanged in the block; with one process they never are."""
+        """Return a context manager without gradient exchange. It only changes `require_backward_grad_sync`."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -74,29 +75,29 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def join(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Nobody else can run out of data."""
+        """Return a context manager without effect."""
         yield
 
     def register_comm_hook(self, state: Any, hook: Any) -> None:
-        """A hook that nothing calls: there is no communication."""
+        """Do nothing. There is no communication."""
 
     def scatter(self, inputs: Any, kwargs: Any, device_ids: Any = None) -> Any:
-        """The inputs as they are."""
+        """Return `inputs` and `kwargs`."""
         return inputs, kwargs
 
     def gather(self, outputs: Any, output_device: Any = None) -> Any:
-        """The outputs as they are."""
+        """Return `outputs`."""
         return outputs
 
 
 def _check_arguments(module: Module, device_ids: Sequence[Any] | None) -> None:
-    # The process group is asked first, as in the original.
+    # As in PyTorch, the process group is checked first.
     process_group.get_world_size()
     if not any(p.requires_grad for p in module.parameters()):
         raise RuntimeError(
             "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
         )
-    # Scripts for GPUs stop here in PyTorch too; going on would hide that they run on no GPU.
+    # PyTorch raises this error too. Continuing would hide that the script does not run on a GPU.
     if device_ids:
         raise ValueError(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"

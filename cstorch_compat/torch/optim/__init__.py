@@ -1,1 +1,1 @@
-"""`torch.optim`: what lazytensor does not have."""
+"""The parts of `torch.optim` that `lazytensor` does not define."""

@@ -1,8 +1,8 @@
-"""`torch.optim.LBFGS`: steps along a direction that the last gradients make of the present one, in limited memory.
+"""The optimizer `torch.optim.LBFGS`: limited-memory BFGS.
 
-The method is that of Liu and Nocedal (1989), with the defaults, the first step and the tests for an end that PyTorch's
-answers show; `strong_wolfe` searches by Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6, with cubic
-steps. It computes in NumPy on values, as the other optimizers for eager loops do.
+The method is that of Liu and Nocedal (1989). Defaults, first step and stopping criteria match PyTorch's observed
+results. The line search `strong_wolfe` follows Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6, with
+cubic interpolation. It computes with NumPy on values, as other optimizers for eager loops.
 """
 
 import math
@@ -20,15 +20,18 @@ from lazytensor.optim.eager import Optimizer
 from lazytensor.optim.eager.eager_optimizer import Params
 
 MIN_CURVATURE = 1e-10
-"""The least product of step and change of gradient that is worth remembering."""
+"""The minimum product of step and gradient change for a pair to be kept in the history."""
 STATE_KEYS = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
-"""What one step leaves for the next, in the order of PyTorch's state dicts."""
+"""The state that a step leaves for the next one, in the order of PyTorch's state dicts."""
 Evaluation = tuple[float, np.ndarray]
-"""A loss and its gradient."""
+"""The type of a loss with its gradient."""
 
 
 class LBFGS(Optimizer):
-    """Minimizes what a closure computes, which it calls several times a step; one group of parameters."""
+    """The L-BFGS optimizer. Each step calls the closure several times. The parameters are those of `torch.optim.LBFGS`.
+
+    Raises ValueError for a negative learning rate, and for more than one parameter group.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,10 @@ class LBFGS(Optimizer):
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Up to `max_iter` iterations; returns the loss before them. Raises RuntimeError without a closure."""
+        """Run up to `max_iter` iterations, and return the loss of the first evaluation.
+
+        Raises RuntimeError without a closure, and TraceError inside a traced step.
+        """
         if closure is None:
             raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
         if storage.thread_state.current is not None:
@@ -71,18 +77,18 @@ class LBFGS(Optimizer):
         return first
 
     def flat_gradient(self) -> np.ndarray:
-        """The gradients of all parameters, one after the other."""
+        """Return the gradients of all parameters as one vector, with zeros for missing gradients."""
         parts = [
             np.zeros(p.spec.size, p.dtype.host) if p.grad is None else p.grad.array().reshape(-1) for p in self._params
         ]
         return np.concatenate(parts)
 
     def positions(self) -> list[np.ndarray]:
-        """The values of the parameters."""
+        """Return the values of the parameters."""
         return [p.array() for p in self._params]
 
     def move(self, origin: list[np.ndarray], t: float, direction: np.ndarray) -> None:
-        """Set the parameters to origin + t * direction."""
+        """Set the parameters to `origin` + t * `direction`, where `direction` is one vector for all parameters."""
         at = 0
         with grad_mode(False):
             for p, before in zip(self._params, origin, strict=True):
@@ -93,7 +99,7 @@ class LBFGS(Optimizer):
 
 
 class _LBFGSStep:
-    """One call of `step`: the present loss and gradient, and the memory that goes from call to call."""
+    """The computation of one call of `step`: the current loss and gradient, and the state kept between calls."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]) -> None:
         self.optimizer, self.closure = optimizer, closure
@@ -104,7 +110,7 @@ class _LBFGSStep:
         self.evaluations, self.loss, self.gradient = 0, math.inf, np.zeros(0)
 
     def evaluate(self) -> Any:
-        """Call the closure; its answer."""
+        """Call the closure, store its loss and gradient, and return its result."""
         with grad_mode(True):
             answer = self.closure()
         self.loss, self.gradient = float(answer), self.optimizer.flat_gradient()
@@ -113,11 +119,11 @@ class _LBFGSStep:
         return answer
 
     def is_flat(self) -> bool:
-        """Whether the gradient is as good as zero."""
+        """Return whether all gradient elements are within `tolerance_grad` of zero."""
         return bool(np.abs(self.gradient).max() <= self.group["tolerance_grad"])
 
     def run(self) -> None:
-        """Iterate until one of the tests says that it is enough, and note in the state what the next step needs."""
+        """Iterate until a stopping criterion is met, and store the state for the next step."""
         if self.is_flat():
             return
         self._iterate()
@@ -129,14 +135,14 @@ class _LBFGSStep:
             self.state["n_iter"] += 1
             direction = self._direction()
             before, g = self.loss, self.gradient
-            # In place, as in PyTorch: a state dict that was taken or loaded shows it.
+            # Written in place, as in PyTorch, so that a state dict taken before shows the change.
             if "prev_flat_grad" in memory:
                 with grad_mode(False):
                     memory["prev_flat_grad"].copy_(_array_to_tensor(g))
             else:
                 memory["prev_flat_grad"] = _array_to_tensor(g)
             memory["prev_loss"] = before
-            # The first step has no curvature to go by, so it is at most of length 1 in the sum of its parts.
+            # The first step has no curvature information, so its length is limited to 1 / sum(|gradient|).
             first = self.state["n_iter"] == 1
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * group["lr"] if first else group["lr"]
             slope = float(g @ direction)
@@ -163,13 +169,13 @@ class _LBFGSStep:
         )
 
     def _direction(self) -> np.ndarray:
-        """Minus the gradient, turned by what the last steps say of the curvature."""
+        """Return the search direction: minus the product of the inverse Hessian approximation and the gradient."""
         memory, g = self.memory, self.gradient
         if self.state["n_iter"] == 1:
             memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return -g
         y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(float(memory["t"]))
-        # Pairs without curvature would make the next direction one that goes uphill.
+        # Pairs without positive curvature could give an ascent direction.
         product = float(y @ s)
         if product > MIN_CURVATURE:
             full = len(memory["old_dirs"]) == self.group["history_size"]
@@ -180,12 +186,12 @@ class _LBFGSStep:
             ):
                 memory[name] = [*memory[name][1 if full else 0 :], value]
             memory["H_diag"] = _scalar_tensor(product / float(y @ y), g)
-        # The two loops: down the history with the gradient, and up again with the result.
+        # The two-loop recursion: from the newest to the oldest pair, and back.
         pairs = [
             (a.array(), b.array(), float(r))
             for a, b, r in zip(*(memory[n] for n in ("old_dirs", "old_stps", "ro")), strict=True)
         ]
-        # No matrix is ever formed: a few vectors stand for the inverse of the curvature.
+        # The inverse Hessian approximation is represented by a few vectors.
         q, weights = -g, []
         for change, step, ro in reversed(pairs):
             weights.append(float(step @ q) * ro)
@@ -198,12 +204,12 @@ class _LBFGSStep:
         return r
 
     def _advance(self, t: float, direction: np.ndarray, slope: float, is_last: bool) -> float:
-        """Move along the direction, and evaluate there; the length of the step."""
-        # Kept, since a line search goes along one line from one point.
+        """Move along the direction, evaluate there unless it is the last fixed step, and return the step length."""
+        # The origin is kept, because a line search evaluates several points from it.
         origin = self.optimizer.positions()
         if self.group["line_search_fn"] is None:
             self.optimizer.move(origin, t, direction)
-            # Nobody would look at the loss behind the last step.
+            # The loss after the last step is not needed.
             if not is_last:
                 self.evaluate()
             return t
@@ -225,14 +231,14 @@ def _scalar_tensor(value: float, like: np.ndarray) -> Tensor:
 
 
 def _array_to_tensor(array: np.ndarray) -> Tensor:
-    # As a tensor: state dicts are saved.
+    # Stored as a tensor, because state dicts are saved.
     return from_array(array)
 
 
 def cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float], low: float, high: float) -> float:
-    """Where the cubic through two points (place, value, slope) is least, kept within low..high.
+    """Return the minimizer of the cubic through two points (position, value, slope), clamped to low..high.
 
-    Source: Nocedal and Wright, Numerical Optimization, equation 3.59.
+    Returns the midpoint if there is no minimum. Source: Nocedal and Wright, Numerical Optimization, equation 3.59.
     """
     (x1, f1, g1), (x2, f2, g2) = sorted((a, b))
     if x1 == x2:
@@ -256,7 +262,15 @@ def strong_wolfe(
     tolerance: float = 1e-9,
     most: int = 25,
 ) -> tuple[float, Evaluation]:
-    """A step that lowers the loss enough and flattens its slope enough, and the loss and gradient there."""
+    """Return a step length that satisfies the strong Wolfe conditions, with the loss and gradient there.
+
+    - `at`: a function from a step length to the loss and gradient.
+    - `t`: the initial step length.
+    - `start`, `slope`: the loss, gradient and directional derivative at length 0.
+    - `c1`, `c2`: the constants of the conditions for decrease and curvature.
+    - `tolerance`: the minimum change of a parameter.
+    - `most`: the maximum number of evaluations after the first.
+    """
     widest = float(np.abs(direction).max())
 
     def point(length: float, e: Evaluation) -> tuple[float, float, float]:
@@ -267,7 +281,7 @@ def strong_wolfe(
     before, now = (0.0, start[0], slope), point(t, here)
     bracket: list[tuple[float, float, float]] = []
     steps = 0
-    # First go outwards, until the minimum must lie between two points.
+    # Increase the length until two points bracket a minimum.
     while steps < most:
         if now[1] > start[0] + c1 * now[0] * slope or (steps > 0 and now[1] >= before[1]):
             bracket = [before, now]
@@ -297,7 +311,9 @@ def _zoom(
     narrowest: float,
     most: int,
 ) -> float:
-    """The best length inside of a bracket, whose lower point is kept first."""
+    """Return the best length in a bracket, which shrinks in each iteration. Its point with the lower loss comes
+    first.
+    """
     value, slope, c1, c2 = wolfe
     low, high = sorted(bracket, key=lambda p: p[1])
     was_near = False
@@ -306,9 +322,9 @@ def _zoom(
         if right - left < narrowest:
             break
         t = cubic_minimum(low, high, left, right)
-        # A tenth of the bracket is the least that a step has to gain.
+        # A step has to be at least a tenth of the bracket away from its ends.
         margin = 0.1 * (right - left)
-        # A step that hugs one end twice, or lies outside, would shrink the bracket too little.
+        # A step close to one end twice in a row, or outside, would shrink the bracket too little.
         is_near = min(right - t, t - left) < margin
         if is_near and (was_near or t >= right or t <= left):
             t, is_near = (right - margin if abs(t - right) < abs(t - left) else left + margin), False

@@ -1,4 +1,4 @@
-"""`torch.optim.swa_utils`: averages of models, and the schedule that goes with them."""
+"""Averages of models and their learning rate schedule: `torch.optim.swa_utils`."""
 
 import copy
 import math
@@ -13,12 +13,12 @@ from lazytensor.optim.lr_scheduler import LRScheduler
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """An average that forgets: decay * average + (1 - decay) * model."""
+    """Return a function that computes the exponential moving average decay * average + (1 - decay) * current."""
     return lambda average, current, n: decay * average + (1 - decay) * current
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """As `get_ema_avg_fn`, for all parameters at once."""
+    """Return a function that updates lists of averages in place with the exponential moving average."""
     single = get_ema_avg_fn(decay)
 
     def averaged(averages: list[Tensor], currents: list[Tensor], n: Any) -> None:
@@ -29,12 +29,17 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """The plain mean of all models so far."""
+    """Return a function that computes the mean of all models."""
     return lambda average, current, n: average + (current - average) / (n + 1)
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages over the times that it was updated."""
+    """A copy of a model whose parameters are averages over the calls of `update_parameters`.
+
+    - `avg_fn`: a function (average, current, number of models) -> average; the mean if None.
+    - `multi_avg_fn`: a function that updates lists of averages in place.
+    - `use_buffers`: average buffers too; otherwise they are copied from the latest model.
+    """
 
     def __init__(
         self,
@@ -50,14 +55,14 @@ class AveragedModel(Module):
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the average gives."""
+        """Return the result of the averaged model."""
         return self.module(*args, **kwargs)
 
     def _parts(self, model: Module) -> list[Tensor]:
         return [*model.parameters(), *(model.buffers() if self.use_buffers else ())]
 
     def update_parameters(self, model: Module) -> None:
-        """Take a model into the average."""
+        """Add the current parameters of `model` to the average."""
         count = int(self.n_averaged.item())
         averages, currents = self._parts(self.module), [t.detach() for t in self._parts(model)]
         rule = self.avg_fn or get_swa_avg_fn()
@@ -65,9 +70,8 @@ class AveragedModel(Module):
             if count and self.multi_avg_fn is not None:
                 self.multi_avg_fn([t.detach() for t in averages], currents, count)
             else:
-                # A model with fewer parameters changes the first ones, as in PyTorch.
+                # As in PyTorch, a model with fewer parameters changes only the first ones.
                 for average, current in zip(averages, currents, strict=False):
-                    # The first model is the average of one.
                     average.copy_(rule(average.detach(), current, count) if count else current)
             if not self.use_buffers:
                 for own, other in zip(self.module.buffers(), model.buffers(), strict=False):
@@ -76,14 +80,17 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Find the statistics of batch normalizations anew, over all batches."""
+    """Recompute the running statistics of all batch normalization layers of `model` over the batches of `loader`.
+
+    If a batch is a list or tuple, its first element is the input. `device` has no effect.
+    """
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm)]
     if not layers:
         return
     before, training = [m.momentum for m in layers], model.training
     for m in layers:
         m.reset_running_stats()
-        # Without a momentum the running statistics are plain means.
+        # Without momentum the running statistics are means over all batches.
         m.momentum = None
     model.train()
     with grad_mode(False):
@@ -95,7 +102,11 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Goes from the present rate to a fixed one, along a cosine or a line."""
+    """A schedule that anneals the learning rate of each group to `swa_lr` in `anneal_epochs` steps.
+
+    `anneal_strategy` is "cos" or "linear". Raises ValueError for other strategies, for negative epochs, and if the
+    number of rates is not that of the groups.
+    """
 
     def __init__(
         self,
@@ -126,11 +137,11 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[float]:
-        """The rate of each group."""
+        """Return the learning rate of each group."""
         span, step = max(1, self.anneal_epochs), self.last_epoch
         rates = []
         for group in self.optimizer.param_groups:
-            # The first rate is found again from the present one, since others may have changed it.
+            # The initial rate is derived from the current one, which other schedules may have changed.
             before = self._share(max(0, step - 1) / span)
             first = group["swa_lr"] if before == 1 else (group["lr"] - before * group["swa_lr"]) / (1 - before)
             share = self._share(step / span)

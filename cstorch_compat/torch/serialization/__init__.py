@@ -1,1 +1,1 @@
-"""`torch.save`, `torch.load` and `torch.serialization`: objects of any class, and older formats."""
+"""The API of `torch.save`, `torch.load` and `torch.serialization`, with objects of any class and older formats."""

@@ -1,8 +1,8 @@
 """The formats of `torch.save` before the zip archives of PyTorch 1.6.
 
-Until 0.1.9 a file is a tar archive of storages, tensors and a pickle. After that it is a stream: four pickles (a magic
-number, the version, the sizes of C's types, the object), the keys of the storages, and the elements of each storage.
-Several such streams may follow each other in one open file.
+Up to version 0.1.9 a file is a tar archive of storages, tensors and a pickle. Later it is a stream: four pickles (a
+magic number, the version, the sizes of C types, the object), the keys of the storages, and the elements of each
+storage. An open file may contain several such streams.
 """
 
 import struct
@@ -23,17 +23,19 @@ from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, Sa
 from lazytensor.serialization.writer import Writer
 
 MAGIC = 0x1950A86A20F9469CFC6C
+"""The magic number of the stream format."""
 PROTOCOL = 1001
+"""The version of the stream format."""
 _TYPE_SIZES = {"short": 2, "int": 4, "long": 4}
 _TAR_MAGIC_OFFSET = 257
 
 
 class EndOfFile(CheckpointError, EOFError):
-    """Nothing is left of an open file."""
+    """The error for an open file with no data left."""
 
 
 def save(obj: Any, target: Any) -> None:
-    """Write an object to a path or an open file."""
+    """Write an object in the stream format to a path or an open binary file."""
     if isinstance(target, str):
         with open(target, "wb") as stream:
             return save(obj, stream)
@@ -57,10 +59,10 @@ def _pickle(value: Any) -> bytes:
 
 
 def load(stream: Any, map_location: Any, reader: Any) -> Any:
-    """Read the object that starts at the position of a stream, and leave the position at its end.
+    """Read the object at the current position of a stream, and leave the position at its end.
 
-    `reader` makes an ObjectReader of storages. Raises FileEnd if nothing is left, CheckpointError for a file of another
-    format or a damaged one.
+    `reader` creates an ObjectReader from storages. Raises EndOfFile if no data is left, and CheckpointError for another
+    format or a damaged file.
     """
     start = stream.tell()
     head = stream.read(_TAR_MAGIC_OFFSET + 5)
@@ -78,20 +80,23 @@ def load(stream: Any, map_location: Any, reader: Any) -> Any:
 
 
 class _LegacyStorages(SavedStorages):
-    """Storages whose elements follow the description."""
+    """Storages whose elements follow the pickles in the file."""
 
     def __init__(self, map_location: Any):
         super().__init__(None, "", device_rule(map_location))  # type: ignore[arg-type]
-        # What the pickle of a tar file refers to by number.
+        # The objects that the pickle of a tar file refers to by number.
         self.objects: dict[str, Any] = {}
 
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> SavedStorage:
-        """Return the storage of a key, filled later."""
+        """Return the storage for a key, whose elements are read later by `fill`.
+
+        Raises CheckpointError for an invalid number of elements, or if the key was used with another dtype or number.
+        """
         storage = self._known.get(key)
         if storage is None:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise file_error(f"storage {key!r} has {count} elements")
-            # A placeholder of the right length and no memory, however long the file says it is.
+            # A placeholder of this length that needs no memory, because a damaged file may state any length.
             elements = np.broadcast_to(np.zeros((), dtype.host), (count,))
             storage = self._known[key] = SavedStorage(dtype, elements)
             storage.device = self._place(storage, location)
@@ -100,11 +105,11 @@ class _LegacyStorages(SavedStorages):
         return storage
 
     def fill(self, stream: Any, key: str) -> None:
-        """Read the elements of a storage from a stream."""
+        """Read the elements of a storage from the stream. Raises CheckpointError if the file is too short."""
         storage = self._known[key]
         (count,) = struct.unpack("<q", stream.read(8))
         begin, size = stream.tell(), len(storage.elements) * storage.dtype.itemsize
-        # Before memory is asked for.
+        # Check before memory is allocated.
         if count != len(storage.elements) or stream.seek(0, 2) - begin < size:
             raise file_error(f"the file ends inside of storage {key!r}")
         stream.seek(begin)
@@ -135,7 +140,7 @@ def _is_magic(stream: Any, reader: ObjectReader) -> bool:
     try:
         return bool(reader.run(stream) == MAGIC)
     except CheckpointError as e:
-        # A protocol that `weights_only` does not read is the reason only if the file is one of torch.save.
+        # An unsupported protocol is the reason only if the file was written by torch.save.
         stream.seek(start)
         if reader.weights_only and _is_magic(stream, ObjectReader(reader.storages, weights_only=False)):
             raise e
@@ -182,7 +187,7 @@ def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
 def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
     for _ in range(reader(storages).run(stream)):
         key, storage_key, _ = reader(storages).run(stream)
-        # The number of dimensions has eight bytes, of which the second four are not used.
+        # The number of dimensions has eight bytes, of which the last four are unused.
         (rank,) = struct.unpack("<i4x", stream.read(8))
         size = struct.unpack(f"<{rank}q", stream.read(8 * rank))
         stride = struct.unpack(f"<{rank}q", stream.read(8 * rank))

@@ -1,4 +1,4 @@
-"""NumPy's arrays, scalars and element types in pickles, built without NumPy's own unpickling of types."""
+"""Reconstruction of pickled NumPy arrays, scalars and dtypes without NumPy's own unpickling of dtypes."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor.serialization.layout import file_error
 
 ARRAY_KINDS = "biufcSUmMVO"
-"""Kinds of elements that arrays of files may have. Objects are those of the pickle, each of an allowed class."""
+"""The kinds of array elements that files may contain. Objects come from the pickle and have an allowed class."""
 
 
 def _parse_dtype(text: Any, *_: Any) -> np.dtype:
@@ -21,7 +21,7 @@ def _parse_dtype(text: Any, *_: Any) -> np.dtype:
 
 
 def build_dtype(dtype: np.dtype, state: Any) -> np.dtype:
-    """Return the element type with the byte order, the fields and the unit of time in its pickled state."""
+    """Return the dtype with the byte order, fields and time unit of its pickled state."""
     _, order, subarray, names, fields, itemsize, _, *more = state
     if subarray is not None:
         base, shape = subarray
@@ -54,7 +54,10 @@ def _make_empty(*_: Any) -> np.ndarray:
 
 
 def fill_array(array: np.ndarray, state: Any) -> None:
-    """Give an array its shape, type and elements. Raises CheckpointError or ValueError for a wrong number of them."""
+    """Set shape, dtype and elements of an array from its pickled state, in place.
+
+    Raises CheckpointError or ValueError if the number of elements does not match.
+    """
     _, shape, dtype, is_fortran, raw = state
     if _check_dtype(dtype).hasobject:
         if dtype.kind != "O" or not isinstance(raw, list) or math.prod(shape) != len(raw):
@@ -62,15 +65,15 @@ def fill_array(array: np.ndarray, state: Any) -> None:
         values: Any = raw
     else:
         values = _to_bytes(raw)
-        # A wrong length is an error here, before anything is kept.
+        # Raise for a wrong length before the array is changed.
         np.frombuffer(values, dtype).reshape(shape)
-    # In place: what the file has named before must become it.
+    # In place, because other objects of the file may refer to the array.
     give: Any = array.__setstate__
     give((1, tuple(shape), dtype, bool(is_fortran), values))
 
 
 def _to_bytes(raw: Any) -> bytes:
-    # Files of Python 2 have the bytes as a text.
+    # Pickles of Python 2 store the bytes as text.
     return raw.encode("latin-1") if isinstance(raw, str) else bytes(memoryview(raw))
 
 
@@ -95,4 +98,4 @@ NUMPY_FUNCTIONS: dict[str, Any] = {
     **{f"{core}multiarray scalar": _make_scalar for core in _NUMPY_CORE_MODULES},
     **{f"{core}numeric _frombuffer": _make_from_buffer for core in _NUMPY_CORE_MODULES},
 }
-"""What stands for each function of NumPy in pickles, by "module name"."""
+"""The replacements of NumPy functions that pickles name, by "module name"."""

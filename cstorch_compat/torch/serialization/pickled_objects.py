@@ -1,8 +1,8 @@
-"""Objects of classes in PyTorch's files: written as pickle writes them, and read without running any pickle.
+"""Writing and reading of objects in PyTorch files. Objects are pickled, and are read without executing a pickle.
 
-A class is made from a file only if it is on a list: what PyTorch allows with `weights_only=True`, what
-`add_safe_globals` was given, and with `weights_only=False` also PyTorch's layers and optimizers, NumPy's arrays, values
-of the standard library, and plain classes of modules that the script has imported already.
+An object is created from a file only if its class is allowed. With `weights_only=True` these are PyTorch's list and the
+classes given to `add_safe_globals`. With `weights_only=False` they are also PyTorch's layers and optimizers, NumPy
+arrays, values of the standard library, and plain classes of imported modules.
 """
 
 import copyreg
@@ -31,10 +31,10 @@ from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.writer import Writer
 
 allowed_globals: RunLocal[dict[str, Any]] = RunLocal(dict)
-"""What a script has allowed, by "module name"."""
+"""The classes and functions that the script has allowed, by "module name"."""
 KNOWN_MODULES = ("torch.nn.modules.", "torch.nn.functional", "torch.nn.parallel.", "torch.optim.")
-"""Modules of ours whose classes and functions files may name."""
-# Modules keep their hooks and settings under other names than PyTorch's.
+"""Modules whose emulated classes and functions files may name."""
+# Modules store hooks and settings under other attribute names than PyTorch's.
 _PYTORCH_ONLY_ATTRIBUTES = """_non_persistent_buffers_set _backward_pre_hooks _backward_hooks _is_full_backward_hook
 _forward_hooks
     _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs
@@ -44,16 +44,16 @@ _FILE_ONLY_ATTRIBUTES = frozenset("_flat_weight_refs _flat_weights_names _all_we
 
 
 class WeightsOnlyError(CheckpointError, pickle.UnpicklingError):
-    """A file needs more than `weights_only=True` allows."""
+    """The error for a file that needs more than `weights_only=True` allows."""
 
 
 class UnsafeGlobal(WeightsOnlyError):
-    """A file asks for a class that is on no list."""
+    """The error for a file that names a class that is not allowed."""
 
 
 @functools.cache
 def pytorch_names_by_id() -> dict[int, str]:
-    """The name in PyTorch of each of our layers, functions and optimizers, by identity."""
+    """Return PyTorch's "module name" of each emulated layer, function and optimizer, by the id of the object."""
     names: dict[int, str] = {}
     for path in mirror_table.entries():
         if path.startswith(KNOWN_MODULES):
@@ -65,9 +65,9 @@ def pytorch_names_by_id() -> dict[int, str]:
 
 
 def find_known_class(path: str) -> Any:
-    """What a name of a file stands for here; None if it is not one of PyTorch's that are here."""
+    """Return the emulated object for a PyTorch path "module name", or None if there is none."""
     module, _, name = path.partition(" ")
-    # Functions that PyTorch has from its core stand in files under that name.
+    # Files name some functions by the module of PyTorch's core.
     module = "torch.nn.functional" if module == "torch._C._nn" else module
     if module.startswith(KNOWN_MODULES) and module in mirror_table.entries():
         origin = mirror_table.find_origin(module, name)
@@ -80,16 +80,16 @@ _EXACT_TYPES = (bool, *_PLAIN_TYPES, Size, OrderedDict)
 
 
 class ObjectWriter(Writer):
-    """Writes instances of any class as pickle does, and names our layers as PyTorch's."""
+    """A pickle writer for objects of any class, which writes emulated layers under their PyTorch names."""
 
     def write(self, value: Any) -> None:
-        """One value. A value of a subclass of a plain type keeps its class."""
+        """Write a value. An instance of a subclass of a plain type keeps its class."""
         if isinstance(value, _PLAIN_TYPES) and type(value) not in _EXACT_TYPES and id(value) not in self.memo:
             return self.other(value)
         return super().write(value)
 
     def other(self, value: Any) -> None:
-        """An array, a class, a function, a module, or another object."""
+        """Write an array, a class, a function, a module, or another object."""
         if isinstance(value, Module):
             return self._write_instance(type(value), (), make_pytorch_state(value), value)
         if isinstance(value, bytes):
@@ -101,8 +101,10 @@ class ObjectWriter(Writer):
         return self._write_reduced(value)
 
     def global_path(self, thing: Any) -> str:
-        """The name of a class or function. Raises CheckpointError for one that nobody could find again."""
-        # By identity: a subclass of a layer has a name of its own.
+        """Return the "module name" of a class or function. Raises CheckpointError for a local one, which cannot be
+        found again.
+        """
+        # Compare by identity, because a subclass of a layer has another name.
         public = pytorch_names_by_id().get(id(thing))
         if public is not None:
             return public
@@ -114,7 +116,7 @@ class ObjectWriter(Writer):
         return f"{'__builtin__' if module == 'builtins' else module} {name}"
 
     def _write_reduced(self, value: Any) -> None:
-        # Python's own description of the object: a function, its arguments, then state, members and pairs.
+        # Python's reduction of the object: function, arguments, state, list items and dict items.
         try:
             answer = value.__reduce_ex__(2)
         except TypeError as e:
@@ -139,10 +141,10 @@ class ObjectWriter(Writer):
         return None
 
     def _write_instance(self, kind: type, args: tuple[Any, ...], state: Any, value: Any) -> None:
-        # NEWOBJ makes it from its class, BUILD gives it its state.
+        # NEWOBJ creates the object, and BUILD sets its state.
         self.name(self.global_path(kind))
         self.some(args)
-        # Known by number before its state is written, in which it may stand itself.
+        # Memoize the object before its state, which may refer to it.
         self.out += b"\x81"
         self._put(id(value), value)
         if state is not None:
@@ -157,21 +159,21 @@ class ObjectWriter(Writer):
 
 
 def make_pytorch_state(module: Module) -> dict[str, Any]:
-    """The attributes of a module under the names that PyTorch gives them."""
+    """Return the attributes of a module under PyTorch's names."""
     own = vars(module)
     state: dict[str, Any] = {"training": own["training"]}
     for name in ("_parameters", "_buffers"):
         state[name] = own[name]
-    # PyTorch looks for all of its tables, empty ones too.
+    # PyTorch requires all of its tables, including empty ones.
     for name in _PYTORCH_ONLY_ATTRIBUTES:
         state[name] = OrderedDict()
-    # Hooks that a script has registered are functions, and are written with the names of those.
+    # Registered hooks are functions and are written by name.
     for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks"):
         state[name] = OrderedDict(own[name])
     state |= {"_non_persistent_buffers_set": set(own["_transient"]), "_is_full_backward_hook": None}
     state["_modules"] = own["_modules"]
     if isinstance(module, RNNBase):
-        # PyTorch's recurrent layers name their weights a second time, layer by layer.
+        # PyTorch's recurrent layers list their weights a second time, by layer.
         names = [name for name, value in own["_parameters"].items() if value is not None]
         each = 4 if module.bias else 2
         state["_all_weights"] = [names[i : i + each] for i in range(0, len(names), each)]
@@ -181,28 +183,35 @@ def make_pytorch_state(module: Module) -> dict[str, Any]:
 
 
 def restore_module(module: Module, state: dict[str, Any]) -> None:
-    """Give a module that was made without its constructor the attributes of a file."""
+    """Set the attributes of a module that was created without its constructor, from PyTorch's `state`.
+
+    Hooks of the file are dropped.
+    """
     Module.__init__(module)
     own = vars(module)
     own["_transient"] = set(state.get("_non_persistent_buffers_set", ()))
     for name, value in state.items():
-        # Hooks of files are not called: they are functions that a file has chosen.
+        # Hooks are dropped, because a file could name any function.
         if name in _PYTORCH_ONLY_ATTRIBUTES or name in _FILE_ONLY_ATTRIBUTES:
             continue
         own[name] = dict(value) if name in ("_parameters", "_buffers", "_modules") else value
 
 
 class ObjectReader(Reader):
-    """Reads objects of allowed classes. `weights_only` allows what PyTorch allows under that name, and no more."""
+    """A pickle reader for objects of allowed classes. `weights_only` allows only what PyTorch allows under that
+    name.
+    """
 
     def __init__(self, storages: Any, weights_only: bool = True, encoding: str = "latin-1"):
         super().__init__(storages, encoding)
         self.weights_only = weights_only
-        # What a file of PyTorch 0.1 refers to by number.
+        # The objects that a file of PyTorch 0.1 refers to by number.
         self.objects: dict[str, Any] = {}
 
     def action(self, opcode: Any, position: int | None) -> Any:
-        """Return what an opcode does. Raises WeightsOnlyError for one that PyTorch's weights-only reader lacks."""
+        """Return the function for an opcode. Raises WeightsOnlyError for one that PyTorch's weights-only reader does
+        not support.
+        """
         if self.weights_only and opcode.name not in WEIGHTS_ONLY_OPCODES:
             raise WeightsOnlyError(
                 "Weights only load failed. The file is a pickle of a protocol that weights_only=True does not read "
@@ -213,12 +222,12 @@ class ObjectReader(Reader):
         return super().action(opcode, position)
 
     def listed(self, path: str) -> Any:
-        """Return what a name of the file stands for, or None if it is on no list."""
+        """Return the object for a global name of the file, or None if it is not allowed."""
         if path in allowed_globals.value:
             return pickled_arrays.NUMPY_FUNCTIONS.get(path, allowed_globals.value[path])
         if self.weights_only:
             return None if path in NOT_WEIGHTS_ONLY else super().listed(path)
-        # Ours before the script's: the file means PyTorch's own layer.
+        # Emulated classes come before those of the script, because the file means PyTorch's layer.
         for find in (
             super().listed,
             pickled_arrays.NUMPY_FUNCTIONS.get,
@@ -232,7 +241,7 @@ class ObjectReader(Reader):
         return None
 
     def unlisted(self, path: str) -> CheckpointError:
-        """Return the error for a global that is on no list."""
+        """Return the error for a global name that is not allowed."""
         name = path.replace(" ", ".")
         if self.weights_only:
             what = f"Weights only load failed. Unsupported global: GLOBAL {name} was not an allowed global by default"
@@ -247,8 +256,8 @@ class ObjectReader(Reader):
         return UnsafeGlobal(what, where=source.where(), hint=hint)
 
     def referred(self, answer: Any) -> Any:
-        """Return the storage or the module class with a persistent id."""
-        # Files from before the zip format add the source text of a module's class, which is not needed.
+        """Return the storage or module class for a persistent id."""
+        # Files before the zip format also contain the source code of a module's class, which is not needed.
         if isinstance(answer, tuple) and len(answer) == 4 and answer[0] == "module":
             return answer[1]
         if isinstance(answer, str | int) and str(answer) in self.objects:
@@ -256,8 +265,8 @@ class ObjectReader(Reader):
         return super().referred(answer)
 
     def called(self, function: Any, args: Any) -> Any:
-        """Return the result of calling a function that the allow-lists name. Raise CheckpointError for any other."""
-        # What the script has allowed by name is called, which runs its constructor.
+        """Return the result of calling an allowed function. Raises CheckpointError for other functions."""
+        # Objects allowed by the script are called, which runs their constructors.
         if _is_one_of(
             function, (*pickled_arrays.NUMPY_FUNCTIONS.values(), *VALUE_CLASSES, *allowed_globals.value.values())
         ):
@@ -278,14 +287,14 @@ class ObjectReader(Reader):
         return super().called(function, args)
 
     def _member(self, owner: Any, name: Any) -> Any:
-        # A class inside of a class.
+        # The only allowed member is a nested class.
         member = vars(owner).get(name) if isinstance(owner, type) and isinstance(name, str) else None
         if not isinstance(member, type) or find_imported(f"{member.__module__} {member.__qualname__}") is None:
             raise file_error("the file asks for an attribute that is no class")
         return member
 
     def new(self, _: Any) -> None:
-        """An object of a class of the lists, without its constructor."""
+        """Execute NEWOBJ: create an object of an allowed class without calling its constructor."""
         kind, args = self.take(2)
         self.stack.append(self._made(kind, args))
 
@@ -299,7 +308,7 @@ class ObjectReader(Reader):
         return object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args)
 
     def build(self, _: Any) -> None:
-        """The state of an object."""
+        """Execute BUILD: set the state of an object."""
         thing = self.stack[-2]
         if isinstance(thing, OrderedDict) and type(thing) is OrderedDict:
             super().build(_)
@@ -342,7 +351,7 @@ WEIGHTS_ONLY_OPCODES = frozenset(
     EMPTY_DICT EMPTY_SET MARK TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS SETITEM SETITEMS BUILD REDUCE NEWOBJ GLOBAL
     BINPERSID BINPUT LONG_BINPUT BINGET LONG_BINGET PROTO STOP""".split()
 )
-"""Pickle operations that PyTorch 2.13 reads with `weights_only=True`."""
+"""The pickle opcodes that PyTorch 2.13 reads with `weights_only=True`."""
 NOT_WEIGHTS_ONLY = (
     CLASSES.keys()
     - {f"builtins {name}" for name in ("bytearray", "complex", "set")}
@@ -351,4 +360,4 @@ NOT_WEIGHTS_ONLY = (
         "collections OrderedDict",
     }
 )
-"""Classes of Python that PyTorch 2.13 does not read with `weights_only=True`."""
+"""The Python classes that PyTorch 2.13 does not read with `weights_only=True`."""

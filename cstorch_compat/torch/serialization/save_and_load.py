@@ -1,4 +1,4 @@
-"""`torch.save`, `torch.load` and `torch.serialization`: whole modules, arrays, and files from before the zip format."""
+"""The functions `torch.save` and `torch.load`, and the allowed classes of `torch.serialization`."""
 
 import io
 import os
@@ -17,15 +17,19 @@ from lazytensor.serialization.reader import python3_path
 from lazytensor.system.plain_files import open_plain_file
 
 ZIP_MAGIC = b"PK\x03\x04"
+"""The first bytes of a zip archive."""
 
 
 def save(
     obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True
 ) -> None:
-    """Write an object: tensors, modules, arrays, and what else pickle can describe.
+    """Write an object to the path or open file `f`.
 
-    A file at a path appears when it is complete: an older one stays whole until then, and if the disk is full. Without
-    `_use_new_zipfile_serialization` the format is that before PyTorch 1.6, of which an open file takes several.
+    The object may contain tensors, modules, arrays, and anything else that pickle can describe. A file at a path is
+    written atomically: an existing file stays intact until the new one is complete, even if the disk is full. Without
+    `_use_new_zipfile_serialization`, the format is that before PyTorch 1.6, which can be written several times to an
+    open file. `pickle_module` and `pickle_protocol` have no effect. Raises AttributeError if `f` is neither a path nor
+    writable.
     """
 
     def write(target: Any) -> None:
@@ -42,7 +46,7 @@ def save(
     try:
         return replace_file(os.fspath(f), write)
     except CheckpointError as e:
-        # Errors of the disk have no line yet.
+        # Add the script's line to errors of the disk.
         raise e if e.where else type(e)(e.what, where=line, hint=e.hint) from e
 
 
@@ -57,19 +61,23 @@ def load(
     errors: str = "strict",
     fix_imports: bool = True,
 ) -> Any:
-    """Read what `save` or PyTorch wrote. Nothing of the file is executed, whatever `weights_only` is.
+    """Read an object that `save` or PyTorch wrote. No code of the file is executed, whatever `weights_only` is.
 
-    With `weights_only` (the default unless a `pickle_module` is given) classes come from PyTorch's list and from
-    `add_safe_globals`; else also PyTorch's layers, NumPy's arrays, values of the standard library, and plain classes of
-    modules that are imported already. `encoding` is that of texts which Python 2 wrote. Raises UnsafeGlobal for another
-    class, EOFError at the end of an open file, CheckpointError for a damaged file.
+    - `map_location`: as in `torch.load`.
+    - `weights_only`: allow only PyTorch's list of classes and those of `add_safe_globals`. This is the default unless
+      `pickle_module` is given. If False, also allow PyTorch's layers, NumPy arrays, values of the standard library, and
+      plain classes of imported modules.
+    - `mmap`: allowed only for paths of zip files.
+    - `encoding`: the encoding of text that Python 2 wrote.
+
+    Raises UnsafeGlobal for another class, EOFError at the end of an open file, and CheckpointError for a damaged file.
     """
     if pickle_module is not None and weights_only:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if weights_only is None:
         weights_only = pickle_module is None and not _is_env_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     weights_only = weights_only or _is_env_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
-    # Made for each pickle of a file, with the rule of this call.
+    # A reader is created for each pickle of the file.
     reader = partial(ObjectReader, weights_only=weights_only, encoding=encoding)
     if isinstance(f, str | os.PathLike):
         with open_plain_file(f) as stream:
@@ -84,7 +92,7 @@ def _is_env_set(variable: str) -> bool:
 
 
 def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) -> Any:
-    # Some streams cannot go back: they are read whole.
+    # Streams that cannot seek are read completely.
     if not (hasattr(stream, "seekable") and stream.seekable()):
         stream = io.BytesIO(stream.read())
     start = stream.tell()
@@ -102,7 +110,7 @@ def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) 
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Allow classes and functions in files: each by itself, or in a pair with the name that files have for it."""
+    """Allow classes and functions in files. An item may be a pair (object, name in the file)."""
     for item in safe_globals:
         thing, name = item if isinstance(item, tuple) else (item, None)
         path = " ".join(name.rsplit(".", 1)) if name else ObjectWriter().global_path(thing)
@@ -110,18 +118,18 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What is allowed."""
+    """Return the allowed classes and functions."""
     return list(allowed_globals.value.values())
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing more."""
+    """Clear the list of allowed classes and functions."""
     allowed_globals.value.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
-    """Allow classes and functions inside of a block."""
+    """Return a context manager in which the given classes and functions are also allowed."""
     before = dict(allowed_globals.value)
     add_safe_globals(safe_globals)
     try:

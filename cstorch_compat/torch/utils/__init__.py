@@ -1,1 +1,1 @@
-"""`torch.utils`: what lazytensor does not have."""
+"""The parts of `torch.utils` that `lazytensor` does not define."""

@@ -1,8 +1,8 @@
-"""Checkpoints of activations: which values of a forward pass are kept and which are computed again.
+"""Activation checkpointing: `torch.utils.checkpoint`.
 
-The compiler decides that for the whole step, so the function is called and its operations belong to the graph as any
-others. What scripts can see is kept: what is warned of, what is refused, and that the reentrant way gives no gradients
-where no argument asks for one. Texts as of PyTorch 2.13.0.
+The compiler decides for the whole step which activations are kept and which are recomputed. A checkpointed function is
+therefore simply called. Warnings, errors, and the missing gradients of the reentrant variant without differentiable
+inputs are those of PyTorch 2.13.0.
 """
 
 import contextlib
@@ -23,14 +23,15 @@ CHECKPOINT_DEPRECATION = "Starting in PyTorch 2.9, calling checkpoint without us
 SEQUENTIAL_DEPRECATION = "In version 2.9 we will raise an exception if use_reentrant is not passed."
 
 ContextPair = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
+"""The type of a context manager for the forward pass and one for the recomputation."""
 
 
 class CheckpointError(RuntimeError):
-    """The second computation of a block differed from the first."""
+    """The error for a recomputation that differs from the forward pass."""
 
 
 class CheckpointPolicy(enum.Enum):
-    """What to do with a result of a block."""
+    """An enumeration of what to do with a result in a checkpointed block."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -40,37 +41,37 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told of an operation."""
+    """The context that a checkpoint policy receives with an operation."""
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None):
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class DefaultDeviceType:
-    """The kind of device whose random numbers a block draws."""
+    """The device type whose random number generator a checkpointed block uses. It has no effect."""
 
     _kind: ClassVar[str] = "cuda"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Name another kind."""
+        """Store the device type."""
         DefaultDeviceType._kind = device
 
     @staticmethod
     def get_device_type() -> str:
-        """The kind that was named last."""
+        """Return the stored device type; "cuda" by default."""
         return DefaultDeviceType._kind
 
 
 def noop_context_fn() -> ContextPair:
-    """Two contexts that do nothing."""
+    """Return two context managers without effect."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> ContextPair:
-    """Contexts for a forward pass and its repetition; which results are kept is the compiler's choice."""
+    """Return two context managers without effect, because the compiler selects the activations to keep."""
     return noop_context_fn()
 
 
@@ -84,14 +85,18 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call a function whose activations need not be kept. Raises ValueError for arguments of the other way."""
+    """Call `function(*args, **kwargs)` and return its result. The compiler decides which activations are kept.
+
+    Without `use_reentrant`, PyTorch's warning is issued and the reentrant variant is used. In that variant the result
+    has no gradient unless a tensor in `args` requires one, and `context_fn`, `debug` and keyword arguments raise
+    ValueError. `determinism_check` and `early_stop` have no effect.
+    """
     if use_reentrant is None:
         warnings.warn(USE_REENTRANT_WARNING.format("", CHECKPOINT_DEPRECATION), stacklevel=2)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not isinstance(preserve, bool):
         raise ValueError(f"preserve_rng_state must be a bool, got {type(preserve).__name__}")
-    # The newer way is a block like any other.
     if not use_reentrant:
         with context_fn()[0]:
             return function(*args, **kwargs)
@@ -103,7 +108,7 @@ def checkpoint(
 
 
 def _run_reentrant(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The old way: an operation of its own, whose results have a gradient only if an argument has one."""
+    """Call `function`, without recording gradients if no tensor in `args` requires one."""
     check_backward_validity(args)
     if any(isinstance(a, Tensor) and a.requires_grad for a in args):
         return function(*args)
@@ -112,7 +117,7 @@ def _run_reentrant(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no argument of a reentrant block has a gradient, while gradients are recorded."""
+    """Issue a warning if gradients are recorded but no tensor in `inputs` requires one."""
     if is_grad_enabled() and not any(isinstance(a, Tensor) and a.requires_grad for a in inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
 
@@ -120,14 +125,17 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Call modules one after the other, in segments of which all but the last are checkpointed."""
+    """Call modules one after another, in `segments` segments of which all but the last are checkpointed.
+
+    `functions` is a sequence of modules or a module with children. Raises ValueError for unknown keyword arguments.
+    """
     if use_reentrant is None:
         warnings.warn(USE_REENTRANT_WARNING.format(".checkpoint_sequential", SEQUENTIAL_DEPRECATION), stacklevel=2)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    # The last segment is not checkpointed: its values are needed at once.
+    # The last segment is not checkpointed, because the backward pass needs its values at once.
     modules = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size, end = len(modules) // segments, -1
     for start in range(0, size * (segments - 1), size):
@@ -148,17 +156,17 @@ def _compose(modules: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments cut off from their graph, which still ask for gradients if they did."""
+    """Return the arguments with tensors detached. Their `requires_grad` does not change."""
     return tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in inputs)
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether a repetition ends with the last value that is needed, as it always does here."""
+    """Return a context manager without effect."""
     yield
 
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether a repetition that differs is explained; there is none that could."""
+    """Return a context manager without effect."""
     yield

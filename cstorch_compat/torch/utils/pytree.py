@@ -1,4 +1,4 @@
-"""Leaves of nested containers with their ways from the top: the rest of `torch.utils._pytree`."""
+"""Functions of `torch.utils._pytree` with paths of leaves, and other functions that lazytensor does not define."""
 
 import dataclasses
 from collections import namedtuple
@@ -10,13 +10,13 @@ from lazytensor.core import pytree
 from lazytensor.core.pytree import SUPPORTED_NODES, LeafSpec, TreeSpec
 
 PyTree = Any
-"""What a tree may be: anything."""
+"""The type of a tree, which can be any object."""
 IsLeaf = Callable[[Any], bool] | None
 
 
 @dataclass(frozen=True)
 class SequenceKey:
-    """A step to an element of a list or tuple."""
+    """A path element that selects an item of a list or tuple."""
 
     idx: int
 
@@ -24,13 +24,13 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """What the step leads to."""
+        """Return the selected item."""
         return sequence[self.idx]
 
 
 @dataclass(frozen=True)
 class MappingKey:
-    """A step to a value of a mapping."""
+    """A path element that selects a value of a mapping."""
 
     key: Any
 
@@ -38,13 +38,13 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What the step leads to."""
+        """Return the selected value."""
         return mapping[self.key]
 
 
 @dataclass(frozen=True)
 class GetAttrKey:
-    """A step to a field of a named tuple."""
+    """A path element that selects a field of a named tuple."""
 
     name: str
 
@@ -52,7 +52,7 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """What the step leads to."""
+        """Return the selected field."""
         return getattr(obj, self.name)
 
 
@@ -61,11 +61,11 @@ KeyPath = tuple[KeyEntry, ...]
 
 
 def _child_keys(spec: TreeSpec) -> Iterable[KeyEntry]:
-    """The steps to the children of a container."""
+    """Return the path elements of the children of a container."""
     if spec.type is namedtuple:
         return map(GetAttrKey, spec.context._fields)
     if isinstance(spec.type, type) and issubclass(spec.type, Mapping):
-        # A defaultdict keeps its factory beside its keys.
+        # The context of a defaultdict is its factory and its keys.
         return map(MappingKey, spec.context[1] if isinstance(spec.context, tuple) else spec.context)
     return map(SequenceKey, range(len(spec.children_specs)))
 
@@ -79,95 +79,97 @@ def _leaf_paths(spec: TreeSpec, above: KeyPath) -> Iterator[KeyPath]:
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """The leaves from left to right, each with its path, and the shape."""
+    """Return the leaves from left to right, each as a pair (path, leaf), and the structure of the tree."""
     leaves, spec = pytree.tree_flatten(tree, is_leaf)
     return list(zip(_leaf_paths(spec, ()), leaves, strict=True)), spec
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """The leaves from left to right, each with its path."""
+    """Return the leaves from left to right, each as a pair (path, leaf)."""
     return tree_flatten_with_path(tree, is_leaf)[0]
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree with func(path, leaf, leaves of the other trees at its place) for each leaf."""
+    """Return the tree with each leaf replaced by `func(path, leaf, *leaves of rests at the same path)`."""
     paths = iter([path for path, _ in tree_leaves_with_path(tree, is_leaf)])
-    # Leaves are mapped from left to right, which is the order of the paths.
+    # Leaves are mapped in the order of the paths.
     return pytree.tree_map(lambda *leaves: func(next(paths), *leaves), tree, *rests, is_leaf=is_leaf)
 
 
 def keystr(kp: KeyPath) -> str:
-    """A path as Python would write it."""
+    """Return a path as text in Python syntax, such as "['a'][0]"."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What a path leads to."""
+    """Return the part of `obj` at a path."""
     for step in kp:
         obj = step.get(obj)
     return obj
 
 
 def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
-    """The leaves from left to right, one at a time."""
+    """Yield the leaves from left to right."""
     yield from pytree.tree_leaves(tree, is_leaf)
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """Call func(leaf, leaves of the other trees) for each leaf, and give the tree back."""
+    """Call `func(leaf, *leaves of rests)` for each leaf, and return the tree unchanged."""
     pytree.tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def tree_map_only_(kinds: Any, func: Callable[[Any], Any], tree: Any) -> Any:
-    """Call func(leaf) for each leaf of some types, and give the tree back."""
+    """Call `func(leaf)` for each leaf of the given types, and return the tree unchanged."""
     pytree.tree_map_only(kinds, func, tree)
     return tree
 
 
 def tree_all_only(kinds: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether something holds for every leaf of some types."""
+    """Return whether `pred` holds for every leaf of the given types."""
     return all(pred(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, kinds))
 
 
 def tree_any_only(kinds: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether something holds for a leaf of some types."""
+    """Return whether `pred` holds for at least one leaf of the given types."""
     return any(pred(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, kinds))
 
 
 def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
-    """Whether a tree is nothing but a leaf."""
+    """Return whether the tree is a leaf."""
     return pytree.tree_structure(tree, is_leaf).is_leaf()
 
 
 def treespec_leaf() -> TreeSpec:
-    """The shape of a leaf."""
+    """Return the structure of a leaf."""
     return LeafSpec
 
 
 def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
-    """The leaves of the arguments of a call."""
+    """Return the leaves of positional and keyword arguments."""
     return pytree.tree_leaves((args, kwargs))
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether something is a named tuple, or the class of one."""
+    """Return whether `obj` is a named tuple or a named tuple class."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
-    """Whether something is a named tuple."""
+    """Return whether `obj` is a named tuple."""
     return is_namedtuple_class(type(obj))
 
 
 def is_namedtuple_class(cls: Any) -> bool:
-    """Whether something is the class of named tuples."""
+    """Return whether `cls` is a named tuple class."""
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
 def register_dataclass(cls: type, *, field_names: list[str] | None = None, **_: Any) -> None:
-    """Let objects of a dataclass be entered, field by field."""
-    # Fields that are left out are not entered, and have to have defaults.
+    """Register a dataclass as a container of its fields.
+
+    With `field_names`, only these fields are children; the others need default values.
+    """
     names = list(field_names or [f.name for f in dataclasses.fields(cls)])
     pytree.register_pytree_node(
         cls,
@@ -177,5 +179,5 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None, **_: 
 
 
 def deregister_pytree_node(cls: type) -> None:
-    """Enter objects of a class no more."""
+    """Unregister a class, so that its objects are leaves again."""
     SUPPORTED_NODES.pop(cls, None)

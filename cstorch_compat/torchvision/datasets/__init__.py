@@ -1,4 +1,4 @@
-"""`datasets.mnist`."""
+"""The package `torchvision.datasets`, with deprecated paths of functions that moved."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,5 +10,5 @@ deprecate_paths({f"{_MODULE}.small_digits": f"{_MODULE}.mnist.small_digits"})
 if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
     def __getattr__(name: str) -> Any:
-        """Return a function that had this name before it moved."""
+        """Return a function that had the name `name` in this module before it moved."""
         return moved_attribute(_MODULE, name)

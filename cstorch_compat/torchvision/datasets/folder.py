@@ -1,4 +1,4 @@
-"""Data sets of torchvision's that are read from local files, or drawn: nothing is ever downloaded."""
+"""Data sets of torchvision that read local files or draw random images. Nothing is downloaded."""
 
 import os
 import pathlib
@@ -17,11 +17,16 @@ from lazytensor.functional.random_sampling import get_rng_state, set_rng_state
 from lazytensor.random import default_generator
 
 TORCHVISION_VERSION = "0.28.0"
+"""The emulated version of torchvision."""
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
 class VisionDataset(Dataset[tuple[Any, Any]]):
-    """A data set in a folder, with what is done to its samples."""
+    """The base class of image data sets in a folder, with transforms of the samples.
+
+    `transforms` is a function (image, target) -> (image, target). It excludes `transform` (of the image) and
+    `target_transform`; giving both raises ValueError.
+    """
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         self.transforms, self.transform, self.target_transform = transforms, transform, target_transform
 
     def transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
-        """A sample after its transforms."""
+        """Return the image and target after the transforms."""
         if self.transforms is not None:
             both: tuple[Any, Any] = self.transforms(image, target)
             return both
@@ -47,7 +52,7 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """More lines for what is printed."""
+        """Return additional lines for the printed form."""
         return ""
 
     def __repr__(self) -> str:
@@ -58,22 +63,30 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
 
 
 def has_file_allowed_extension(filename: str, extensions: str | tuple[str, ...]) -> bool:
-    """Whether the name of a file has one of these ends."""
+    """Return whether a file name ends with one of `extensions`, ignoring upper case."""
     return filename.lower().endswith(extensions)
 
 
 def is_image_file(filename: str) -> bool:
-    """Whether the name of a file is that of an image."""
+    """Return whether a file name has an extension of an image format."""
     return has_file_allowed_extension(filename, IMAGE_EXTENSIONS)
 
 
 def default_loader(path: str) -> Any:
-    """The image in a file, in three colours."""
+    """Return the image in a file as an RGB image of Pillow."""
     return functional.open_image(path)
 
 
 class DatasetFolder(VisionDataset):
-    """Files in folders, which are the classes. Raises FileNotFoundError for no folders or one without files."""
+    """A data set of files in which each subfolder of `root` is a class.
+
+    - `loader`: a function from a path to a sample.
+    - `extensions`: the valid ends of file names.
+    - `is_valid_file`: a function from a path to bool, which replaces `extensions`.
+    - `allow_empty`: allow classes without valid files.
+
+    Raises FileNotFoundError if there are no class folders, or if a class has no valid file and `allow_empty` is False.
+    """
 
     def __init__(
         self,
@@ -88,13 +101,15 @@ class DatasetFolder(VisionDataset):
         super().__init__(root, None, transform, target_transform)
         self.loader, self.extensions = loader, extensions
         self.classes, self.class_to_idx = self.find_classes(root)
-        # A rule of the script's replaces the ends of names.
         is_valid = is_valid_file or (lambda path: has_file_allowed_extension(path, extensions or ()))
         self.samples = self.make_dataset(root, self.class_to_idx, is_valid, allow_empty)
         self.targets = [target for _, target in self.samples]
 
     def find_classes(self, directory: Any) -> tuple[list[str], dict[str, int]]:
-        """The folders, in order, and their numbers."""
+        """Return the sorted names of the subfolders, and a mapping from name to index.
+
+        Raises FileNotFoundError if there are none.
+        """
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         if not classes:
             raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
@@ -104,11 +119,14 @@ class DatasetFolder(VisionDataset):
     def make_dataset(
         directory: Any, class_to_idx: dict[str, int], is_valid: Callable[[str], bool], allow_empty: bool = False
     ) -> list[tuple[str, int]]:
-        """The files and their classes, class by class and folder by folder."""
+        """Return the valid files with their class indices, sorted by class, folder and name.
+
+        Raises FileNotFoundError if a class has no valid file and `allow_empty` is False.
+        """
         samples: list[tuple[str, int]] = []
         empty = set(class_to_idx)
         for name in sorted(class_to_idx):
-            # Sorted at each level: the order of a file system is no order.
+            # Sort at each level, because the order of a file system is arbitrary.
             for folder, _, files in sorted(os.walk(os.path.join(directory, name), followlinks=True)):
                 paths = [os.path.join(folder, f) for f in sorted(files)]
                 valid = [(path, class_to_idx[name]) for path in paths if is_valid(path)]
@@ -127,7 +145,7 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """Images in folders, which are the classes."""
+    """A data set of images in which each subfolder of `root` is a class."""
 
     def __init__(
         self,
@@ -144,7 +162,7 @@ class ImageFolder(DatasetFolder):
 
 
 class FakeData(VisionDataset):
-    """Images of noise, each drawn from a seed of its own."""
+    """A data set of random noise images, each drawn with the seed index + `random_offset`."""
 
     def __init__(
         self,
@@ -161,7 +179,7 @@ class FakeData(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if index >= len(self):
             raise IndexError(f"{type(self).__name__} index out of range")
-        # The generator of the script goes on as if nothing had been drawn.
+        # Restore the generator, so that the script's random numbers do not change.
         before = get_rng_state()
         default_generator.manual_seed(index + self.random_offset)
         image = randn(*self.image_size)
@@ -174,7 +192,10 @@ class FakeData(VisionDataset):
 
 
 class CIFAR10(VisionDataset):
-    """Small photographs of ten kinds, from the published files in root/cifar-10-batches-py."""
+    """The CIFAR-10 data set, read from the published files in root/cifar-10-batches-py. `download` has no effect.
+
+    Raises DataError if a file is missing.
+    """
 
     base_folder = "cifar-10-batches-py"
     parts = {True: tuple(f"data_batch_{i}" for i in range(1, 6)), False: ("test_batch",)}
@@ -193,7 +214,7 @@ class CIFAR10(VisionDataset):
         self.train = train
         folder = pathlib.Path(self.root) / self.base_folder
         batches = [read_plain_pickle(folder / name) for name in self.parts[train]]
-        # Stored plane by plane; an image has its colours last.
+        # The files store colour planes, while images have channels last.
         rows = np.concatenate([np.asarray(b["data"], np.uint8).reshape(-1, 3, 32, 32) for b in batches])
         self.data = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
         self.targets: list[int] = [int(label) for b in batches for label in b[self.labels]]
@@ -207,12 +228,12 @@ class CIFAR10(VisionDataset):
         return len(self.data)
 
     def extra_repr(self) -> str:
-        """Which part it is."""
+        """Return the split, "Train" or "Test"."""
         return f"Split: {'Train' if self.train else 'Test'}"
 
 
 class CIFAR100(CIFAR10):
-    """As CIFAR10, of a hundred kinds, from root/cifar-100-python."""
+    """The CIFAR-100 data set, read from the published files in root/cifar-100-python."""
 
     base_folder = "cifar-100-python"
     parts = {True: ("train",), False: ("test",)}
@@ -221,9 +242,9 @@ class CIFAR100(CIFAR10):
 
 
 def read_plain_pickle(path: pathlib.Path) -> dict[str, Any]:
-    """A pickled dict of texts, numbers, lists and arrays; nothing of the file is executed.
+    """Return a pickled dict of text, numbers, lists and arrays. No code of the file is executed.
 
-    Raises DataError for a file that is missing or holds anything else.
+    Raises DataError if the file is missing or contains other objects.
     """
     if not path.is_file():
         raise DataError(f"there is no {path}", where=source.where(), hint="Unpack the published archive there.")

@@ -1,4 +1,4 @@
-"""ImageNet from local folders, and what torchvision's data sets share."""
+"""The ImageNet data set from local folders, reading of image files, and helpers of torchvision's data sets."""
 
 import enum
 import os
@@ -14,7 +14,7 @@ SPLITS = ("train", "val")
 
 
 class StandardTransform:
-    """A transform of the sample and one of the label, called together."""
+    """A function (image, target) -> (image, target) that applies a transform to each. None leaves a value unchanged."""
 
     def __init__(
         self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
@@ -27,10 +27,7 @@ class StandardTransform:
 
 
 def verify_str_arg(value: Any, arg: str | None = None, valid_values: Iterable[str] | None = None) -> str:
-    """The value of an argument that has to be a text, and one of `valid_values` if they are given.
-
-    Raises ValueError for anything else.
-    """
+    """Return `value`. Raises ValueError if it is not text, or not one of `valid_values` if these are given."""
     if not isinstance(value, str):
         what = f"for argument {arg}" if arg else ""
         raise ValueError(f"Expected type str {what}, but got type {type(value)}.".replace(" ,", ","))
@@ -41,9 +38,9 @@ def verify_str_arg(value: Any, arg: str | None = None, valid_values: Iterable[st
 
 
 class ImageNet(ImageFolder):
-    """The images in ROOT/train or ROOT/val, which is unpacked already: a folder for each class, by its number.
+    """The ImageNet images in ROOT/train or ROOT/val, unpacked to one folder for each class id (WordNet id).
 
-    Raises FileNotFoundError for a folder that is not there, ValueError for an unknown part.
+    Raises FileNotFoundError if the folder is missing, and ValueError if `split` is neither "train" nor "val".
     """
 
     def __init__(self, root: Any, split: str = "train", **options: Any):
@@ -52,12 +49,12 @@ class ImageNet(ImageFolder):
         self.wnids, self.wnid_to_idx = self.classes, self.class_to_idx
 
     def extra_repr(self) -> str:
-        """The part."""
+        """Return the split, "train" or "val"."""
         return f"Split: {self.split}"
 
 
 class ImageReadMode(enum.Enum):
-    """Which channels an image is to have."""
+    """An enumeration of the channels that a read image has."""
 
     UNCHANGED, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA = range(5)
 
@@ -68,10 +65,14 @@ PIL_MODES = {
     ImageReadMode.RGB: "RGB",
     ImageReadMode.RGB_ALPHA: "RGBA",
 }
+"""Pillow's mode for each read mode. UNCHANGED has none."""
 
 
 def read_image(path: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, **_: Any) -> Tensor:
-    """The image in a file, or in what reads like one, as uint8[channels, height, width]."""
+    """Return the image in a file or file-like object as uint8 [channels, height, width].
+
+    `mode` is an `ImageReadMode` or its name, and selects the channels.
+    """
     wanted = PIL_MODES.get(ImageReadMode[mode.upper()] if isinstance(mode, str) else mode)
     with functional.require_pillow().open(path) as image:
         return pil_to_tensor(image if wanted is None else image.convert(wanted))

@@ -1,6 +1,6 @@
-"""MNIST: from the real IDX files where they are, otherwise the handwritten digits that ship with the package.
+"""The MNIST data sets, read from the original IDX files, or handwritten digits that ship with the package.
 
-Nothing is ever downloaded. What is served instead is said once, by a SubstituteWarning.
+Nothing is downloaded. If digits are substituted, a SubstituteWarning is issued once.
 """
 
 import functools
@@ -25,32 +25,36 @@ from lazytensor.errors import DataError
 from lazytensor.functional import creation
 
 IMAGE_SIDE_PIXELS = 28
-"""Pixels of a side of an MNIST image."""
+"""The height and width of an MNIST image in pixels."""
 MAX_IMAGES = 1_000_000
-"""More than any published set in this format has (EMNIST: 814,255); a file that claims more is damaged."""
+"""The maximum number of images in a file. It exceeds all published sets of this format (EMNIST: 814,255); a larger
+number means a damaged file.
+"""
 MAX_DEFLATE_RATIO = 1032
-"""The most bytes that one byte of a deflate stream can stand for, by its format."""
+"""The maximum expansion of a deflate stream, given by its format."""
 CHUNK_BYTES = 1 << 20
+"""The number of bytes read at once."""
 TEST_STRIDE = 5
-"""Of every class, in the order of the source, each fifth image is for testing."""
+"""Every fifth image of each class, in the order of the source, belongs to the test split."""
 DIGITS_PATH = pathlib.Path(__file__).with_name("digits.npz")
 
 _has_warned = RunLocal(lambda: False)
+"""Whether the SubstituteWarning was issued in this run."""
 
 
 class SubstituteWarning(UserWarning):
-    """Other data are served than the script asked for."""
+    """The warning for a data set that is substituted by another one."""
 
 
 class MNIST(Dataset[tuple[Any, Any]]):
-    """Handwritten digits, 28x28 pixels: (image, digit) by index.
+    """The MNIST data set: pairs (image, digit) of handwritten digits with 28x28 pixels.
 
-    The image is a NumPy array, uint8 [28, 28], for no image package is needed here; `transforms.ToTensor` takes it as
-    it takes a Pillow image. `.data` (uint8 [n, 28, 28]) and `.targets` (int64 [n]) are tensors and may be replaced.
+    The image is a NumPy array, uint8 [28, 28], because Pillow is optional; `transforms.ToTensor` accepts it like a
+    Pillow image. `data` (uint8 [n, 28, 28]) and `targets` (int64 [n]) are tensors and may be replaced.
 
-    The files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... are read from root/MNIST/raw or root, plain or
-    as .gz; a damaged or lonely one raises DataError. Where there are none, the 1,797 UCI digits are served, enlarged
-    from 8x8: in each class every fifth is for testing. `download` has no effect.
+    The files train-images-idx3-ubyte, train-labels-idx1-ubyte and t10k-... are read from root/MNIST/raw or root, plain
+    or as .gz. A damaged or incomplete set raises DataError. Without any of the files, the 1,797 UCI digits are used,
+    enlarged from 8x8 pixels; every fifth digit of each class belongs to the test split. `download` has no effect.
     """
 
     classes = [
@@ -77,7 +81,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         self.root = os.path.expanduser(os.fspath(root))
         self.train, self.transform, self.target_transform = train, transform, target_transform
         pair = read_mnist(pathlib.Path(self.root), train, type(self).__name__)
-        # Digits stand in for digits, and for nothing else.
+        # Only digits may be substituted by the UCI digits.
         if pair is None and not isinstance(self, FashionMNIST | KMNIST):
             _warn_once(pathlib.Path(self.root), download)
             pair = load_digits(train)
@@ -95,7 +99,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         return len(self.data)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        # A copy: a transform may write in place, and the next epoch needs the image as it was.
+        # A copy, because a transform may modify the image in place.
         image: Any = np.array(_to_numpy(self.data)[index])
         target: Any = int(_to_numpy(self.targets)[index])
         if self.transform is not None:
@@ -106,12 +110,12 @@ class MNIST(Dataset[tuple[Any, Any]]):
 
     @property
     def raw_folder(self) -> str:
-        """Where the IDX files are looked for first."""
+        """Return the folder that is searched first for the IDX files."""
         return os.path.join(self.root, type(self).__name__, "raw")
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The number of each class by its name."""
+        """Return the index of each class by name."""
         return {name: i for i, name in enumerate(self.classes)}
 
     def __repr__(self) -> str:
@@ -123,13 +127,15 @@ class MNIST(Dataset[tuple[Any, Any]]):
 
 
 class FashionMNIST(MNIST):
-    """Articles of clothing in MNIST's format, from local files alone."""
+    """The Fashion-MNIST data set: clothing in MNIST's format. Raises DataError if the local files are missing."""
 
     classes = [*"T-shirt/top Trouser Pullover Dress Coat Sandal Shirt Sneaker Bag".split(), "Ankle boot"]
 
 
 class KMNIST(MNIST):
-    """Japanese characters in MNIST's format, from local files alone."""
+    """The Kuzushiji-MNIST data set: Japanese characters in MNIST's format. Raises DataError if the local files are
+    missing.
+    """
 
     classes = "o ki su tsu na ha ma ya re wo".split()
 
@@ -140,9 +146,9 @@ def _to_numpy(data: Any) -> np.ndarray:
 
 @functools.cache
 def _load_all_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images uint8 [1797, 28, 28], labels, and which of them are for testing."""
+    """Return the shipped digits as images uint8 [1797, 28, 28], labels, and a mask of the test split."""
     small, labels = _load_stored_digits()
-    # The source counts 0 to 16; plus 8 rounds to the nearest of the 255 steps.
+    # The source has values 0 to 16. Adding 8 rounds to the nearest of 255 levels.
     pixels = ((small.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8)
     images = resize_planes(pixels, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)
     return images, labels, make_test_mask(labels)
@@ -152,13 +158,13 @@ def _load_stored_digits() -> tuple[np.ndarray, np.ndarray]:
     with np.load(DIGITS_PATH, allow_pickle=False) as stored:
         planes, labels = stored["images"], stored["labels"]
     images = np.empty((len(labels), *planes.shape[:2]), planes.dtype)
-    # Stored digit by digit and pixel after pixel, since alike neighbours make the file a seventh smaller.
+    # Stored by digit and then pixel by pixel, which makes the compressed file a seventh smaller.
     images[np.argsort(labels, kind="stable")] = planes.transpose(2, 0, 1)
     return images, labels
 
 
 def make_test_mask(labels: np.ndarray) -> np.ndarray:
-    """The fixed split, as a mask: of each class, every fifth in the given order."""
+    """Return the fixed split as a bool mask: every fifth element of each class, in order, is for testing."""
     mask = np.zeros(labels.shape, bool)
     for label in np.unique(labels):
         mask[np.flatnonzero(labels == label)[TEST_STRIDE - 1 :: TEST_STRIDE]] = True
@@ -166,22 +172,22 @@ def make_test_mask(labels: np.ndarray) -> np.ndarray:
 
 
 def load_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 [n, 28, 28] and labels of one side of the split."""
+    """Return the images uint8 [n, 28, 28] and labels of the training or test split of the shipped digits."""
     images, labels, mask = _load_all_digits()
     return images[mask != train], labels[mask != train]
 
 
 def small_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 [n, 8, 8] with values 0 to 16, as their source has them, and labels of one side of the split."""
+    """Return the images uint8 [n, 8, 8] with values 0 to 16, as in their source, and the labels of one split."""
     images, labels = _load_stored_digits()
     mask = make_test_mask(labels) != train
     return images[mask], labels[mask]
 
 
 def write_digits(root: pathlib.Path) -> str:
-    """Write the digits that ship as MNIST's four files below `root`, unless the folder of these files exists.
+    """Write the shipped digits as MNIST's four files below `root`, unless the folder of these files exists.
 
-    Returns a sentence about what was written, or an empty text. Raises OSError.
+    Returns a sentence that describes what was written, or empty text. Raises OSError if writing fails.
     """
     folder = root / "MNIST" / "raw"
     if folder.exists():
@@ -214,16 +220,17 @@ def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
 
 
 def read_mnist(root: pathlib.Path, train: bool, name: str = "MNIST") -> tuple[np.ndarray, np.ndarray] | None:
-    """Images and labels from the files under `root`; None if there is not one of the four.
+    """Return images and labels of one split from the IDX files under `root`, or None if none of the four files exists.
 
-    Raises DataError if a needed file is missing beside others, is damaged, or if the two do not belong together.
+    The files are searched in root/`name`/raw and then in root. Raises DataError if a file of the split is missing while
+    others exist, if a file is damaged, or if the numbers of images and labels differ.
     """
     names = {flag: _file_names(flag) for flag in (True, False)}
     for folder in (root / name / "raw", root):
         files = {n: p for flag in names for n in names[flag] if (p := _find_existing(folder / n)) is not None}
         if not files:
             continue
-        # A half-fetched set is a mistake that the user wants to know of; only none at all asks for our digits.
+        # An incomplete set is an error. Only if no file exists are the shipped digits used.
         missing = [n for n in names[train] if n not in files]
         if missing:
             raise DataError(
@@ -249,7 +256,7 @@ def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.n
     images, labels = read_idx(image_path, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)), read_idx(label_path, ())
     if len(images) != len(labels):
         _raise_damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
-    # A label above 9 would index past the ten classes of a model, far from here.
+    # A label above 9 would later be out of range of a model's ten classes.
     if labels.size and labels.max() > 9:
         _raise_damaged(label_path, f"it has the label {labels.max()}, and the labels are 0 to 9")
     return images, labels
@@ -264,16 +271,16 @@ def _raise_damaged(path: pathlib.Path, reason: str, cause: Exception | None = No
 
 
 def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
-    """The unsigned bytes [n, *item_shape] of an IDX file, plain or .gz. Raises DataError if anything is wrong with it.
+    """Return the unsigned bytes [n, *item_shape] of an IDX file, plain or .gz. Raises DataError if the file is damaged.
 
-    The format: bytes 0, 0, 8 (for unsigned bytes), the number of dimensions; each extent as a big-endian 32-bit
-    integer; then the values. No more is read or allocated than the file can hold.
+    The format consists of the bytes 0, 0, 8 (for unsigned bytes) and the number of dimensions, the size of each
+    dimension as a big-endian 32-bit integer, and the values. No more memory is allocated than the file can fill.
     Source: the description on the site of the MNIST database, by Y. LeCun, C. Cortes and C. Burges.
     """
     is_packed = path.suffix == ".gz"
     try:
         with open(path, "rb") as raw, gzip.GzipFile(fileobj=raw) if is_packed else raw as stream:
-            # What is open is measured, not the path, which may name another file by now.
+            # Measure the open file, because the path may refer to another file by now.
             limit = os.fstat(raw.fileno()).st_size * (MAX_DEFLATE_RATIO if is_packed else 1)
             return _parse(path, stream, item_shape, limit)
     except (OSError, EOFError, zlib.error) as e:
@@ -284,13 +291,13 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
     shape = _read_header(path, stream, item_shape)
     expected = int(np.prod(shape))
     header = 4 + 4 * len(shape)
-    # Checked before anything is allocated: four bytes of a damaged header can ask for gigabytes.
+    # Check before allocating: four bytes of a damaged header can request gigabytes.
     if header + expected > limit_bytes:
         _raise_damaged(
             path, f"{shape[0]} entries need {header + expected} bytes, and it cannot hold more than {limit_bytes}"
         )
     data = io.BytesIO()
-    # In pieces, since a packed stream may end long before the size that its header claims.
+    # In chunks, because a compressed stream may end long before the size in its header.
     while (left := expected - data.tell()) > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
         data.write(chunk)
     if left:

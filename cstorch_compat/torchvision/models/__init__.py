@@ -1,1 +1,1 @@
-"""`torchvision.models`: architectures as they were published, with torchvision's initial values under the same seed."""
+"""The models of `torchvision.models`. With the same seed, initial values are those of torchvision."""

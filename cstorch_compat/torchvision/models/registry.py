@@ -1,4 +1,4 @@
-"""Models by their names."""
+"""The registry of models by name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +12,16 @@ ARCHITECTURES: dict[str, Callable[..., Any]] = {
     for module in (resnet, vgg, vision_transformer)
     if hasattr(module, kind.lower())
 }
+"""The builder function of each model by name."""
 
 
 def list_models(module: Any = None, include: Any = None, exclude: Any = None) -> list[str]:
-    """The names of all models."""
+    """Return the sorted names of all models. The filters have no effect."""
     return sorted(ARCHITECTURES)
 
 
 def get_model(name: str, **config: Any) -> Any:
-    """A model by its name. Raises ValueError for an unknown one."""
+    """Return a model by name. `config` goes to its builder function. Raises ValueError for an unknown name."""
     if name.lower() not in ARCHITECTURES:
         raise ValueError(f"Unknown model {name}")
     return ARCHITECTURES[name.lower()](**config)

@@ -1,4 +1,4 @@
-"""Residual networks: He, Zhang, Ren and Sun, arXiv:1512.03385; with groups (1611.05431) and wide ones (1605.07146)."""
+"""Residual networks (He, Zhang, Ren and Sun, arXiv:1512.03385), ResNeXt (1611.05431) and Wide ResNet (1605.07146)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,17 +13,20 @@ NormFactory = Callable[[int], nn.Module]
 
 
 def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
-    """A convolution of 3x3 that keeps the extents, but for its stride."""
+    """Return a 3x3 convolution without bias, padded so that only `stride` changes height and width."""
     return nn.Conv2d(in_planes, out_planes, 3, stride, dilation, dilation, groups, bias=False)
 
 
 def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution of single pixels."""
+    """Return a 1x1 convolution without bias."""
     return nn.Conv2d(in_planes, out_planes, 1, stride, bias=False)
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions of 3x3, and the way around them."""
+    """A residual block of two 3x3 convolutions.
+
+    Raises ValueError for `groups` or `base_width` other than the defaults, and NotImplementedError for `dilation` > 1.
+    """
 
     expansion = 1
 
@@ -50,14 +53,14 @@ class BasicBlock(nn.Module):
         self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, C, H, W] -> the same, halved by a stride of 2."""
+        """Return [N, planes, H / stride, W / stride] for an input [N, inplanes, H, W]."""
         out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         around = x if self.downsample is None else self.downsample(x)
         return self.relu(out + around)
 
 
 class Bottleneck(nn.Module):
-    """A convolution of 3x3 between two of single pixels; the stride is that of the 3x3."""
+    """A residual block of a 1x1, a 3x3 and a 1x1 convolution. The stride is in the 3x3 convolution."""
 
     expansion = 4
 
@@ -82,7 +85,7 @@ class Bottleneck(nn.Module):
         self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, C, H, W] -> the same, halved by a stride of 2."""
+        """Return [N, 4 * planes, H / stride, W / stride] for an input [N, inplanes, H, W]."""
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
@@ -91,7 +94,16 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A stem, four stages of blocks, and one linear layer over the mean of the pixels."""
+    """A residual network: a stem, four stages of blocks, global average pooling and a linear layer.
+
+    - `block`: `BasicBlock` or `Bottleneck`.
+    - `layers`: the number of blocks of each stage.
+    - `zero_init_residual`: initialize the last normalization of each block with 0.
+    - `groups`, `width_per_group`: the groups of the 3x3 convolutions and their base width.
+    - `replace_stride_with_dilation`: for the last three stages, whether dilation replaces the stride; other than three
+      values raise ValueError.
+    - `norm_layer`: a function from the number of channels to a normalization layer.
+    """
 
     def __init__(
         self,
@@ -128,13 +140,13 @@ class ResNet(nn.Module):
             elif isinstance(m, nn.BatchNorm2d | nn.GroupNorm):
                 init.constant_(m.weight, 1)
                 init.constant_(m.bias, 0)
-        # Each block then begins as the way around it (arXiv:1706.02677).
+        # Each block then begins as the identity (arXiv:1706.02677).
         for m in self.modules() if zero_init_residual else ():
             if isinstance(m, Bottleneck | BasicBlock):
                 init.constant_((m.bn3 if isinstance(m, Bottleneck) else m.bn2).weight, 0)
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
-        # The way around is drawn before the block that it belongs to, which decides the initial values.
+        # The downsampling layer is created before its block, which determines the order of random initial values.
         downsample, before, out_planes = None, self.dilation, planes * block.expansion
         if dilate:
             self.dilation, stride = self.dilation * stride, 1
@@ -149,7 +161,7 @@ class ResNet(nn.Module):
         return nn.Sequential(*members)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, 3, H, W] -> logits [N, classes]."""
+        """Return the logits [N, classes] for images [N, 3, H, W]."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(flatten(self.avgpool(x), 1))

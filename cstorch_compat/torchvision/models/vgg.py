@@ -1,4 +1,4 @@
-"""Plain convolutional networks: Simonyan and Zisserman, arXiv:1409.1556; and AlexNet, arXiv:1404.5997."""
+"""VGG networks (Simonyan and Zisserman, arXiv:1409.1556) and AlexNet (arXiv:1404.5997)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,18 +15,20 @@ STAGE_WIDTHS = {
     "16": "64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M",
     "19": "64 64 M 128 128 M 256 256 256 256 M 512 512 512 512 M 512 512 512 512 M",
 }
-"""Widths of the convolutions, by the number of layers with weights; M halves the extents."""
+"""The output channels of the convolutions, by the number of layers with weights. M is a max pooling that halves height
+and width.
+"""
 
 
 def make_layers(stages: str, batch_norm: bool = False) -> nn.Sequential:
-    """The convolutions of an architecture."""
+    """Return the convolutional layers described by `stages`, with batch normalization if `batch_norm`."""
     layers: list[nn.Module] = []
     channels = 3
     for word in stages.split():
         if word == "M":
             layers.append(nn.MaxPool2d(2, 2))
             continue
-        # Padded by one, so that only the M of a stage changes the extents.
+        # Padded by 1, so that only M changes height and width.
         layers.append(nn.Conv2d(channels, int(word), 3, padding=1))
         channels = int(word)
         layers += [nn.BatchNorm2d(channels)] if batch_norm else []
@@ -35,7 +37,7 @@ def make_layers(stages: str, batch_norm: bool = False) -> nn.Sequential:
 
 
 class VGG(nn.Module):
-    """Convolutions of 3x3, and three linear layers."""
+    """A VGG network: convolutional layers `features`, and three linear layers."""
 
     def __init__(self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5):
         super().__init__()
@@ -62,12 +64,12 @@ class VGG(nn.Module):
                 init.constant_(m.bias, 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, 3, H, W] -> logits [N, classes]."""
+        """Return the logits [N, classes] for images [N, 3, H, W]."""
         return self.classifier(flatten(self.avgpool(self.features(x)), 1))  # type: ignore[no-any-return]
 
 
 class AlexNet(nn.Module):
-    """Five convolutions and three linear layers."""
+    """AlexNet: five convolutions and three linear layers."""
 
     def __init__(self, num_classes: int = 1000, dropout: float = 0.5):
         super().__init__()
@@ -98,12 +100,12 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, 3, H, W] -> logits [N, classes]."""
+        """Return the logits [N, classes] for images [N, 3, H, W]."""
         return self.classifier(flatten(self.avgpool(self.features(x)), 1))  # type: ignore[no-any-return]
 
 
 def alexnet(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> AlexNet:
-    """AlexNet, with weights of the cache if they are asked for."""
+    """Return an AlexNet. `weights`, or `pretrained`, selects published weights, which are loaded from the cache."""
     model = AlexNet(**set_num_classes(weights, pretrained, options))
     return load_weights(model, "AlexNet", weights, pretrained)  # type: ignore[return-value]
 
@@ -113,7 +115,7 @@ def _make_builder(depth: str, batch_norm: bool) -> Callable[..., Any]:
 
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> VGG:
         given = set_num_classes(weights, pretrained, options)
-        # Values that weights will replace are not drawn.
+        # Initial values that are replaced by weights are not drawn.
         if weights is not None or pretrained:
             given["init_weights"] = False
         return load_weights(VGG(make_layers(STAGE_WIDTHS[depth], batch_norm), **given), kind, weights, pretrained)  # type: ignore[return-value]

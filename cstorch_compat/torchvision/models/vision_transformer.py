@@ -1,4 +1,4 @@
-"""Transformers over patches of an image: Dosovitskiy et al., arXiv:2010.11929."""
+"""Vision transformers: Dosovitskiy et al., arXiv:2010.11929."""
 
 import math
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from lazytensor.nn import init
 
 
 class MLPBlock(nn.Sequential):
-    """Two linear layers."""
+    """Two linear layers with GELU and dropout."""
 
     def __init__(self, in_dim: int, mlp_dim: int, dropout: float):
         super().__init__(
@@ -29,7 +29,7 @@ class MLPBlock(nn.Sequential):
 
 
 class EncoderBlock(nn.Module):
-    """Attention and linear layers, each behind a normalization and with a way around."""
+    """A transformer block: self-attention and an MLP, each after a normalization and with a residual connection."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class EncoderBlock(nn.Module):
         self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, S, E] -> [N, S, E]"""
+        """Return [N, S, E] for an input [N, S, E]."""
         x = self.ln_1(input)
         x, _ = self.self_attention(x, x, x, need_weights=False)
         x = self.dropout(x) + input
@@ -57,7 +57,7 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Positions are added to the patches, which go through the blocks."""
+    """The transformer encoder: position embeddings, blocks and a final normalization."""
 
     def __init__(
         self,
@@ -74,18 +74,23 @@ class Encoder(nn.Module):
         self.pos_embedding = nn.Parameter(empty(1, seq_length, hidden_dim).normal_(std=0.02))
         self.dropout = nn.Dropout(dropout)
         each = (num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
-        # Named as in published weights.
+        # Names as in the published weights.
         blocks = OrderedDict((f"encoder_layer_{i}", EncoderBlock(*each)) for i in range(num_layers))
         self.layers = nn.Sequential(blocks)
         self.ln = norm_layer(hidden_dim)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, S, E] -> [N, S, E]"""
+        """Return [N, S, E] for an input [N, S, E]."""
         return self.ln(self.layers(self.dropout(input + self.pos_embedding)))  # type: ignore[no-any-return]
 
 
 class VisionTransformer(nn.Module):
-    """Patches as words, and a class token whose last state a linear layer reads."""
+    """A vision transformer: image patches and a class token, whose final state is classified by linear layers.
+
+    - `image_size`, `patch_size`: in pixels; raises ValueError unless the patch size divides the image size.
+    - `num_layers`, `num_heads`, `hidden_dim`, `mlp_dim`: the dimensions of the encoder.
+    - `representation_size`: the width of an additional linear layer before the classifier, or None.
+    """
 
     def __init__(
         self,
@@ -141,9 +146,9 @@ class VisionTransformer(nn.Module):
         return permute(reshape(patches, (n, self.hidden_dim, -1)), 0, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, 3, H, W] -> logits [N, classes]."""
+        """Return the logits [N, classes] for images [N, 3, H, W]. Raises ValueError unless H and W are `image_size`."""
         x = self._process_input(x)
-        # The token has no pixels: what it learns to gather is the answer.
+        # Prepend the class token, whose final state is classified.
         x = cat([expand(self.class_token, x.spec.shape[0], -1, -1), x], 1)
         return self.heads(self.encoder(x)[:, 0])  # type: ignore[no-any-return]
 

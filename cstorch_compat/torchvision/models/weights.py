@@ -1,4 +1,4 @@
-"""Weights by their published names: files of torch.hub's cache, for nothing is downloaded."""
+"""Published weights by name. They are loaded from files in the cache of torch.hub, because nothing is downloaded."""
 
 from enum import Enum
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from lazytensor.errors import OptionInvalid
 from lazytensor.nn.module import Module
 
 WEIGHTS_URL = "https://download.pytorch.org/models/"
-# Class of weights, then the name and file of each set; the last one is the default.
+# The file of each set of weights, by architecture and name. The last set is the default.
 WEIGHT_FILES = {
     "AlexNet": {"IMAGENET1K_V1": "alexnet-owt-7be5be79"},
     "ResNet18": {"IMAGENET1K_V1": "resnet18-f37072fd"},
@@ -38,49 +38,52 @@ WEIGHT_FILES = {
 
 
 class WeightsEnum(Enum):
-    """Sets of weights of one architecture; `url` says where they were published, and so what the cache calls them."""
+    """The base class of enumerations of the weights for one architecture. A value is the name of a file."""
 
     @property
     def url(self) -> str:
-        """Where the file was published."""
+        """Return the URL at which the file was published, which also determines its name in the cache."""
         return f"{WEIGHTS_URL}{self.value}.pth"
 
     @property
     def meta(self) -> dict[str, Any]:
-        """How many classes they tell apart."""
+        """Return the number of classes, {"num_classes": 1000}."""
         return {"num_classes": 1000}
 
     def get_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """What the cache has. Raises DataError if it has nothing."""
+        """Return the state dict from the cache. Raises DataError if the file is not there. Arguments are ignored."""
         return load_state_dict_from_url(self.url)
 
     @staticmethod
     def transforms(crop_size: int = 224, resize_size: int = 256) -> Any:
-        """What an image goes through before such a model sees it."""
+        """Return the transform for input images: resize, centre crop, conversion to a tensor, and normalization."""
         steps: list[Any] = [transforms.Resize(resize_size), transforms.CenterCrop(crop_size), transforms.ToTensor()]
         mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
         return transforms.Compose([*steps, transforms.Normalize(mean, std)])
 
 
 def make_weights_class(name: str) -> type[WeightsEnum]:
-    """The class of weights of an architecture."""
+    """Return the enumeration of the weights for an architecture. DEFAULT is an alias of the last set."""
     sets = WEIGHT_FILES[name]
-    # A second name for the last set: an alias of its member.
     make: Any = WeightsEnum
     kind: type[WeightsEnum] = make(f"{name}_Weights", {**sets, "DEFAULT": list(sets.values())[-1]})
     return kind
 
 
 WEIGHTS_CLASSES = {f"{name}_Weights": make_weights_class(name) for name in WEIGHT_FILES}
-"""Every class of weights by its name."""
+"""The enumerations of weights by class name."""
 WEIGHTS_BY_NAME = SimpleNamespace(**WEIGHTS_CLASSES)
-"""The same, as attributes."""
+"""The enumerations of weights as attributes."""
 
 
 def load_weights(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
-    """A model with the weights that were asked for; `pretrained` is the older way to ask for the first set."""
+    """Load published weights into `model`, and return it.
+
+    `name` is the architecture. `weights` is a member of its enumeration or its name; None loads nothing. `pretrained`,
+    the older argument, selects the first set. Raises OptionInvalid for weights of another architecture, and DataError
+    if the file is not in the cache.
+    """
     kind = WEIGHTS_CLASSES[f"{name}_Weights"]
-    # The older way asked for the first set, whatever the best one is now.
     if pretrained:
         weights = next(iter(kind))
     if weights is None:
@@ -93,5 +96,5 @@ def load_weights(model: Module, name: str, weights: Any, pretrained: bool = Fals
 
 
 def set_num_classes(weights: Any, pretrained: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a model that is to take published weights: as many classes as those tell apart."""
+    """Return `options`, with `num_classes` set to 1000 if published weights are requested."""
     return {**options, "num_classes": 1000} if weights is not None or pretrained else options

@@ -1,1 +1,1 @@
-"""`transforms.transforms`."""
+"""The package `torchvision.transforms`."""

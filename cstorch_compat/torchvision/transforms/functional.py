@@ -1,6 +1,7 @@
-"""What is done to one image: a Pillow image stays one, a tensor [..., height, width] a tensor, an array an array.
+"""Transforms of a single image as functions: `torchvision.transforms.functional`.
 
-Pillow is an optional package. What needs it says so.
+An image is a Pillow image, a tensor [..., height, width] or an array [height, width] or [height, width, channels]. The
+result has the same type. Pillow is optional; functions that need it raise DataError without it.
 """
 
 from collections.abc import Sequence
@@ -21,24 +22,24 @@ except ImportError:  # an extra of the package
     Image = ImageEnhance = ImageFilter = ImageOps = None  # type: ignore[assignment]
 
 ROUNDING_BIAS = 1e-6
-"""Added before rounding to integers, so that a half rounds up whatever the order of the sum that gave it."""
+"""The number added before rounding to integers, so that halves round up in spite of rounding errors."""
 
 
 class InterpolationMode(Enum):
-    """How pixels are found between others."""
+    """An enumeration of interpolation methods."""
 
     NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC = "nearest", "nearest-exact", "bilinear", "bicubic"
     BOX, HAMMING, LANCZOS = "box", "hamming", "lanczos"
 
 
-# Pillow's numbers of the same.
+# Pillow's numbers of the methods.
 _PILLOW_FILTERS = {"nearest": 0, "nearest-exact": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
 GREY_WEIGHTS = np.array([0.2989, 0.587, 0.114])
-"""The share of each colour in its brightness."""
+"""The weights of red, green and blue in the brightness."""
 
 
 def require_pillow() -> Any:
-    """The module PIL.Image. Raises DataError if Pillow is not installed."""
+    """Return the module PIL.Image. Raises DataError if Pillow is not installed."""
     if Image is None:
         raise DataError(
             "images in files need the package Pillow, which is not installed",
@@ -49,12 +50,16 @@ def require_pillow() -> Any:
 
 
 def is_pillow(img: Any) -> bool:
-    """Whether this is an image of Pillow's."""
+    """Return whether `img` is a Pillow image."""
     return Image is not None and isinstance(img, Image.Image)
 
 
 def to_channels_first(pic: Any) -> np.ndarray:
-    """An image as a new array [channels, height, width]. Raises SampleTypeError for anything else."""
+    """Return a Pillow image or array as a new array [channels, height, width].
+
+    One-bit images get the values 0 and 255. Raises SampleTypeError for other objects, and DataError unless there are 2
+    or 3 dimensions.
+    """
     if isinstance(pic, Tensor) or not hasattr(pic, "__array_interface__"):
         raise SampleTypeError(
             f"pic should be PIL Image or ndarray. Got {type(pic)}",
@@ -64,18 +69,18 @@ def to_channels_first(pic: Any) -> np.ndarray:
     array = np.asarray(pic)
     if array.ndim not in (2, 3):
         raise DataError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.", where=source.where())
-    # A copy, for the image may belong to the data set. Bits of one-bit images come as truth values.
+    # A copy, because the image may belong to the data set. One-bit images give bools.
     array = array.astype(np.uint8) * 255 if array.dtype == np.bool_ else array
     return np.array(array[None] if array.ndim == 2 else array.transpose(2, 0, 1), order="C")
 
 
 def to_planes(img: Any) -> np.ndarray:
-    """The values of an image with height and width as the last dimensions."""
+    """Return the values of an image as an array whose last dimensions are height and width."""
     return img.array("a transform") if isinstance(img, Tensor) else to_channels_first(img)
 
 
 def planes_to_image(img: Any, planes: np.ndarray) -> Any:
-    """The planes as an image of the kind that `img` is."""
+    """Return planes as an image of the same type as `img`."""
     if isinstance(img, Tensor):
         return creation.tensor(np.ascontiguousarray(planes), dtype=img.dtype)
     array = planes[0] if len(planes) == 1 and np.asarray(img).ndim == 2 else planes.transpose(1, 2, 0)
@@ -83,7 +88,7 @@ def planes_to_image(img: Any, planes: np.ndarray) -> Any:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """Width and height."""
+    """Return [width, height]."""
     if is_pillow(img):
         return list(img.size)
     shape = img.spec.shape if isinstance(img, Tensor) else np.asarray(img).shape
@@ -92,13 +97,13 @@ def get_image_size(img: Any) -> list[int]:
 
 
 def get_dimensions(img: Any) -> list[int]:
-    """Channels, height and width."""
+    """Return [channels, height, width]."""
     width, height = get_image_size(img)
     return [len(to_planes(img)), height, width]
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """A part, with zeros where it lies outside."""
+    """Return a rectangle of an image. Pixels outside of the image are 0."""
     if is_pillow(img):
         return img.crop((left, top, left + width, top + height))
     planes = to_planes(img)
@@ -112,7 +117,7 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The middle of an image, with zeros around it where the image is smaller."""
+    """Return the centre of an image with the size `output_size`. A smaller image is padded with 0."""
     pair = [output_size] if isinstance(output_size, int) else list(output_size)
     height, width = pair[0], pair[-1]
     w, h = get_image_size(img)
@@ -123,7 +128,7 @@ def center_crop(img: Any, output_size: Any) -> Any:
         w, h = get_image_size(img)
         if (width, height) == (w, h):
             return img
-    # Python rounds halves to even, and so does the original: an odd margin is not always larger on the same side.
+    # round() rounds halves to even, as in torchvision, so the larger margin is not always on the same side.
     return crop(img, round((h - height) / 2.0), round((w - width) / 2.0), height, width)
 
 
@@ -134,9 +139,10 @@ def resize(
     max_size: int | None = None,
     antialias: bool | None = True,
 ) -> Any:
-    """An image scaled to (height, width), or its shorter side to one number and the longer at most to `max_size`.
+    """Return an image scaled to `size`.
 
-    Raises DataOptionError for what only Pillow's images can have.
+    `size` is (height, width), or a number for the shorter side. `max_size` limits the longer side in that case. Tensors
+    and arrays support only bilinear interpolation with antialiasing; other options raise DataOptionError.
     """
     kind = interpolation_name(interpolation)
     w, h = get_image_size(img)
@@ -153,7 +159,10 @@ def resize(
 
 
 def interpolation_name(interpolation: Any) -> str:
-    """The name of a way to interpolate, given by its enum, its name or Pillow's number."""
+    """Return the name of an interpolation method, given as an enum, a name or Pillow's number.
+
+    Raises DataOptionError for an unknown name.
+    """
     value = getattr(interpolation, "value", interpolation)
     if isinstance(value, int):
         return next(name for name, number in _PILLOW_FILTERS.items() if number == value)
@@ -169,7 +178,7 @@ def _target_size(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, 
         return int(size[0]), int(size[1])
     wanted = size if isinstance(size, int) else size[0]
     short, long = min(w, h), max(w, h)
-    # Whole division, as in the original: the longer side is cut off, not rounded.
+    # The longer side is truncated, as in torchvision.
     new_short, new_long = wanted, int(wanted * long / short)
     if max_size is not None and new_long > max_size:
         new_short, new_long = int(max_size * new_short / new_long), max_size
@@ -177,12 +186,13 @@ def _target_size(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, 
 
 
 def resize_planes(planes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Images scaled in their last two dimensions, bilinear; integers are rounded.
+    """Return images scaled in their last two dimensions by bilinear interpolation with antialiasing.
 
-    Each new pixel is the mean of the old ones under a triangle as wide as two old or two new pixels, the larger.
+    Each new pixel is a weighted mean of old pixels under a triangle. The triangle is two old or two new pixels wide,
+    whichever is larger. Integer values are rounded.
     """
     rows, columns = _triangle_weights(planes.shape[-2], height), _triangle_weights(planes.shape[-1], width)
-    # The scaling of each axis is one matrix; float64, for a tie between two integers is decided by the last digits.
+    # Each axis is scaled by a matrix product, in float64, because the last digits decide a tie between two integers.
     out = rows @ planes.astype(np.float64) @ columns.T
     if planes.dtype.kind in "iu":
         out = np.floor(out + (0.5 + ROUNDING_BIAS))
@@ -191,14 +201,14 @@ def resize_planes(planes: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _triangle_weights(before: int, after: int) -> np.ndarray:
-    """The weight of each of `before` pixels in each of `after`; every row sums to 1."""
+    """Return the weights [after, before] of old pixels in each new pixel. Each row sums to 1."""
     scale = before / after
-    # Pixels are areas: their centres lie at the halves, on both grids.
+    # Pixels are areas, with centres at halves on both grids.
     centres = (np.arange(after) + 0.5) * scale
     distance = np.abs(np.arange(before) + 0.5 - centres[:, None])
-    # Wider than one old pixel only where the image shrinks, which is what antialiasing means.
+    # Wider than an old pixel only if the image shrinks, which gives the antialiasing.
     weights: np.ndarray = np.maximum(1 - distance / max(scale, 1.0), 0)
-    # At the borders a part of the triangle lies outside of the image and is left out.
+    # At the borders, the part of the triangle outside of the image is dropped.
     weights /= weights.sum(1, keepdims=True)
     return weights
 
@@ -213,29 +223,32 @@ def resized_crop(
     interpolation: Any = "bilinear",
     antialias: Any = True,
 ) -> Any:
-    """A part, scaled."""
+    """Return a rectangle of an image, scaled to `size`."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged."""
+    """Return an image mirrored horizontally."""
     return ImageOps.mirror(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1])
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged."""
+    """Return an image mirrored vertically."""
     return ImageOps.flip(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1, :])
 
 
 def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> Any:
-    """Borders around an image: one width, those of the sides and of top and bottom, or left, top, right, bottom."""
+    """Return an image with borders.
+
+    `padding` is one width, [left and right, top and bottom], or [left, top, right, bottom]. `fill` is one value, or one
+    for each channel. Other values of `padding_mode` are those of `numpy.pad`, such as "reflect".
+    """
     sides = [padding] * 4 if isinstance(padding, int) else list(padding)
     sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
     left, top, right, bottom = sides
     planes = to_planes(img)
     pads = [(0, 0)] * (planes.ndim - 2) + [(top, bottom), (left, right)]
     if padding_mode == "constant":
-        # One value for all channels, or one for each.
         fills = np.broadcast_to(np.asarray(fill, planes.dtype), (len(planes),))
         return planes_to_image(
             img, np.stack([np.pad(p, pads[1:], constant_values=f) for p, f in zip(planes, fills, strict=True)])
@@ -244,13 +257,13 @@ def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """The brightness of each pixel, in one channel or in three equal ones."""
+    """Return the brightness of an image with `num_output_channels` (1 or 3) equal channels."""
     if is_pillow(img):
         grey = img.convert("L")
         return grey if num_output_channels == 1 else Image.merge("RGB", [grey] * 3)
     planes = to_planes(img)
     if planes.shape[-3] == 3:
-        # Bytes are weighed in double, so that the result is cut off once.
+        # Integers are weighted in float64, so that they are truncated only once.
         weights = GREY_WEIGHTS.astype(planes.dtype) if planes.dtype.kind == "f" else GREY_WEIGHTS
         planes = np.tensordot(weights, planes, (0, -3))[None].astype(planes.dtype)
     return planes_to_image(img, np.repeat(planes, num_output_channels, -3))
@@ -259,20 +272,20 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 def _blend(img: Any, other: np.ndarray, factor: float) -> Any:
     planes = to_planes(img)
     most = 1.0 if planes.dtype.kind == "f" else 255
-    # The other picture is black, grey or flat: what the factor leaves in between.
+    # Interpolate between the image and a black, grey or constant image.
     mixed = factor * planes + (1.0 - factor) * other
     return planes_to_image(img, np.clip(mixed, 0, most).astype(planes.dtype))
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """Every value times a factor."""
+    """Return an image with all values multiplied by a factor."""
     if is_pillow(img):
         return ImageEnhance.Brightness(img).enhance(brightness_factor)
     return _blend(img, np.zeros(1), brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """The distance from the mean brightness times a factor."""
+    """Return an image whose differences from the mean brightness are multiplied by a factor."""
     if is_pillow(img):
         return ImageEnhance.Contrast(img).enhance(contrast_factor)
     grey = to_planes(rgb_to_grayscale(img))
@@ -280,14 +293,18 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """The distance from grey times a factor."""
+    """Return an image whose differences from its greyscale version are multiplied by a factor."""
     if is_pillow(img):
         return ImageEnhance.Color(img).enhance(saturation_factor)
     return _blend(img, to_planes(rgb_to_grayscale(img)), saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """Colours turned by a part of the circle from -0.5 to 0.5; images of Pillow alone."""
+    """Return a Pillow image with its hue shifted by a fraction of the colour circle from -0.5 to 0.5.
+
+    Greyscale images are returned unchanged. Raises ValueError outside of this range, and DataOptionError for tensors
+    and arrays.
+    """
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     if not is_pillow(img):
@@ -297,7 +314,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     if img.mode in ("L", "1", "I", "F"):
         return img
     hue, saturation, value = img.convert("HSV").split()
-    # Bytes that run over begin again at 0, as the circle of colours does.
+    # Bytes wrap around, like the colour circle.
     turned = np.asarray(hue, np.uint8) + np.int32(hue_factor * 255).astype(np.uint8)
     return Image.merge("HSV", (Image.fromarray(turned, "L"), saturation, value)).convert(img.mode)
 
@@ -305,20 +322,25 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 def rotate(
     img: Any, angle: float, interpolation: Any = "nearest", expand: bool = False, center: Any = None, fill: Any = None
 ) -> Any:
-    """An image turned against the clock, in degrees; images of Pillow alone."""
+    """Return a Pillow image rotated counterclockwise by `angle` degrees. Raises DataOptionError for tensors and
+    arrays.
+    """
     if not is_pillow(img):
         raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")
     return img.rotate(angle, _PILLOW_FILTERS[interpolation_name(interpolation)], expand, center, fillcolor=fill)
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """An image under a bell of so many pixels and such a width."""
+    """Return an image blurred by a Gaussian kernel.
+
+    `kernel_size` is one size or [horizontal, vertical], in pixels. `sigma` is the standard deviation, one or two
+    numbers; it is derived from the size if None.
+    """
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     widths = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else sigma
     widths = [float(widths)] * 2 if isinstance(widths, int | float) else [float(widths[0]), float(widths[-1])]
-    # Two passes along one dimension each: a bell in two dimensions is a product.
+    # The kernel is separable: one pass along each dimension.
     planes = to_planes(img).astype(np.float64)
-    # The first of each pair is horizontal.
     for axis, size, width in ((-1, sizes[0], widths[0]), (-2, sizes[1], widths[1])):
         planes = _blur_axis(planes, axis, size, width)
     if to_planes(img).dtype.kind in "iu":
@@ -339,12 +361,15 @@ def _blur_axis(planes: np.ndarray, axis: int, size: int, width: float) -> np.nda
 
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
-    """A tensor [channels, height, width] or an array [height, width, channels] as an image of Pillow."""
+    """Return a tensor [channels, height, width] or an array [height, width, channels] as a Pillow image.
+
+    Floating-point values of a tensor in 0..1 are scaled to 0..255, unless `mode` is "F".
+    """
     module = require_pillow()
     if isinstance(pic, Tensor):
         planes = pic.array("ToPILImage")
         planes = planes[None] if planes.ndim == 2 else planes
-        # Cut off, not rounded, as the original does it.
+        # Truncated instead of rounded, as in torchvision.
         planes = (planes * 255).astype(np.uint8) if planes.dtype.kind == "f" and mode != "F" else planes
         pic = planes.transpose(1, 2, 0)
     array = np.asarray(pic)
@@ -353,6 +378,6 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
 
 
 def open_image(path: Any) -> Any:
-    """The image in a file, in three colours."""
+    """Return the image in a file as an RGB image of Pillow."""
     with open(path, "rb") as f:
         return require_pillow().open(f).convert("RGB")

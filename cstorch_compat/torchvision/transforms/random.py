@@ -1,4 +1,4 @@
-"""Transforms that draw: the numbers, and the order in which they are drawn, are torchvision's."""
+"""Random image transforms. The random numbers and their order are those of torchvision."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def _draw_uniform(low: float, high: float) -> float:
 
 
 def _log_range(pair: Sequence[float]) -> tuple[float, float]:
-    # In float32, as the original has them.
+    # float32, as in torchvision.
     low, high = np.log(np.asarray(pair, np.float32))
     return float(low), float(high)
 
@@ -31,7 +31,7 @@ def _draw_int(limit: int) -> int:
 
 
 class RandomHorizontalFlip:
-    """Left and right exchanged, with a probability."""
+    """A transform that mirrors an image horizontally with probability `p`."""
 
     def __init__(self, p: float = 0.5):
         self.p = p
@@ -44,14 +44,17 @@ class RandomHorizontalFlip:
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
-    """Top and bottom exchanged, with a probability."""
+    """A transform that mirrors an image vertically with probability `p`."""
 
     def __call__(self, img: Any) -> Any:
         return functional.vflip(img) if _draw_unit() < self.p else img
 
 
 class RandomCrop:
-    """A part of a size, of an image with borders around it. Raises ValueError for an image that is too small."""
+    """A transform that cuts a random rectangle of `size` out of an image.
+
+    `padding` is added first. With `pad_if_needed`, a smaller image is padded; otherwise it raises ValueError.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class RandomCrop:
 
     @staticmethod
     def get_params(img: Any, output_size: Sequence[int]) -> tuple[int, int, int, int]:
-        """Top, left, height and width of a part."""
+        """Return (top, left, height, width) of a random rectangle. Raises ValueError if the image is too small."""
         w, h = functional.get_image_size(img)
         height, width = output_size
         if h < height or w < width:
@@ -92,7 +95,10 @@ class RandomCrop:
 
 
 class RandomResizedCrop:
-    """A part of random area and shape, scaled to one size."""
+    """A transform that cuts out a rectangle of random area and aspect ratio, and scales it to `size`.
+
+    `scale` is the range of the area as a fraction of the image, and `ratio` the range of width / height.
+    """
 
     def __init__(
         self,
@@ -108,7 +114,10 @@ class RandomResizedCrop:
 
     @staticmethod
     def get_params(img: Any, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
-        """Top, left, height and width of a part: the first of ten draws that fits, else the middle."""
+        """Return (top, left, height, width) of a random rectangle.
+
+        The first of ten draws that fits is used. Otherwise it is the centre with the closest allowed aspect ratio.
+        """
         width, height = functional.get_image_size(img)
         area = height * width
         logs = _log_range(ratio)
@@ -120,7 +129,6 @@ class RandomResizedCrop:
                 top = _draw_int(height - h + 1)
                 return top, _draw_int(width - w + 1), h, w
         whole = width / height
-        # After ten misses the middle, in the nearest shape that is allowed.
         if whole < min(ratio):
             w, h = width, round(width / min(ratio))
         elif whole > max(ratio):
@@ -142,7 +150,7 @@ class RandomResizedCrop:
 
 
 class RandomGrayscale:
-    """Without colours, with a probability."""
+    """A transform that converts an image to greyscale with probability `p`. The number of channels does not change."""
 
     def __init__(self, p: float = 0.1):
         self.p = p
@@ -154,7 +162,10 @@ class RandomGrayscale:
 
 
 class RandomRotation:
-    """Turned by random degrees; images of Pillow alone."""
+    """A transform that rotates a Pillow image by a random angle in the range `degrees`. `fill` has no effect.
+
+    A single number d means the range from -d to d.
+    """
 
     def __init__(
         self,
@@ -168,13 +179,16 @@ class RandomRotation:
         self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
 
     def __call__(self, img: Any) -> Any:
-        # Drawn for images that do not turn as well, so that what follows sees the same numbers.
+        # Drawn before the type of the image is checked.
         angle = _draw_uniform(float(self.degrees[0]), float(self.degrees[1]))
         return functional.rotate(img, angle, self.interpolation, self.expand, self.center, None)
 
 
 class ColorJitter:
-    """Brightness, contrast, saturation and hue changed at random, in a random order."""
+    """A transform that changes brightness, contrast, saturation and hue randomly, in random order.
+
+    Each argument is a range of factors, or a number v for the range from 1 - v to 1 + v (for hue from -v to v).
+    """
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
         self.brightness, self.contrast = _parse_range(brightness, 1), _parse_range(contrast, 1)
@@ -183,8 +197,7 @@ class ColorJitter:
     def __call__(self, img: Any) -> Any:
         order = randperm(4).tolist()
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
-        # All four are drawn first, and applied in the drawn order.
-        # A change that is left out draws nothing.
+        # All factors are drawn first and then applied in the drawn order. A change that is not requested draws nothing.
         factors = [None if r is None else _draw_uniform(r[0], r[1]) for r in ranges]
         changes = (
             functional.adjust_brightness,
@@ -211,7 +224,7 @@ def _parse_range(value: Any, centre: float) -> tuple[float, float] | None:
 
 
 class GaussianBlur:
-    """A blur of a random width."""
+    """A transform that blurs an image with a random standard deviation in the range `sigma`."""
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
         self.kernel_size = kernel_size
@@ -224,7 +237,11 @@ class GaussianBlur:
 
 
 class RandomErasing:
-    """A random rectangle of a tensor replaced, with a probability."""
+    """A transform that replaces a random rectangle of a tensor with probability `p`.
+
+    `scale` is the range of the area as a fraction of the image, and `ratio` the range of height / width. `value` is the
+    replacement, or "random" for normally distributed noise. If ten draws do not fit, the tensor is returned unchanged.
+    """
 
     def __init__(
         self,
@@ -247,7 +264,7 @@ class RandomErasing:
             h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
             if not (h < height and w < width):
                 continue
-            # Noise is drawn before the place.
+            # The noise is drawn before the position.
             patch = empty(channels, h, w).normal_() if self.value == "random" else self.value
             top = _draw_int(height - h + 1)
             left = _draw_int(width - w + 1)
@@ -258,7 +275,7 @@ class RandomErasing:
 
 
 class RandomApply:
-    """Several transforms, or none of them."""
+    """A transform that applies a list of transforms with probability `p`."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: float = 0.5):
         self.transforms, self.p = transforms, p

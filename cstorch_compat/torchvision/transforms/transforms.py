@@ -1,6 +1,7 @@
-"""Transforms of images. An image is a NumPy array, [height, width] or [height, width, channels], a tensor
-[..., height, width], or one of the Pillow package, and each comes out as what it was. Those that draw are in
-`random`.
+"""Transforms of images. Those that draw random numbers are in the module `random`.
+
+An image is a NumPy array [height, width] or [height, width, channels], a tensor [..., height, width], or a Pillow
+image. Unless stated otherwise the result has the same type.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from lazytensor.functional import creation, in_place
 
 
 class Compose:
-    """Transforms one after the other."""
+    """A transform that applies several transforms in order."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]):
         self.transforms = transforms
@@ -34,7 +35,7 @@ class Compose:
 
 
 class PILToTensor:
-    """An image as a tensor [channels, height, width] of the same values."""
+    """A transform that converts an image or array to a tensor [channels, height, width] with the same values."""
 
     def __call__(self, pic: Any) -> Tensor:
         return creation.tensor_over_array(np.array(functional.to_channels_first(pic)))
@@ -44,7 +45,10 @@ class PILToTensor:
 
 
 class ToTensor(PILToTensor):
-    """An image as a tensor [channels, height, width]; bytes become float32 from 0 to 1, other values stay."""
+    """A transform that converts an image or array to a tensor [channels, height, width].
+
+    uint8 values are scaled to float32 in 0..1; other values do not change.
+    """
 
     def __call__(self, pic: Any) -> Tensor:
         array = functional.to_channels_first(pic)
@@ -54,7 +58,12 @@ class ToTensor(PILToTensor):
 
 
 class Normalize:
-    """Subtracts a mean from each channel of a tensor [..., channels, height, width] and divides by a deviation."""
+    """A transform that computes (tensor - mean) / std for each channel of a floating-point tensor.
+
+    The tensor is [..., channels, height, width]. `mean` and `std` have one number for each channel, or one for all.
+    Raises DataOptionError if a `std` is 0, SampleTypeError for another type, and DataError for another number of
+    channels.
+    """
 
     def __init__(self, mean: Sequence[float] | float, std: Sequence[float] | float, inplace: bool = False):
         self.mean, self.std, self.inplace = mean, std, inplace
@@ -75,7 +84,7 @@ class Normalize:
             )
         array = tensor.array("Normalize")
         channels = array.shape[-3] if array.ndim >= 3 else 0
-        # One number serves every channel; any other count has to be that of the channels.
+        # One number applies to all channels; otherwise there must be one for each.
         if {self._mean.size, self._std.size} - {1, channels} or not channels:
             raise DataError(
                 f"Normalize has {self._mean.size} means and {self._std.size} deviations, and the tensor is "
@@ -84,9 +93,10 @@ class Normalize:
                 hint="Give one of each for every channel of [..., channels, height, width].",
             )
         kind = array.dtype.type
-        # In the tensor's own type, as PyTorch does; float64 in between would change the last digit.
+        # Computed in the tensor's dtype, as in PyTorch; float64 would change the last digit.
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
-        # The array of a half tensor may be wider than its type, as bfloat16's is: the result is rounded anew.
+        # The array of a half-precision tensor may be wider than its dtype, such as bfloat16, so the result is rounded
+        # again.
         scaled = (
             creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.tensor_over_array(values)
         )
@@ -97,7 +107,7 @@ class Normalize:
 
 
 class Lambda:
-    """A user's function as a transform."""
+    """A transform that calls a user's function. Raises SampleTypeError if it is not callable."""
 
     def __init__(self, lambd: Callable[[Any], Any]):
         if not callable(lambd):
@@ -114,7 +124,9 @@ class Lambda:
 
 
 class Resize:
-    """Scales an image to (height, width), or its shorter side to one number."""
+    """A transform that scales an image to (height, width), or its shorter side to one number. See
+    `functional.resize`.
+    """
 
     def __init__(
         self,
@@ -135,7 +147,7 @@ class Resize:
 
 
 class CenterCrop:
-    """The middle of an image, with zeros around it where the image is smaller."""
+    """A transform that returns the centre of an image. A smaller image is padded with 0."""
 
     def __init__(self, size: int | Sequence[int]):
         pair = [size] if isinstance(size, int) else list(size)
@@ -149,7 +161,7 @@ class CenterCrop:
 
 
 class Pad:
-    """Borders around an image."""
+    """A transform that adds borders to an image. See `functional.pad`."""
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant"):
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
@@ -162,7 +174,7 @@ class Pad:
 
 
 class Grayscale:
-    """The brightness of each pixel, in one channel or in three equal ones."""
+    """A transform that returns the brightness of an image with one or three equal channels."""
 
     def __init__(self, num_output_channels: int = 1):
         self.num_output_channels = num_output_channels
@@ -175,7 +187,7 @@ class Grayscale:
 
 
 class ToPILImage:
-    """A tensor or an array as an image of Pillow."""
+    """A transform that converts a tensor or an array to a Pillow image. See `functional.to_pil_image`."""
 
     def __init__(self, mode: str | None = None):
         self.mode = mode
@@ -188,7 +200,7 @@ class ToPILImage:
 
 
 class ConvertImageDtype:
-    """A tensor in another type; bytes and numbers from 0 to 1 become each other."""
+    """A transform that applies `convert_image_dtype`."""
 
     def __init__(self, dtype: DType):
         self.dtype = dtype
@@ -198,31 +210,34 @@ class ConvertImageDtype:
 
 
 def convert_image_dtype(image: Tensor, dtype: DType = float32) -> Tensor:
-    """A tensor in another type; bytes and numbers from 0 to 1 become each other."""
+    """Return an image tensor with another dtype. Integers in 0..255 correspond to floating-point numbers in 0..1."""
     if image.dtype is dtype or image.dtype.kind == dtype.kind:
         return image.to(dtype)
     if dtype.kind == "f":
         return image.to(dtype) / 255.0
-    # A little less than 256 spreads 0 to 1 over the bytes evenly and keeps 1 below 256.
+    # The factor is slightly below 256, which maps 0..1 evenly to 0..255.
     return (image * (255 + 1.0 - 1e-3)).to(dtype)
 
 
 class Identity:
-    """An image as it is."""
+    """A transform that returns the image unchanged."""
 
     def __call__(self, img: Any) -> Any:
         return img
 
 
 class ToImage(PILToTensor):
-    """An image as a tensor of the same values; a tensor stays one."""
+    """A transform that converts an image to a tensor with the same values. A tensor is returned unchanged."""
 
     def __call__(self, pic: Any) -> Tensor:
         return pic if isinstance(pic, Tensor) else super().__call__(pic)
 
 
 class ToDtype:
-    """A tensor in another type, with `scale` between bytes and numbers from 0 to 1."""
+    """A transform that converts a tensor to another dtype. Other objects are returned unchanged.
+
+    With `scale`, integers in 0..255 correspond to floating-point numbers in 0..1.
+    """
 
     def __init__(self, dtype: Any, scale: bool = False):
         self.dtype, self.scale = dtype, scale
@@ -234,15 +249,15 @@ class ToDtype:
 
 
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
-    """As `Normalize`."""
+    """Return the normalized tensor, as `Normalize`."""
     return Normalize(mean, std, inplace)(tensor)
 
 
 def to_tensor(pic: Any) -> Tensor:
-    """As `ToTensor`."""
+    """Return an image as a tensor, as `ToTensor`."""
     return ToTensor()(pic)
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """As `PILToTensor`."""
+    """Return an image as a tensor with the same values, as `PILToTensor`."""
     return PILToTensor()(pic)

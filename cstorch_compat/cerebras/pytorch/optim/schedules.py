@@ -139,12 +139,11 @@ class Scheduler(ABC):
         return self._values()
 
     def get_last_value(self) -> list[Any]:
-        """Return the value for each group after the last `step`, with None for groups to which the schedule does not
-        apply.
+        """Return the value for each group after the last `step`, as a list.
 
-        On CSX the values are tensors of the traced step inside the traced function and the loop. In step closures and
-        after the loop they are values on the client. Before the first `optimizer.step` they are the optimizer's
-        settings.
+        Groups to which the schedule does not apply have None. On CSX the values are tensors of the traced step inside
+        the traced function and the loop. In step closures and after the loop they are values on the client. Before the
+        first `optimizer.step` they are the optimizer's settings.
         """
         epoch = storage.thread_state.current
         if self._traced is not None and epoch is not None and self._traced[0]() is epoch:

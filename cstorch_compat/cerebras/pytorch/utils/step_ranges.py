@@ -17,10 +17,9 @@ class Schedule:
 
     @dataclass
     class Range:
-        """Every `step`-th step from `start` up to but excluding `end`. With `include_last`, step `end` - 1 is included
-        too.
+        """Every `step`-th step from `start` up to but excluding `end`.
 
-        Raises ValueError unless 0 <= start < end and step > 0.
+        With `include_last`, step `end` - 1 is included too. Raises ValueError unless 0 <= start < end and step > 0.
         """
 
         start: int

@@ -1,1 +1,1 @@
-"""`torch.nn.attention`."""
+"""The public API of `torch.nn.attention`."""

@@ -1,4 +1,4 @@
-"""Which kernel computes attention: a choice that a build for CPUs takes and that changes no result."""
+"""The choice of an attention kernel, as in a CPU build. It does not change results."""
 
 import contextlib
 import enum
@@ -8,7 +8,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """The kernels of PyTorch 2.13.0."""
+    """An enumeration of the attention kernels of PyTorch 2.13.0."""
 
     ERROR = -1
     MATH = 0
@@ -20,7 +20,7 @@ class SDPBackend(enum.IntEnum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """A block whose attention would be computed by one of these kernels; here there is one way."""
+    """Return a context manager without effect. Raises AssertionError if `backends` contains other objects."""
     kinds = backends if isinstance(backends, list) else [backends]
     if not all(isinstance(b, SDPBackend) for b in kinds):
         raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
@@ -28,10 +28,10 @@ def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = Fa
 
 
 def list_flash_attention_impls() -> list[str]:
-    """No implementation can be registered."""
+    """Return an empty list: no implementation can be registered."""
     return []
 
 
 def current_flash_attention_impl() -> str | None:
-    """None is active."""
+    """Return None: no implementation is active."""
     return None

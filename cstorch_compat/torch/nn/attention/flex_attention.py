@@ -1,7 +1,7 @@
-"""Attention whose scores a function changes, and masks that a function says: `torch.nn.attention.flex_attention`.
+"""Attention with score modifications and masks given as functions: `torch.nn.attention.flex_attention`.
 
-The functions are written for one score at a time; they are called once, with tensors of all places, which gives the
-same numbers because they are made of operations on tensors.
+The functions are written for a single score. They are called once with index tensors for all scores, which gives the
+same results, because they consist of tensor operations.
 """
 
 import math
@@ -16,7 +16,7 @@ DEFAULT_BLOCK_SIZE = 128
 
 
 def _index_grids(batch: int, heads: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Numbers of batch, head, query and key, each along a dimension of its own."""
+    """Return the indices of batch, head, query and key as tensors that broadcast to [batch, heads, queries, keys]."""
     return (
         arange(batch).view(-1, 1, 1, 1),
         arange(heads).view(-1, 1, 1),
@@ -26,7 +26,7 @@ def _index_grids(batch: int, heads: int, queries: int, keys: int) -> tuple[Tenso
 
 
 class BlockMask:
-    """A mask by blocks; kept whole here, since the compiler has no kernel that skips blocks."""
+    """A mask for `flex_attention`. It is stored as a dense bool tensor, because no kernel skips blocks."""
 
     def __init__(
         self,
@@ -38,27 +38,27 @@ class BlockMask:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Batch, heads, queries, keys."""
+        """Return (batch, heads, queries, keys)."""
         return tuple(self.mask.shape)
 
     def to_dense(self) -> Tensor:
-        """The mask, 1 where a score counts."""
+        """Return the mask as int32, with 1 for scores that are kept."""
         return self.mask.int()
 
     def to(self, device: Any) -> "BlockMask":
-        """The mask itself: there is one device."""
+        """Return the mask itself."""
         return self
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """A mask that keeps everything."""
+    """Return a mask that keeps all scores."""
     return ones((), dtype=token_q.ge(0).dtype)
 
 
 def create_mask(
     mod_fn: Modifier, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **_: Any
 ) -> Tensor:
-    """What a function says for every place, batch and head, of which None means one for all."""
+    """Return the result of `mod_fn` for all indices, as a tensor [B, H, Q_LEN, KV_LEN]. None for B or H means 1."""
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     return mod_fn(*_index_grids(*shape)).expand(shape)
 
@@ -74,14 +74,14 @@ def create_block_mask(
     _compile: bool = False,
     **_: Any,
 ) -> BlockMask:
-    """The mask of a function."""
-    # Blocks say what a kernel may skip; there is none that does.
+    """Return a `BlockMask` of the function `mask_mod`. `BLOCK_SIZE` is stored and has no effect."""
+    # The block size matters only for kernels that skip blocks.
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     return BlockMask(create_mask(mask_mod, B, H, Q_LEN, KV_LEN), mask_mod, size)
 
 
 def and_masks(*mask_mods: Modifier) -> Modifier:
-    """A mask that keeps what all keep."""
+    """Return a mask function that keeps a score if all given functions keep it."""
 
     def kept(*places: Tensor) -> Tensor:
         result = mask_mods[0](*places)
@@ -93,7 +93,7 @@ def and_masks(*mask_mods: Modifier) -> Modifier:
 
 
 def or_masks(*mask_mods: Modifier) -> Modifier:
-    """A mask that keeps what one keeps."""
+    """Return a mask function that keeps a score if at least one given function keeps it."""
 
     def kept(*places: Tensor) -> Tensor:
         result = mask_mods[0](*places)
@@ -115,19 +115,26 @@ def flex_attention(
     return_lse: bool = False,
     kernel_options: Any = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention of (batch, heads, queries, width) over keys, with the scores that `score_mod` makes of them."""
+    """Return the attention of `query` [batch, heads, queries, width] over `key` and `value`.
+
+    - `score_mod`: a function (score, batch, head, query index, key index) -> score.
+    - `block_mask`: the scores to keep. A query without any key gives zeros.
+    - `scale`: the factor of the scores; 1 / sqrt(width) if None.
+    - `enable_gqa`: repeat the heads of key and value to match those of the query.
+    - `return_lse`: also return the logarithm of the sum of exponentials [batch, heads, queries].
+    """
     if enable_gqa:
         repeats = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     scores = (query @ key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    # One call with all places at once instead of one for each score.
+    # One call with all indices instead of one call for each score.
     if score_mod is not None:
         scores = score_mod(scores, *_index_grids(*scores.shape))
     if block_mask is not None:
         mask = block_mask.mask[..., : scores.shape[-2], : scores.shape[-1]]
         scores = where(mask, scores, -math.inf)
     largest = scores.detach().amax(-1, keepdim=True)
-    # A query that sees no key has weights of zero, and not 0/0.
+    # A query without any key has weights of 0 instead of 0 / 0.
     shifted = (scores - where(largest == -math.inf, 0.0, largest)).exp()
     total = shifted.sum(-1, keepdim=True)
     out = (shifted / where(total == 0, 1.0, total)).to(value.dtype) @ value

@@ -1,1 +1,1 @@
-"""`torch.nn.modules`: layers that lazytensor does not have."""
+"""The layers of `torch.nn.modules` that `lazytensor` does not define."""

@@ -1,4 +1,4 @@
-"""Blocks that slide over images, as columns and back: `Unfold`, `Fold` and their functions."""
+"""Sliding blocks of images as columns, and back: `unfold`, `fold` and their layers."""
 
 import itertools
 from collections.abc import Iterator
@@ -22,7 +22,10 @@ IntOrPair = Any
 
 
 class _BlockGrid:
-    """Where blocks of `kernel_size` lie over an image of `size` with its padding."""
+    """The grid of sliding blocks over an image of `size` (height, width) with padding.
+
+    Raises ShapeError if no block fits.
+    """
 
     def __init__(
         self, size: tuple[int, int], kernel_size: IntOrPair, dilation: IntOrPair, padding: IntOrPair, stride: IntOrPair
@@ -45,7 +48,7 @@ class _BlockGrid:
             )
 
     def windows(self) -> Iterator[tuple[Any, ...]]:
-        """For each place in a block, the elements at that place in all blocks, as an index of the image."""
+        """Yield, for each position inside a block, the index of the image elements at that position in all blocks."""
         for places in itertools.product(*map(range, self.kernel)):
             axes = zip(places, self.dilation, self.stride, self.counts, strict=True)
             yield (..., *(slice(p * d, p * d + s * (count - 1) + 1, s) for p, d, s, count in axes))
@@ -56,9 +59,9 @@ class _BlockGrid:
 def unfold(
     input: Tensor, kernel_size: IntOrPair, dilation: IntOrPair = 1, padding: IntOrPair = 0, stride: IntOrPair = 1
 ) -> Tensor:
-    """The blocks as columns: [N, C, H, W] -> [N, C x kernel elements, blocks], or both without N.
+    """Return sliding blocks as columns: [N, C, H, W] -> [N, C * kernel elements, blocks], or both without N.
 
-    Raises IndexInvalid for too few dimensions, ShapeError for other shapes and where no block fits.
+    Raises IndexInvalid for too few dimensions, and ShapeError for other shapes or if no block fits.
     """
     normalize_dim(2, input.ndim)
     if input.ndim > 4 or 0 in input.shape[1:]:
@@ -72,7 +75,7 @@ def unfold(
     (top, left), image = blocks.padding, input
     if top or left:
         image = F.pad(input, (left, left, top, top))
-    # One slice of the image for each place in a block, and not one for each block: blocks are many, places few.
+    # One slice for each position in a block, because a block has few positions and there are many blocks.
     columns = stack([image[window].flatten(-2) for window in blocks.windows()], -2)
     return columns.flatten(-3, -2)
 
@@ -87,9 +90,9 @@ def fold(
     padding: IntOrPair = 0,
     stride: IntOrPair = 1,
 ) -> Tensor:
-    """The sum of blocks that lie over each other: [N, C x kernel elements, blocks] -> [N, C, *output_size].
+    """Return the sum of overlapping blocks: [N, C * kernel elements, blocks] -> [N, C, *output_size].
 
-    Raises ShapeError if the columns are not as many as blocks fit.
+    The dimension N may be missing. Raises ShapeError if the number of columns is not the number of blocks.
     """
     height, width = _pair(output_size)
     blocks = _BlockGrid((height, width), kernel_size, dilation, padding, stride)
@@ -103,7 +106,7 @@ def fold(
         )
     lead, channels = input.shape[:-2], input.shape[-2] // elements
     columns = input.reshape(*lead, channels, elements, *blocks.counts)
-    # Sums go over the places of a block in their order, as PyTorch's do; with its padding the image needs no edges.
+    # Add in the order of positions in a block, as PyTorch does. The padded image needs no special case at the edges.
     image = zeros(*lead, channels, *blocks.padded, dtype=input.dtype, device=input.device)
     for i, window in enumerate(blocks.windows()):
         image[window] += columns[..., i, :, :]
@@ -112,23 +115,23 @@ def fold(
 
 
 class Unfold(Module):
-    """`unfold` as a layer."""
+    """A layer that applies `unfold`."""
 
     def __init__(self, kernel_size: IntOrPair, dilation: IntOrPair = 1, padding: IntOrPair = 0, stride: IntOrPair = 1):
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, H, W] -> [N, C x kernel elements, blocks]."""
+        """Return sliding blocks as columns: [N, C, H, W] -> [N, C * kernel elements, blocks]."""
         return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """The settings."""
+        """Return the settings as text."""
         return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
 
 
 class Fold(Module):
-    """`fold` as a layer."""
+    """A layer that applies `fold`."""
 
     def __init__(
         self,
@@ -143,11 +146,11 @@ class Fold(Module):
         self.dilation, self.padding, self.stride = dilation, padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C x kernel elements, blocks] -> [N, C, *output_size]."""
+        """Return the sum of blocks: [N, C * kernel elements, blocks] -> [N, C, *output_size]."""
         return fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """The settings."""
+        """Return the settings as text."""
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
             f"padding={self.padding}, stride={self.stride}"

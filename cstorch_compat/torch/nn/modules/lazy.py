@@ -1,4 +1,4 @@
-"""Layers that learn the number of their inputs from the first that they see, and are then the plain layers."""
+"""Lazy layers, which infer the number of input features from their first input and become the plain layers."""
 
 from typing import Any
 
@@ -8,16 +8,18 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class UninitializedParameter(Parameter):
-    """A parameter of a lazy layer before its first input; nothing is one here: such layers have no parameters yet."""
+    """A parameter of a lazy layer before its first input. No object here is an instance, because such layers have no
+    parameters.
+    """
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter waits for its shape."""
+    """Return whether a parameter is an `UninitializedParameter`."""
     return isinstance(param, UninitializedParameter)
 
 
 class _LazyLayer(Module):
-    """Keeps the arguments of a layer until an input says how many features or channels it has."""
+    """The base class of lazy layers. It stores the arguments of the plain layer until the first input."""
 
     plain: Any
     axis = 1
@@ -27,17 +29,17 @@ class _LazyLayer(Module):
         self._given = (args, kwargs)
 
     def has_uninitialized_params(self) -> bool:
-        """True: the layer has not seen an input."""
+        """Return True, because the layer has had no input."""
         return True
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Become the plain layer, with values drawn now, and be called as that."""
+        """Become the plain layer, with newly initialized parameters, and return its result."""
         given, options = self._given
         training, hooks = self.training, {k: v for k, v in vars(self).items() if k.endswith("_hooks")}
-        # Asked before the class changes, which takes these two away.
+        # Read these attributes before the class changes.
         plain, features = self.plain, int(input.shape[self.axis])
         self.__class__ = plain
-        # The constructor of the plain layer draws the values, as the reset of PyTorch's does at this moment.
+        # The constructor of the plain layer draws the initial values, as PyTorch does at this moment.
         plain.__init__(self, features, *given, **options)
         vars(self).pop("_given", None)
         vars(self).update(hooks, training=training)
@@ -71,14 +73,14 @@ LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
 
 
 class UpsamplingNearest2d(nn.Upsample):
-    """Pixels repeated."""
+    """A layer that upsamples images by repeating pixels."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None):
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(nn.Upsample):
-    """Pixels between others, the corners kept."""
+    """A layer that upsamples images by bilinear interpolation with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,4 +1,7 @@
-"""Members of Module that are no-ops, refusals or compositions here."""
+"""Members of Module that only PyTorch scripts need: no-ops, refusals and compositions.
+
+Importing this module attaches them to Module. Members that lazytensor defines are not replaced.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,36 +21,42 @@ def _parameters_and_buffers(module: Module) -> Iterator[Tensor]:
 
 
 def share_memory(module: Module) -> Module:
-    """Note that all parameters and buffers are to be shared with processes that are started."""
+    """Mark all parameters and buffers as shared with processes that are started, and return the module."""
     for t in _parameters_and_buffers(module):
         tensor_members.share_memory_(t)
     return module
 
 
 def to_empty(module: Module, *, device: Any, recurse: bool = True) -> Module:
-    """Move to a device without the values; nobody promises what they are."""
+    """Move the parameters and buffers to a device with undefined values, and return the module.
+
+    `recurse` has no effect.
+    """
     for t in _parameters_and_buffers(module):
         fresh = empty_like(t, device=device)
-        # The tensor stays the same object, which optimizers and shared layers hold.
+        # The tensor objects stay the same, because optimizers and shared layers refer to them.
         t.cell, t.view_ops, t.device, t._seen = new_storage(fresh.node), (), fresh.device, None
     return module
 
 
 def type_(module: Module, dst_type: Any) -> Module:
-    """Convert all parameters and buffers."""
+    """Convert all parameters and buffers to a dtype, and return the module."""
     return module.to(dst_type)
 
 
 def compile_(module: Module, *args: Any, **kwargs: Any) -> None:
-    """Nothing: what a module computes is compiled anyway."""
+    """Do nothing. The operations of a module are compiled in any case."""
 
 
 def set_submodule(module: Module, target: str, module_: Module, strict: bool = False) -> None:
-    """Put a module at a path. Raises ValueError for an empty one, AttributeError where nothing leads there."""
+    """Set the submodule at the path `target`.
+
+    Raises ValueError for an empty path, and AttributeError if the parent does not exist, or if the submodule does not
+    exist and `strict` is True.
+    """
     if not target:
         raise ValueError("Cannot set the submodule without a target name!")
     path, _, name = target.rpartition(".")
-    # By attribute, as the module itself was put there.
     owner = module.get_submodule(path)
     if strict and not hasattr(owner, name):
         raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
@@ -56,7 +65,7 @@ def set_submodule(module: Module, target: str, module_: Module, strict: bool = F
 
 def _make_refusing_move(name: str) -> Callable[..., Module]:
     def moved(module: Module, *args: Any, **kwargs: Any) -> Module:
-        # A module without tensors has nothing to move, as in PyTorch.
+        # As in PyTorch, a module without tensors can be moved to any device.
         if any(True for _ in _parameters_and_buffers(module)):
             raise AssertionError(tensor_members.NO_DEVICE_MESSAGE.format(name.upper()))
         return module
@@ -67,13 +76,13 @@ def _make_refusing_move(name: str) -> Callable[..., Module]:
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module without its initial values: nothing is drawn for it that the generator would go on from.
+    """Return a module with uninitialized parameters. No random numbers are drawn.
 
-    Raises RuntimeError for a class that takes no device.
+    Raises RuntimeError if `module_cls` is not a Module class.
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
-    # Made without values first, so that nothing is drawn that is thrown away.
+    # Created on the meta device, so that no random numbers are drawn.
     device = kwargs.pop("device", "cpu")
     return to_empty(module_cls(*args, device="meta", **kwargs), device=device)
 

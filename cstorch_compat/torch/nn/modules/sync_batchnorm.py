@@ -1,4 +1,4 @@
-"""`SyncBatchNorm` of one process: the statistics of all processes are its own."""
+"""The layer `SyncBatchNorm` for a single process, whose statistics are those of all processes."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from lazytensor.nn.normalization import _BatchNorm
 
 
 class SyncBatchNorm(_BatchNorm):
-    """[N, C] or [N, C, ...]; batch normalization over the processes of a group, of which there is one."""
+    """Batch normalization of [N, C] or [N, C, ...] over all processes of a group, of which there is one."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with a SyncBatchNorm for each batch normalization in it, over the same parameters."""
+        """Return `module` with each batch normalization layer replaced by a SyncBatchNorm with the same parameters."""
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
-            # Made anew, since it is of another class, and then given everything that the old one has.
+            # A new object of this class gets all attributes of the old layer.
             converted = cls(module.num_features, module.eps, module.momentum, affine=False, track_running_stats=False)
             converted.__dict__.update({**vars(module), "process_group": process_group})
         for name, child in module.named_children():

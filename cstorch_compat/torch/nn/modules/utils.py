@@ -1,4 +1,4 @@
-"""`torch.nn.modules.utils`: numbers that stand for one extent in each dimension."""
+"""Helpers of `torch.nn.modules.utils` for sizes given as one number or as one number for each dimension."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """What makes n extents of one number, and leaves several as they are."""
+    """Return a function that repeats a number `n` times as a tuple, and converts an iterable to a tuple."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(itertools.repeat(x, n))
@@ -20,16 +20,16 @@ _triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
-    """Each member n times, from the last to the first, as paddings are given."""
+    """Return the elements of `t` in reverse order, each `n` times, as in padding arguments."""
     return tuple(x for x in reversed(tuple(t)) for _ in range(n))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix such as "module." from the names of a state dict and of its `_metadata`, in place."""
+    """Remove a prefix such as "module." from the keys of a state dict and of its `_metadata`, in place."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     versions = getattr(state_dict, "_metadata", {})
     for path in list(versions):
-        # The module under the prefix itself has the prefix without its full stop.
+        # The key of the wrapped module itself is the prefix without the dot.
         if path == prefix[:-1] or path.startswith(prefix):
             versions[path[len(prefix) :]] = versions.pop(path)

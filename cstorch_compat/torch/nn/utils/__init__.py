@@ -1,1 +1,1 @@
-"""`torch.nn.utils`."""
+"""The public API of `torch.nn.utils`."""

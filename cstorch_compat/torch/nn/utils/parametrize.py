@@ -1,7 +1,7 @@
-"""Parameters that are computed from others: `torch.nn.utils.parametrize`.
+"""Parametrizations: parameters that are computed from others, as in `torch.nn.utils.parametrize`.
 
-The module becomes one of a class of its own, on which the name of the parameter is a property; the parameters behind
-it stand in `module.parametrizations`, so state dicts and optimizers see those.
+The module gets a subclass on which the name of the parameter is a property. The original parameters are in
+`module.parametrizations`, where state dicts and optimizers find them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,28 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.nn import Buffer, Module, ModuleDict, ModuleList, Parameter
 
 _computed_values: RunLocal[dict[tuple[int, str], Tensor] | None] = RunLocal(lambda: None)
-"""In a block of `cached`, the values that were computed in it."""
+"""The values computed inside a block of `cached`, or None outside."""
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor in their order, and what the first of them computes from.
+    """The parametrizations of one tensor in order, and the original tensors from which the value is computed.
 
-    That is `original`, or `original0`, `original1`, ... where the `right_inverse` of the first gives several tensors.
+    There is one tensor `original`, or `original0`, `original1` and so on if the `right_inverse` of the first
+    parametrization returns several.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False):
         super().__init__(modules)
         self.unsafe = unsafe
         value: Any = original
-        # Values go through the list from its beginning to its end, so inverses go from its end.
+        # The value passes the list from first to last, and the inverse from last to first.
         with no_grad():
             for module in reversed(self):
                 if hasattr(module, "right_inverse"):
                     value = module.right_inverse(value)
         self.is_tensor = isinstance(value, Tensor)
         if self.is_tensor:
-            # The very object where nothing was inverted, since optimizers may have it.
+            # Keep the object if nothing was inverted, because optimizers may refer to it.
             kept = original if value is original else _match_kind(original, value)
             self._add("original", kept)
         else:
@@ -48,9 +49,11 @@ class ParametrizationList(ModuleList):
         else:
             self.register_buffer(name, value)
 
-    # Returns nothing, other than the inverses that users write: the value is put where the originals are.
+    # Unlike the inverses that users define, this method stores its result in the originals.
     def right_inverse(self, value: Tensor) -> None:
-        """Let the originals be what gives this value. Raises RuntimeError if a parametrization has no inverse."""
+        """Set the original tensors so that they give `value`. Raises RuntimeError if a parametrization has no
+        `right_inverse`.
+        """
         with no_grad():
             inverted: Any = value
             for module in reversed(self):
@@ -61,11 +64,11 @@ class ParametrizationList(ModuleList):
                 getattr(self, name).copy_(part)
 
     def names(self) -> list[str]:
-        """Under which names the originals stand."""
+        """Return the names of the original tensors."""
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def forward(self) -> Tensor:
-        """The value of the tensor."""
+        """Return the computed value of the tensor."""
         first, *others = self
         value: Tensor = first(*(getattr(self, name) for name in self.names()))
         for module in others:
@@ -81,8 +84,8 @@ def _match_kind(original: Tensor, value: Tensor) -> Tensor:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """A block in which each parametrized tensor is computed once."""
-    # Blocks may lie in each other: the values live until the outermost one ends.
+    """Return a context manager in which each parametrized tensor is computed only once."""
+    # Blocks may be nested: the values are kept until the outermost one ends.
     outer = _computed_values.value
     _computed_values.value = outer if outer is not None else {}
     try:
@@ -92,7 +95,7 @@ def cached() -> Iterator[None]:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a tensor of the module, or any, is computed."""
+    """Return whether a tensor of the module, or any tensor if `tensor_name` is None, is parametrized."""
     table = module._modules.get("parametrizations")
     if not isinstance(table, ModuleDict):
         return False
@@ -102,9 +105,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute a parameter or buffer by a module from now on, after those that do already. The module, in place.
+    """Add a parametrization to a parameter or buffer, after existing ones, and return the module.
 
-    Raises ValueError for a name that there is not, and for one that changes shape or type unless `unsafe`.
+    Raises ValueError for an unknown name, and for a parametrization that changes shape or dtype unless `unsafe` is
+    True.
     """
     if is_parametrized(module, tensor_name):
         _check_parametrization(parametrization, getattr(module, tensor_name), unsafe)
@@ -118,7 +122,7 @@ def register_parametrization(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
             f"'{tensor_name}'"
         )
-    # Everything that may be refused comes before the module is touched.
+    # Check everything before the module is changed.
     original = getattr(module, tensor_name)
     parametrizations = ParametrizationList([parametrization], original, unsafe)
     if not unsafe:
@@ -149,8 +153,8 @@ def _check_same_form(before: Tensor, after: Tensor) -> None:
 
 
 def _set_parametrized_class(module: Module) -> None:
-    # One class for each module: a property belongs to a class, and other modules of it keep their parameters. The
-    # module stays the object that it was, so everybody who holds it sees the change.
+    # Each module gets a separate class, because a property belongs to a class. The object stays the same, so other
+    # references to it see the change.
     kind = type(module)
     module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), {"__module__": kind.__module__})
     module.add_module("parametrizations", ModuleDict())
@@ -158,7 +162,7 @@ def _set_parametrized_class(module: Module) -> None:
 
 def _make_property(name: str) -> property:
     def read(module: Module) -> Tensor:
-        # Computed at each use: the originals may have been trained in between.
+        # Computed at each access, because the originals may have changed.
         values, key = _computed_values.value, (id(module), name)
         if values is None:
             return module.parametrizations[name]()  # type: ignore[no-any-return]
@@ -170,9 +174,10 @@ def _make_property(name: str) -> property:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make the tensor an ordinary one again, with the value that it has or with the original one.
+    """Make a tensor an ordinary one again, and return the module.
 
-    Raises ValueError if it is not parametrized, or is computed from several tensors and is to be left as it was.
+    Its value is the current one, or the original one if `leave_parametrized` is False. Raises ValueError if the tensor
+    is not parametrized, or if it has several originals and `leave_parametrized` is False.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -186,7 +191,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     if leave_parametrized:
         with no_grad():
             value = getattr(module, tensor_name)
-        # The object stays where shapes allow, since an optimizer may have it.
+        # Keep the object if the shapes match, because an optimizer may refer to it.
         tensor = (
             _copy_into(tensor, value) if table.is_tensor and tensor.shape == value.shape else _match_kind(tensor, value)
         )
@@ -208,5 +213,5 @@ def _copy_into(tensor: Tensor, value: Tensor) -> Tensor:
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that the module was made of."""
+    """Return the class of the module before it was parametrized."""
     return type(module).__mro__[1] if is_parametrized(module) else type(module)

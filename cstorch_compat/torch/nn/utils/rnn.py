@@ -1,6 +1,7 @@
-"""Sequences of unlike lengths: padded to one tensor, or packed time by time without the padding.
+"""Batches of sequences with different lengths: padded to one tensor, or packed without padding.
 
-The data of a packed batch holds, for each time, the rows of those sequences that are still going on, the longest first.
+The data of a packed batch holds, for each time step, the rows of the sequences that have not ended. Longer sequences
+come first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,13 @@ from lazytensor.functional.views import transpose
 
 
 class PackedSequence(NamedTuple):
-    """Rows by time, how many sequences go on at each time, and the order that sorted them by length."""
+    """A packed batch of sequences.
+
+    - `data`: the rows of all time steps, one step after another.
+    - `batch_sizes`: the number of sequences at each time step.
+    - `sorted_indices`: the permutation that sorts the sequences by length, or None.
+    - `unsorted_indices`: the inverse permutation, or None.
+    """
 
     data: Tensor
     batch_sizes: Tensor
@@ -25,39 +32,42 @@ class PackedSequence(NamedTuple):
     unsorted_indices: Tensor | None = None
 
     def to(self, *args: Any, **kwargs: Any) -> "PackedSequence":
-        """The same with the data converted or moved."""
+        """Return the batch with its data converted as by `Tensor.to`."""
         return self._replace(data=self.data.to(*args, **kwargs))
 
     def cpu(self) -> "PackedSequence":
-        """The same with the data on the CPU."""
+        """Return the batch with its data on the CPU."""
         return self.to("cpu")
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
-    # The three that recurrent layers ask for.
+    # The following methods are used by recurrent layers.
 
     def lengths(self) -> np.ndarray:
-        """The length of each sequence, the longest first."""
+        """Return the length of each sequence, in descending order."""
         sizes = self.batch_sizes.array()
         lengths: np.ndarray = (sizes[None, :] > np.arange(sizes[0])[:, None]).sum(1)
         return lengths
 
     def padded(self, padding: float = 0.0, total: int | None = None) -> Tensor:
-        """The padded batch [T, B, ...] in the order of the lengths."""
+        """Return the padded batch [T, B, ...] in descending order of length.
+
+        `total` is T; by default the length of the longest sequence.
+        """
         sizes, data = self.batch_sizes.array(), self.data
         going_on = np.pad(sizes, (0, (total or len(sizes)) - len(sizes)))
         at_work = np.arange(sizes[0])[None, :] < going_on[:, None]
-        # One more row than the data has is what everything beyond an end sees.
+        # An additional row of padding is used for all positions beyond the end of a sequence.
         rows = np.full(at_work.shape, int(sizes.sum()), np.int64)
         rows[at_work] = np.arange(int(sizes.sum()))
         fill = full((1, *data.spec.shape[1:]), padding, dtype=data.dtype, device=data.device)
         return getitem(cat([data, fill]), _to_index_tensor(rows))
 
     def repacked(self, padded: Tensor) -> "PackedSequence":
-        """Another padded batch in the order of the lengths, packed as this one is."""
+        """Return the packed form of another padded batch [T, B, ...] with the same lengths and order."""
         sizes = self.batch_sizes.array()
         times, places = np.nonzero(np.arange(sizes[0])[None, :] < sizes[:, None])
         return self._replace(data=getitem(padded, (_to_index_tensor(times), _to_index_tensor(places))))
@@ -68,16 +78,17 @@ def _to_index_tensor(values: np.ndarray) -> Tensor:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The order that undoes an order."""
+    """Return the inverse permutation, or None for None."""
     return None if permutation is None else _to_index_tensor(np.argsort(permutation.array(), kind="stable"))
 
 
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack a batch [T, B, ...] ([B, T, ...] with batch_first) of sequences of the given lengths.
+    """Return the packed form of a batch [T, B, ...] ([B, T, ...] with `batch_first`) of sequences of the given lengths.
 
-    Raises RuntimeError for lengths that are not positive, or not decreasing where `enforce_sorted` says so.
+    Raises RuntimeError if a length is not positive, if the number of lengths is not B, or if lengths are not in
+    descending order while `enforce_sorted` is True.
     """
     sizes = lengths.array() if isinstance(lengths, Tensor) else np.asarray([int(n) for n in lengths], np.int64)
     x = transpose(input, 0, 1) if batch_first else input
@@ -100,7 +111,7 @@ def pack_padded_sequence(
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    # In the order of times, and of sequences within one: so many rows go through a layer at once.
+    # Rows are ordered by time step and then by sequence, so that a layer processes one step at once.
     at_work = np.arange(sizes[0])[:, None] < sizes[None, :]
     times, places = np.nonzero(at_work)
     data = getitem(x, (_to_index_tensor(times), _to_index_tensor(places)))
@@ -110,7 +121,10 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The padded batch, and the lengths. Raises ValueError if `total_length` is too short."""
+    """Return the padded batch [T, B, ...] ([B, T, ...] with `batch_first`) in the original order, and the lengths.
+
+    Raises ValueError if `total_length` is below the maximum length.
+    """
     sizes = sequence.batch_sizes.array()
     longest = len(sizes)
     if total_length is not None and total_length < longest:
@@ -131,7 +145,10 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences [L, ...] of unlike lengths as one tensor [T, B, ...], or [B, T, ...] with batch_first."""
+    """Return sequences [L, ...] padded to one tensor [T, B, ...] ([B, T, ...] with `batch_first`).
+
+    `padding_side` is "right" or "left"; others raise RuntimeError.
+    """
     members = list(sequences)
     if padding_side not in ("right", "left"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
@@ -146,18 +163,18 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded batch, each in its length."""
+    """Return the list of sequences in a padded batch, each cut to its length."""
     x = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
     return [getitem(x, (i, slice(0, int(n)))) for i, n in enumerate(lengths)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences of unlike lengths."""
+    """Return the packed form of a list of sequences."""
     lengths = tensor([s.spec.shape[0] for s in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences of a packed batch."""
+    """Return the list of sequences in a packed batch."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,6 +1,6 @@
-"""Weights that are normalized before each use: by their spectral norm, or as length and direction.
+"""Weights that are normalized before each use: weight normalization and spectral normalization.
 
-Both as parametrizations (`torch.nn.utils.parametrizations`), the spectral norm also as the older hook.
+Both exist as parametrizations (`torch.nn.utils.parametrizations`), and spectral normalization also as the older hook.
 """
 
 from typing import Any
@@ -16,35 +16,37 @@ from lazytensor.nn.functional import normalize
 from lazytensor.nn.utils import _norm_except_dim
 
 INITIAL_POWER_ITERATIONS = 15
-"""Power iterations when a parametrization is registered, as in PyTorch."""
+"""The number of power iterations when a parametrization is registered, as in PyTorch."""
 
 
 class _WeightNorm(Module):
-    """length * direction / |direction|, the norm over all dimensions but `dim`; None for one length of all."""
+    """The parametrization g * v / |v|, with the norm over all dimensions but `dim`, or over all if `dim` is None."""
 
     def __init__(self, dim: int | None = 0):
         super().__init__()
         self.dim = dim
 
     def _length(self, v: Tensor) -> Tensor:
-        # PyTorch writes "all dimensions" as -1 too.
+        # In PyTorch -1 also means all dimensions.
         return _norm_except_dim(v, None if self.dim == -1 else self.dim)
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        """The weight, of the shape of the direction."""
+        """Return the weight, with the shape of `weight_v`."""
         return weight_v * (weight_g / self._length(weight_v))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Length and direction of a weight."""
+        """Return the length g and the direction v of a weight."""
         return self._length(weight), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Compute a parameter from its length and its direction (Salimans and Kingma, arXiv:1602.07868)."""
+    """Parametrize a weight by its length and its direction, and return the module.
+
+    Salimans and Kingma, arXiv:1602.07868. State dicts with the names of the older hook can be loaded.
+    """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def convert(module: Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-        # The names of the older hook.
         length, direction = f"{prefix}{name}_g", f"{prefix}{name}_v"
         if length in state_dict and direction in state_dict:
             original = f"{prefix}parametrizations.{name}.original"
@@ -55,39 +57,41 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _PowerIteration:
-    """The largest singular value of a weight, by power iteration (Miyato et al., arXiv:1802.05957)."""
+    """Power iteration for the largest singular value of a weight (Miyato et al., arXiv:1802.05957)."""
 
     def __init__(self, dim: int, eps: float):
         self.dim, self.eps = dim, eps
 
     def matrix(self, weight: Tensor) -> Tensor:
-        """The weight with one dimension as rows and all others as columns."""
+        """Return the weight as a matrix whose rows are dimension `dim`."""
         return (weight.movedim(self.dim, 0) if self.dim else weight).flatten(1)
 
     def start(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Random vectors of length 1, left and right."""
-        # Left before right: the order of the draws is part of a run's numbers.
+        """Return random left and right vectors of length 1."""
+        # The left vector is drawn first, as in PyTorch.
         left, right = (normal_(empty(n, dtype=weight.dtype)) for n in self.matrix(weight).shape)
         return normalize(left, dim=0, eps=self.eps), normalize(right, dim=0, eps=self.eps)
 
     def iterate(self, weight: Tensor, left: Tensor, right: Tensor, times: int, right_first: bool) -> None:
-        """Turn both vectors towards those of the largest singular value, in place."""
+        """Run `times` power iterations on both vectors, in place."""
         rows = self.matrix(weight)
         with no_grad():
-            # Which vector comes first differs between the hook and the parametrization, and with it the numbers.
+            # The hook and the parametrization update the vectors in different orders.
             for _ in range(times):
                 for is_right in (right_first, not right_first):
                     product, vector = (rows.t() @ left, right) if is_right else (rows @ right, left)
                     vector.copy_(normalize(product, dim=0, eps=self.eps))
 
     def value(self, weight: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """The singular value that belongs to the vectors."""
-        # Copies: the next forward writes to the vectors while a graph may still need these.
+        """Return the estimated singular value for the vectors."""
+        # Clone the vectors, because the next forward pass overwrites them while a graph may still need them.
         return left.clone() @ (self.matrix(weight) @ right.clone())
 
 
 class _SpectralNorm(Module):
-    """A weight over its largest singular value; the vectors follow it in training."""
+    """The parametrization that divides a weight by its largest singular value. The vectors are updated in training
+    mode.
+    """
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
         super().__init__()
@@ -101,7 +105,7 @@ class _SpectralNorm(Module):
             self._power.iterate(weight, left, right, INITIAL_POWER_ITERATIONS, right_first=False)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The normalized weight; a vector is divided by its length."""
+        """Return the normalized weight. A vector is divided by its length."""
         if weight.ndim == 1:
             return normalize(weight, dim=0, eps=self.eps)
         if self.training:
@@ -109,26 +113,29 @@ class _SpectralNorm(Module):
         return weight / self._power.value(weight, self._u, self._v)
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself: it is normalized again when it is used."""
+        """Return `value`, which is normalized again on use."""
         return value
 
 
 def _default_dim(module: Module, dim: int | None) -> int:
-    # Weights of transposed convolutions have the inputs first.
+    # Transposed convolutions have the input channels in the first dimension.
     return dim if dim is not None else int(isinstance(module, _ConvTransposeNd))
 
 
 def parametrized_spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a parameter by its spectral norm, as a parametrization."""
+    """Parametrize a weight by its division by its spectral norm, and return the module."""
     weight = getattr(module, name)
     normalized = _SpectralNorm(weight, n_power_iterations, _default_dim(module, dim), eps)
     return register_parametrization(module, name, normalized)
 
 
 class SpectralNorm:
-    """The hook that computes a normalized weight before each forward."""
+    """A forward pre-hook that computes the normalized weight before each forward pass.
+
+    Raises ValueError unless `n_power_iterations` is positive.
+    """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float):
         if n_power_iterations <= 0:
@@ -138,7 +145,7 @@ class SpectralNorm:
         self.name, self.n_power_iterations, self.power = name, n_power_iterations, _PowerIteration(dim, eps)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The weight over its spectral norm."""
+        """Return the weight divided by its spectral norm, after power iterations if `do_power_iteration`."""
         weight, left, right = (getattr(module, f"{self.name}_{end}") for end in ("orig", "u", "v"))
         if do_power_iteration:
             self.power.iterate(weight, left, right, self.n_power_iterations, right_first=True)
@@ -146,16 +153,16 @@ class SpectralNorm:
         return normalized
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        # Past Module's own __setattr__: the weight is computed, and must not become a parameter again.
+        # Bypass Module.__setattr__, because the computed weight must not become a parameter.
         object.__setattr__(module, self.name, self.compute_weight(module, module.training))
 
 
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a parameter by its spectral norm before each forward; the parameter is `name_orig` from then on.
+    """Register a hook that divides a parameter by its spectral norm before each forward pass, and return the module.
 
-    Raises RuntimeError if it is done already.
+    The parameter is renamed to `<name>_orig`. Raises RuntimeError if such a hook exists.
     """
     if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
         raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -163,7 +170,7 @@ def spectral_norm(
     weight = getattr(module, name)
     with no_grad():
         left, right = hook.power.start(weight)
-    # The parameter goes on as the same object under another name; its old name is a plain attribute from now on.
+    # The parameter object is kept under the new name; the old name becomes a plain attribute.
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
     object.__setattr__(module, name, weight.detach())
@@ -174,7 +181,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the normalized weight a parameter. Raises ValueError if there is none."""
+    """Remove the hook, and make the normalized weight a parameter. Raises ValueError if there is no hook."""
     hooks = module._forward_pre_hooks
     for key, hook in list(hooks.items()):
         if isinstance(hook, SpectralNorm) and hook.name == name:

@@ -1,1 +1,1 @@
-"""`torch.utils.data`: what lazytensor does not have."""
+"""The parts of `torch.utils.data` that `lazytensor` does not define."""

@@ -1,4 +1,4 @@
-"""`torch.utils.data.distributed`: which samples of a data set each process reads."""
+"""The distributed sampler of `torch.utils.data.distributed`."""
 
 import math
 from collections.abc import Iterator, Sized
@@ -10,9 +10,13 @@ from lazytensor.random import Generator
 
 
 class DistributedSampler(Sampler[int]):
-    """Every `num_replicas`-th sample from `rank` on, in an order that `set_epoch` changes.
+    """A sampler that gives every `num_replicas`-th index from `rank` on.
 
-    Raises ValueError for a rank that is not among the replicas.
+    - `num_replicas`, `rank`: by default those of the process group.
+    - `shuffle`, `seed`: shuffle with seed + epoch, where `set_epoch` sets the epoch.
+    - `drop_last`: drop indices that not all replicas can get; otherwise repeat the first ones.
+
+    Raises ValueError unless 0 <= rank < num_replicas.
     """
 
     def __init__(
@@ -30,7 +34,7 @@ class DistributedSampler(Sampler[int]):
             raise ValueError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
         self.dataset, self.shuffle, self.seed, self.drop_last, self.epoch = dataset, shuffle, seed, drop_last, 0
         count, replicas = len(dataset), self.num_replicas
-        # Dropping, each gets what all can have; else the first samples come again until all have equally many.
+        # With drop_last all replicas get an equal number; otherwise the first samples are repeated to make it equal.
         is_cut = drop_last and count % replicas != 0
         self.num_samples = math.ceil((count - replicas) / replicas) if is_cut else math.ceil(count / replicas)
         self.total_size = self.num_samples * replicas
@@ -45,12 +49,12 @@ class DistributedSampler(Sampler[int]):
         indices = list(order)
         while not self.drop_last and len(indices) < self.total_size:
             indices += indices[: self.total_size - len(indices)]
-        # Every so manieth, not one piece each: sorted data are spread over all.
+        # Strided instead of contiguous, so that sorted data is spread over all replicas.
         return iter(indices[: self.total_size][self.rank :: self.num_replicas])
 
     def __len__(self) -> int:
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle differently from now on."""
+        """Set the epoch, which changes the order of shuffled indices."""
         self.epoch = epoch
