@@ -73,6 +73,7 @@ class AbsentDtype(DType):
 
 
 def _make_dtypes() -> dict[str, DType]:
+    """Return the dtypes of `DTYPE_TABLE` by name and alias."""
     types: dict[str, DType] = {}
     for line in DTYPE_TABLE.split("\n"):
         kind, *words = line.split() or [""]

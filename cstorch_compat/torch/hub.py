@@ -66,6 +66,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
 
 def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
+    """Return the module hubconf.py of a folder. Raises DataError if `origin` is not "local" or the file is missing."""
     if origin != "local":
         raise DataError(
             f"the repository {repo_or_dir!r} would be downloaded, and nothing ever is here",

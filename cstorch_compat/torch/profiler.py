@@ -137,7 +137,6 @@ def schedule(
         cycle = wait + warmup + active
         if step < 0 or (repeat > 0 and step // cycle >= repeat):
             return ProfilerAction.NONE
-        # The step's position in its cycle.
         place = step % cycle
         if place < wait:
             return ProfilerAction.NONE
@@ -154,7 +153,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 class profile:
-    """A profiler of `record_function` blocks and of its own steps. Operations, shapes and memory are not recorded.
+    """A profiler of `record_function` blocks and of steps. Operations, shapes and memory are not recorded.
 
     `schedule` selects the steps to record; all by default. `on_trace_ready` is called with the profiler at the end of
     each recorded cycle. Other options are ignored.

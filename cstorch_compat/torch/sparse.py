@@ -214,6 +214,10 @@ def matmul(input: Any, other: Any, **options: Any) -> Tensor:
 
 
 def _multiply_sparse(dense_product: Any, a: Any, b: Any, options: dict[str, Any]) -> Tensor:
+    """Return the product of `a` and `b`, of which each may be sparse. Two sparse operands give a sparse result.
+
+    If `a` is dense, a sparse `b` is converted to its dense form.
+    """
     if not isinstance(a, SparseTensor):
         product: Tensor = dense_product(a, b.to_dense() if isinstance(b, SparseTensor) else b, **options)
         return product

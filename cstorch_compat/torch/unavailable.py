@@ -85,7 +85,7 @@ def do_nothing(*args: Any, **kwargs: Any) -> None:
 
 @functools.cache
 def __getattr__(name: str) -> Any:
-    # Python also looks up special names in modules. Names of the table contain a slash.
+    # Python also looks up special names in modules, which have no slash.
     path = name.replace("/", ".")
     if path == name:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,11 +54,13 @@ def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
     # The minimum and maximum are those of all images, unless each is scaled separately.
+    """Return values scaled to 0..1 from `value_range`, or from the minimum and maximum if it is None."""
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 
 
 def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Tensor:
+    """Return images [N, C, H, W] as one image, in rows of `nrow` with borders of `padding` pixels."""
     count, channels, h, w = (int(e) for e in images.shape)
     across = min(nrow, count)
     down = math.ceil(count / across)

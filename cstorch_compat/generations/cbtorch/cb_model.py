@@ -50,7 +50,7 @@ def is_wse_device() -> bool:
 
 
 def is_appliance() -> bool:
-    """Return whether the backend is CSX, which stands for a run on a cluster."""
+    """Return whether the backend is CSX, which emulates a run on a cluster."""
     return use_cs()
 
 

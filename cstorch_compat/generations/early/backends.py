@@ -30,8 +30,14 @@ SETTINGS_2_2: Defaults = {"CSX": {"retrace_every_iteration": False}, "CPU": {"mi
 
 
 def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
+    """Return a function `backend` that accepts the older settings `settings_of`, by type of backend."""
+
     def backend(backend_type: Any, **kwargs: Any) -> Backend:
-        """Make the backend of this process by its type. Raise as in the latest release. WSE is a name of CSX."""
+        """Create the backend of this process by type, such as "CSX" or "CPU". "WSE" is another name of "CSX".
+
+        Older settings are set as flags, or reported as having no effect. Raises the errors of the current
+        `cstorch.backend`.
+        """
         kind = str(getattr(backend_type, "name", backend_type)).upper()
         kind = "CSX" if kind == "WSE" else kind
         defaults = settings_of.get(kind, {})

@@ -115,6 +115,10 @@ def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
 
 
 def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
+    """Return the schedule for a dict of settings, or for a list of dicts.
+
+    Raises OptionInvalid for other objects, and for a chained schedule with `is_adjusted`.
+    """
     if isinstance(settings, Mapping):
         return _make_single_schedule(optimizer, settings)
     if not isinstance(settings, Sequence) or isinstance(settings, str):
@@ -131,6 +135,7 @@ def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Schedule
 
 
 def _schedule_length(part: Mapping[str, Any]) -> int:
+    """Return the number of steps of a schedule in a list. Raises OptionInvalid if its settings have no length."""
     lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
     if lengths:
         return lengths[0]
@@ -138,6 +143,7 @@ def _schedule_length(part: Mapping[str, Any]) -> int:
 
 
 def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
+    """Return the schedule for a dict of settings. Raises OptionInvalid if "scheduler" is not a known name."""
     settings = {k: v for k, v in part.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
     name = str(part.get("scheduler", "")).lower()
     kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")

@@ -41,6 +41,8 @@ def parse_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def _make_function(path: str, name: str, said: str) -> Any:
+    """Return a function that returns or raises what its table entry `said` states."""
+
     def answer(*args: Any, **kwargs: Any) -> Any:
         if said.startswith(RAISES_PREFIX):
             kind, _, message = said.removeprefix(RAISES_PREFIX).partition(": ")

@@ -16,7 +16,7 @@ from lazytensor.functional.in_place import copy_
 
 NOT_INITIALIZED_MESSAGE = "Default process group has not been initialized, please make sure to call init_process_group."
 KNOWN_BACKENDS = ("gloo", "fake", "mpi", "nccl", "ucc", "xccl")
-"""The backends that PyTorch knows. A CPU build has the first two."""
+"""The names of backends that PyTorch defines. A CPU build has the first two."""
 
 
 class DistributedError(LazyError, RuntimeError):
@@ -360,6 +360,8 @@ def scatter_object_list(
 
 
 def _make_refusing_collective(name: str) -> Callable[..., Any]:
+    """Return a function named `name` that raises OptionInvalid, because it needs a second process."""
+
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise OptionInvalid(
             f"torch.distributed.{name} needs a second process, and a run is one",

@@ -29,7 +29,7 @@ class Constraint:
         self.event_dim = facts.get("event_dim", self.event_dim)
 
     def check(self, value: Any) -> Any:
-        """Return a bool tensor, one element for each event, that says whether the event is in the region.
+        """Return a bool tensor with one element for each event, which is True for events in the region.
 
         Raises NotImplementedError for a constraint without a check.
         """

@@ -83,6 +83,7 @@ class Distribution:
             self._check_arguments()
 
     def _check_arguments(self) -> None:
+        """Raise ValueError if a given tensor parameter violates its constraint."""
         for name, constraint in self.arg_constraints.items():
             # Skip parameters that are computed from others.
             if isinstance(constraint, constraints.Dependent) or name not in self.__dict__:
@@ -187,6 +188,10 @@ class Distribution:
         return grown
 
     def _validate_sample(self, value: Any) -> None:
+        """Raise ValueError if `value` does not broadcast with the distribution or is outside of its support.
+
+        Without `validate_args`, do nothing.
+        """
         if not self._validate_args:
             return
         if not isinstance(value, Tensor):

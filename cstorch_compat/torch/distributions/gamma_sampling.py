@@ -28,6 +28,7 @@ def _draw_uniform(g: Generator) -> float:
 
 
 def _draw_gamma(alpha: float, g: Generator) -> float:
+    """Return one gamma sample with shape `alpha` and rate 1 (Marsaglia and Tsang)."""
     scale = 1.0
     # A shape below 1 is increased by 1, and the sample scaled by a power of a uniform number.
     if alpha < 1:
@@ -50,6 +51,7 @@ def _draw_gamma(alpha: float, g: Generator) -> float:
 
 
 def _draw_poisson(rate: float, g: Generator) -> float:
+    """Return one Poisson sample: by products of uniform numbers for small rates, else by transformed rejection."""
     if rate == 0:
         return 0.0
     if rate < LARGE_POISSON_RATE:
@@ -78,6 +80,9 @@ def _draw_poisson(rate: float, g: Generator) -> float:
 
 
 def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
+    """Return `one(parameter, generator)` for each element of `parameters`, in float64. Raises TraceError inside a
+    traced step.
+    """
     if storage.thread_state.current is not None:
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",

@@ -230,7 +230,7 @@ def vmap(
 
 
 def _seed_randomness(func: Function, randomness: str) -> Function:
-    """Return `func` with the default random generator handled as `randomness` says."""
+    """Return `func` wrapped to handle the default random generator according to `randomness`."""
     if randomness == "different":
         return func
     generator = random.default_generator

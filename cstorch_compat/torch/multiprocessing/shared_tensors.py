@@ -39,6 +39,7 @@ def find_shared_tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _run_target(target: Callable[..., Any], args: Any, kwargs: Any, pipe: Any) -> None:
+    """Call the target in the process, and send the final values of the shared tensors through the pipe."""
     try:
         target(*args, **kwargs)
     finally:
@@ -96,6 +97,10 @@ class Process(multiprocessing.Process):
 
     def _receive(self) -> None:
         # Receive before waiting, because a full pipe would block the process forever.
+        """Receive the final values of the process, and add its changes to the parent's tensors.
+
+        A process that ended without sending values changes nothing.
+        """
         while not self._pipe.poll(POLL_INTERVAL_SECONDS):
             if not self.is_alive() and not self._pipe.poll(0):
                 self._pipe = None

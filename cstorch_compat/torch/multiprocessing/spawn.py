@@ -70,6 +70,7 @@ class ProcessContext:
 
     def _raise_failure(self, i: int) -> None:
         # The other processes may be waiting for the failed one.
+        """Terminate the other processes, and raise the error for process `i`."""
         for other in self.processes:
             if other.is_alive():
                 other.terminate()

@@ -92,6 +92,7 @@ class DistributedDataParallel(Module):
 
 def _check_arguments(module: Module, device_ids: Sequence[Any] | None) -> None:
     # As in PyTorch, the process group is checked first.
+    """Raise the errors that `DistributedDataParallel` documents."""
     process_group.get_world_size()
     if not any(p.requires_grad for p in module.parameters()):
         raise RuntimeError(

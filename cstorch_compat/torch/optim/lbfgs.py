@@ -130,6 +130,7 @@ class _LBFGSStep:
         self.state.update({name: self.memory[name] for name in STATE_KEYS})
 
     def _iterate(self) -> None:
+        """Run iterations of direction, step and evaluation until a stopping criterion is met."""
         group, memory = self.group, self.memory
         for iteration in range(1, group["max_iter"] + 1):
             self.state["n_iter"] += 1
@@ -159,6 +160,7 @@ class _LBFGSStep:
                 return
 
     def _is_over(self, t: float, direction: np.ndarray, before: float, iteration: int) -> bool:
+        """Return whether a stopping criterion is met: iterations, evaluations, gradient, step size or loss change."""
         tolerance = self.group["tolerance_change"]
         return bool(
             iteration == self.group["max_iter"]

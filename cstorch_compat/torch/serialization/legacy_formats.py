@@ -118,6 +118,7 @@ class _LegacyStorages(SavedStorages):
 
 
 def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
+    """Read an object in the stream format. Raises CheckpointError for another format or byte order."""
     storages = _LegacyStorages(map_location)
     if not _is_magic(stream, reader(storages)):
         raise file_error(
@@ -136,6 +137,7 @@ def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
 
 
 def _is_magic(stream: Any, reader: ObjectReader) -> bool:
+    """Return whether the next pickle of the stream is the magic number."""
     start = stream.tell()
     try:
         return bool(reader.run(stream) == MAGIC)
@@ -148,6 +150,9 @@ def _is_magic(stream: Any, reader: ObjectReader) -> bool:
 
 
 def _load_tar(stream: Any, map_location: Any, reader: Any) -> Any:
+    """Read an object in the tar format. Raises CheckpointError with `weights_only`, which PyTorch does not support
+    here.
+    """
     storages = _LegacyStorages(map_location)
     if reader(storages).weights_only:
         raise CheckpointError(
@@ -173,6 +178,7 @@ def _open_member(archive: tarfile.TarFile, name: str) -> Any:
 
 
 def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
+    """Read the storages of a tar file, and the views of storages."""
     for _ in range(reader(storages).run(stream)):
         key, location, kind = reader(storages).run(stream)
         start = stream.tell()
@@ -185,6 +191,7 @@ def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
 
 
 def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
+    """Read the tensors of a tar file: storage, shape, strides and offset."""
     for _ in range(reader(storages).run(stream)):
         key, storage_key, _ = reader(storages).run(stream)
         # The number of dimensions has eight bytes, of which the last four are unused.

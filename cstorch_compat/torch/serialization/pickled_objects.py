@@ -117,6 +117,7 @@ class ObjectWriter(Writer):
 
     def _write_reduced(self, value: Any) -> None:
         # Python's reduction of the object: function, arguments, state, list items and dict items.
+        """Write an object by its `__reduce_ex__` description. Raises CheckpointError if it has none."""
         try:
             answer = value.__reduce_ex__(2)
         except TypeError as e:
@@ -299,6 +300,9 @@ class ObjectReader(Reader):
         self.stack.append(self._made(kind, args))
 
     def _made(self, kind: Any, args: Any) -> Any:
+        """Return a new object of an allowed class, without calling its constructor. Raises CheckpointError for other
+        objects.
+        """
         if not isinstance(kind, type) or kind is np.ndarray:
             raise file_error("the file makes an object of something that is no class")
         if kind in CONSTRUCTORS or _is_one_of(kind, VALUE_CLASSES):

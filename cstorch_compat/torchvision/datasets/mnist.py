@@ -203,6 +203,7 @@ def write_digits(root: pathlib.Path) -> str:
 
 
 def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
+    """Issue a SubstituteWarning for the shipped digits, once in a run."""
     if _has_warned.value:
         return
     train, test = (len(load_digits(flag)[1]) for flag in (True, False))
@@ -253,6 +254,7 @@ def _find_existing(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Read and check a file of images and the file of their labels."""
     images, labels = read_idx(image_path, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)), read_idx(label_path, ())
     if len(images) != len(labels):
         _raise_damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
@@ -288,6 +290,7 @@ def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int, ...], limit_bytes: int) -> np.ndarray:
+    """Return the array in an IDX stream that can hold at most `limit_bytes`. Raises DataError if it is damaged."""
     shape = _read_header(path, stream, item_shape)
     expected = int(np.prod(shape))
     header = 4 + 4 * len(shape)
@@ -308,6 +311,7 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
 
 
 def _read_header(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape in the header of an IDX stream. Raises DataError if it is damaged."""
     dims = 1 + len(item_shape)
     header = stream.read(4 + 4 * dims)
     magic = bytes([0, 0, 8, dims])

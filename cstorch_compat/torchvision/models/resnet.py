@@ -134,6 +134,7 @@ class ResNet(nn.Module):
         self._initialize(zero_init_residual)
 
     def _initialize(self, zero_init_residual: bool) -> None:
+        """Set the initial weights of convolutions and normalization layers."""
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
                 init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
@@ -147,6 +148,7 @@ class ResNet(nn.Module):
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
         # The downsampling layer is created before its block, which determines the order of random initial values.
+        """Return a stage of `blocks` blocks, with stride or dilation in the first one."""
         downsample, before, out_planes = None, self.dilation, planes * block.expansion
         if dilate:
             self.dilation, stride = self.dilation * stride, 1
@@ -168,6 +170,8 @@ class ResNet(nn.Module):
 
 
 def _make_builder(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:
+    """Return the function `name` that creates a ResNet of this architecture and loads weights if requested."""
+
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> ResNet:
         model = ResNet(block, layers, **{**facts, **set_num_classes(weights, pretrained, options)})
         return load_weights(model, kind, weights, pretrained)  # type: ignore[return-value]

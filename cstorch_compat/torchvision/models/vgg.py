@@ -111,6 +111,7 @@ def alexnet(*, weights: Any = None, progress: bool = True, pretrained: bool = Fa
 
 
 def _make_builder(depth: str, batch_norm: bool) -> Callable[..., Any]:
+    """Return the function that creates a VGG of this depth and loads weights if requested."""
     kind = f"VGG{depth}{'_BN' if batch_norm else ''}"
 
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> VGG:

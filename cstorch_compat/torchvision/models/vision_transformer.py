@@ -127,6 +127,7 @@ class VisionTransformer(nn.Module):
         return OrderedDict(pre_logits=before, act=nn.Tanh(), head=nn.Linear(representation_size, classes))
 
     def _initialize(self) -> None:
+        """Set the initial weights of the patch projection and the classifier."""
         conv = self.conv_proj
         fan_in = conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]
         init.trunc_normal_(conv.weight, std=math.sqrt(1 / fan_in))
@@ -139,6 +140,7 @@ class VisionTransformer(nn.Module):
         init.zeros_(self.heads.head.bias)
 
     def _process_input(self, x: Tensor) -> Tensor:
+        """Return the patches of images as [N, patches, hidden_dim]. Raises ValueError for a wrong image size."""
         n, _, height, width = x.spec.shape
         if (height, width) != (self.image_size, self.image_size):
             raise ValueError(f"Wrong image height or width! Expected {self.image_size} but got {height} x {width}!")
@@ -154,6 +156,8 @@ class VisionTransformer(nn.Module):
 
 
 def _make_builder(name: str, kind: str, patch: int, layers: int, heads: int, width: int) -> Callable[..., Any]:
+    """Return the function `name` that creates a vision transformer and loads weights if requested."""
+
     def build(
         *, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any
     ) -> VisionTransformer:

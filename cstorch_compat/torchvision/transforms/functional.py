@@ -18,7 +18,7 @@ from lazytensor.functional import creation
 
 try:
     from PIL import Image, ImageEnhance, ImageFilter, ImageOps
-except ImportError:  # an extra of the package
+except ImportError:  # Pillow is an optional dependency
     Image = ImageEnhance = ImageFilter = ImageOps = None  # type: ignore[assignment]
 
 ROUNDING_BIAS = 1e-6

@@ -164,7 +164,7 @@ class AccuracyMetric(Metric):
 
 
 class MeanMetric(Metric):
-    """The mean of all values, weighted if weights are given.
+    """The weighted mean of all values given to the metric.
 
     >>> import torch, cerebras.pytorch as cstorch
     >>> mean = cstorch.metrics.MeanMetric("mean")

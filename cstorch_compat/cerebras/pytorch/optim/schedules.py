@@ -86,9 +86,9 @@ class Scheduler(ABC):
         self._step_count = 1
         self._get_called_within_step = False
         self._number: int | None = None
-        # The values that this schedule assigned to the groups last.
+        # The values last assigned to the groups by this schedule.
         self._assigned: list[Any] = []
-        # The traced step of CSX that computed the last values, and these values within it.
+        # The traced CSX step that computed the last values, and these values in it.
         self._traced: tuple[weakref.ref[storage.ActiveCapture], list[Any]] | None = None
         self._fetched: list[Any] | None = None  # those of them that a closure fetches
         if process.use_cs():

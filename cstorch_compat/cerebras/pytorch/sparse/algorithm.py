@@ -100,6 +100,7 @@ class SparsityAlgorithm(ABC):
         self._assign_level(value)
 
     def _assign_level(self, value: Any) -> None:
+        """Set the sparsity of all parameters to a schedule made from `value`. A constant must satisfy 0 <= s < 1."""
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
             check_constant_level(schedule.value)

@@ -127,7 +127,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
 
     def _advance(self, is_update_step: Tensor) -> None:
         for schedule, _ in self._levels.schedules():
-            # The schedule is updated in every step, with a tensor that says whether the step counts.
+            # The schedule is updated in every step; `is_update_step` decides whether its state changes.
             schedule.update(is_update_step)
 
     def _stateful(self) -> dict[str, HyperParameterSchedule]:

@@ -164,7 +164,7 @@ def configure_sparsity_optimizer(
 
     - `named_parameters`: pairs of name and parameter.
     - `param_name_patterns`: regular expressions that are searched in the names. The first match counts. A dict maps
-      each pattern to settings of its own.
+      each pattern to the settings of its parameters.
     - `sparse_param_filter`: a function (name, parameter) -> bool. With patterns, it restricts the candidates. Without
       patterns it selects the parameters; the default is that of `sparse.configure`.
     - `kwargs`: arguments of the algorithm.

@@ -161,6 +161,8 @@ def _set_parametrized_class(module: Module) -> None:
 
 
 def _make_property(name: str) -> property:
+    """Return the property `name`: reading computes the value, and assigning sets the originals by their inverse."""
+
     def read(module: Module) -> Tensor:
         # Computed at each access, because the originals may have changed.
         values, key = _computed_values.value, (id(module), name)

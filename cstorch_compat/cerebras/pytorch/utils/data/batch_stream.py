@@ -137,6 +137,9 @@ class WorkerStream:
             raise
 
     def _start_workers(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> WorkerPool:
+        """Start a process for each worker. Raises DataError if the input function cannot be pickled where it has to
+        be.
+        """
         posts = [
             StreamerTask(
                 rank,
@@ -189,6 +192,7 @@ class WorkerStream:
             yield self._batch()
 
     def _batch(self) -> Any:
+        """Return the batch of the current step, joined from one part of each system, and request the next parts."""
         whole = [np.empty(t.spec.shape, a.dtype) for t, a in _tensors_and_arrays(self._template)]
         start = 0
         for rank, share in zip(self._cluster.workers_for_step(self._step), self._cluster.shares, strict=True):
@@ -214,6 +218,10 @@ class WorkerStream:
             raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, hint=e.hint) from None
 
     def _answer(self, rank: int) -> dict[int, Any]:
+        """Wait for the next answer of worker `rank`, and return its loader states by step.
+
+        Raises WorkerError if the worker failed or did not answer in time.
+        """
         with self._due():
             answer = self._crew.answer(rank, 0, config.current().input_timeout)
         if answer.failure is not None:
@@ -228,6 +236,7 @@ class WorkerStream:
 
     def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
         # The worker is ahead of the client. The failed step is the one that its next unread part would have fed.
+        """Raise WorkerError for an error of a worker, with the step that the failed part would have fed."""
         step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"

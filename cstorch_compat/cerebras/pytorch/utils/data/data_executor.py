@@ -29,8 +29,8 @@ class DataExecutor:
 
     - `dataloader`: a `cstorch.utils.data.DataLoader`; others raise TypeError.
     - `num_steps`: the number of steps; the length of the loader if None.
-    - `checkpoint_steps`: fetch state after every so many steps and after the last one; 0 or None for never. A
-      `Schedule` lists the steps, counted from 0.
+    - `checkpoint_steps`: the interval in steps after which state can be fetched, also after the last step; 0 or None
+      for never. A `Schedule` lists the steps, counted from 0.
     - `activation_steps`: checked and without effect.
     - `profiler_activities`: passed to the `Profiler` of the loop, which is the attribute `profiler`.
 
@@ -130,6 +130,10 @@ class DataExecutor:
             process.leave_executor(self, before)
 
     def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
+        """Yield the batches of a loop, and begin and end the session's step around each iteration.
+
+        At the end, release the loader and save the measured rates in `folder` if that exists.
+        """
         steps = min(self.num_steps, process.RUN.options.steps or self.num_steps)
         if not steps:
             return
@@ -202,6 +206,11 @@ def _require_loader(dataloader: Any) -> DataLoader:
 
 
 def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
+    """Return the number of steps as an int: `num_steps`, or the length of the loader if it is None.
+
+    Raises RuntimeError if the loader has no length, StepsInvalid below 1, and ValueError or TypeError for other invalid
+    values.
+    """
     if num_steps is None:
         try:
             return len(dataloader)
@@ -225,6 +234,7 @@ def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps:
 
 
 def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
+    """Return `value` if it is a Schedule, None or a valid interval. Raises ValueError for other values."""
     if isinstance(value, Schedule):
         return value
     if not isinstance(value, int | None):

@@ -83,7 +83,7 @@ class DataLoader:
         if not self.is_restartable:
             raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("getting"))
         executor = process.current_executor()
-        # A deferred closure may run during a later step, but needs the state of its own step.
+        # A deferred closure may run during a later step, but needs the state of the step in which it was called.
         step = executor.session.closures.step or executor.user_iteration
         if step not in self._kept:
             raise RuntimeError(STATE_TOO_EARLY_MESSAGE)
@@ -128,6 +128,7 @@ class DataLoader:
         self._is_streaming = False
 
     def _stream(self, num_steps: int, checkpoints: Schedule | None) -> BatchStream:
+        """Return the batch source for a loop, with the stored state to load, and clear kept states."""
         loading, self._loading = self._loading, None
         self._kept = {}
         owner = process.current_backend()

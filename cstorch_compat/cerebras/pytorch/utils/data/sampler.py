@@ -114,6 +114,10 @@ class DistributedSampler(Sampler[Any]):
         return [indices[i] for i in generator.permutation(self.num_samples).tolist()]
 
     def _batches(self, indices: list[int], size: int, worker: process_role.Role | None) -> Iterator[Any]:
+        """Yield batches of `size` indices, or the worker's part of those whose steps it feeds.
+
+        With `drop_last`, the indices that do not fill a batch are kept for the next epoch.
+        """
         batches: list[list[Any]] = [indices[start : start + size] for start in range(0, len(indices), size)]
         rest = len(indices) % size
         self._left = batches.pop() if rest and self.drop_last else []

@@ -94,6 +94,7 @@ class Streamer:
         return WorkerAnswer(turn, PreparedShare(states, turn_done, (began, ended)))
 
     def _states(self, steps: range) -> dict[int, Any]:
+        """Return the loader's state for each checkpoint step in `steps`, or an empty dict without checkpoints."""
         wanted, post = self._post.checkpoints, self._post
         if wanted is None:
             return {}
@@ -119,6 +120,10 @@ class Streamer:
         return [a[: self._size] for a in arrays]
 
     def _next_arrays(self) -> list[np.ndarray]:
+        """Return the arrays of the loader's next batch. Raises DataError if its tensors differ in batch size.
+
+        The batch size must also be that of the previous batch.
+        """
         arrays = [t.array() for _, t in flatten(next(self._supply))]
         sizes = {a.shape[0] if a.ndim else 1 for a in arrays}
         if self._batch_size is not None:

@@ -118,6 +118,10 @@ def _require_count(name: str, value: Any, least: int) -> None:
 
 
 def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
+    """Return the number of steps of an epoch: `steps_per_epoch`, or that of the loader.
+
+    Raises ValueError if the loader has no length and `steps_per_epoch` is None, or if it has fewer steps.
+    """
     try:
         # Batches at the end of an epoch that do not fill a step are dropped.
         there = len(dataloader) // grad_accum_steps
