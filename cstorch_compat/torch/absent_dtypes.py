@@ -43,8 +43,9 @@ class AbsentDtype(DType):
     _letter: str
 
     def __getattr__(self, name: str) -> Any:
-        """Raise OptionMissing for the attributes `host` and `kind`, which every use of the dtype needs. Others raise
-        AttributeError.
+        """Raise OptionMissing for the attributes `host` and `kind`, which every use of the dtype needs.
+
+        Others raise AttributeError.
         """
         if name in ("host", "kind"):
             hint = DTYPE_WORKAROUNDS[self._letter]

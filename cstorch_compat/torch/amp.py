@@ -185,8 +185,9 @@ class GradScaler:
         self._seen: dict[int, dict[str, bool]] = defaultdict(dict)
 
     def scale(self, outputs: Any) -> Any:
-        """Return a tensor, or a list or tuple of tensors, multiplied by the scale. Raises ValueError for other
-        objects.
+        """Return a tensor, or a list or tuple of tensors, multiplied by the scale.
+
+        Raises ValueError for other objects.
         """
         # If disabled, do not multiply by 1, because the loss may have any type.
         if not self._enabled:
@@ -302,8 +303,9 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state returned by `state_dict`. Raises RuntimeError for an empty state. If disabled, do
-        nothing.
+        """Restore the state returned by `state_dict`. Raises RuntimeError for an empty state.
+
+        If disabled, do nothing.
         """
         if not self._enabled:
             return

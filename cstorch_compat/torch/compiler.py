@@ -14,8 +14,9 @@ from lazytensor.nn.module import Module
 
 
 class OptimizedModule(Module):
-    """The wrapper that `torch.compile` returns for a module. Attributes and calls are those of the module in
-    `_orig_mod`.
+    """The wrapper that `torch.compile` returns for a module.
+
+    Attributes and calls are those of the module in `_orig_mod`.
     """
 
     def __init__(self, mod: Module):

@@ -161,15 +161,19 @@ blackman_window = _make_cosine_window((0.42, 0.5, 0.08))
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kind: Any
 ) -> Tensor:
-    """Return the Hamming window alpha - beta * cos(2 pi n / N) of `window_length` elements. See
-    `torch.hamming_window`.
+    """Return the Hamming window alpha - beta * cos(2 pi n / N) of `window_length` elements.
+
+    See `torch.hamming_window`.
     """
     window: Tensor = _make_cosine_window((alpha, beta))(window_length, periodic, **kind)
     return window
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
-    """Return a triangular window of `window_length` elements. See `torch.bartlett_window`."""
+    """Return a triangular window of `window_length` elements. See `torch.bartlett_window`.
+
+    A `window_length` of 1 is not supported: it gives 0, or ZeroDivisionError if `periodic` is False.
+    """
     size = window_length if periodic else window_length - 1
     return 1 - (arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1).abs()
 
@@ -177,8 +181,9 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType |
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, **kind: Any
 ) -> Tensor:
-    """Return the Kaiser window with parameter `beta`, given by the modified Bessel function I0. See
-    `torch.kaiser_window`.
+    """Return the Kaiser window with parameter `beta`, given by the Bessel function I0. See `torch.kaiser_window`.
+
+    A `window_length` of 1 with `periodic` False raises ZeroDivisionError.
     """
     size = window_length if periodic else window_length - 1
     x = arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1

@@ -42,8 +42,9 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Store a number. It has no effect, because operations run one after another. Raises RuntimeError if it is below
-    1.
+    """Store a number. It has no effect, because operations run one after another.
+
+    Raises RuntimeError if it is below 1.
     """
     if num <= 0:
         raise RuntimeError("Expected positive number of threads")

@@ -312,8 +312,9 @@ class Measurement:
 
 
 class Timer:
-    """A timer of a statement, as `torch.utils.benchmark.Timer`. `global_setup`, `env`, `num_threads` and `language` are
-    ignored.
+    """A timer of a statement, as `torch.utils.benchmark.Timer`.
+
+    `global_setup`, `env`, `num_threads` and `language` are ignored.
     """
 
     def __init__(

@@ -288,7 +288,10 @@ def sparse_sum(input: Any, dim: Any = None, dtype: DType | None = None) -> Tenso
 
 
 def softmax(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
-    """Return the softmax of a sparse matrix along `dim`, over the stored elements only."""
+    """Return the softmax of a sparse matrix along `dim`, over the stored elements only.
+
+    The maximum of all elements is subtracted first. A row whose elements are all far below it may therefore give NaN.
+    """
     source = input.coalesce()
     group = source._places[1 - dim % 2]
     count = source._extents[1 - dim % 2]

@@ -84,8 +84,10 @@ class UntypedStorage:
 
     @staticmethod
     def from_file(filename: str, shared: bool = False, nbytes: int = 0, size: int = 0) -> "UntypedStorage":
-        """Return a storage of the first `nbytes` (or `size`) bytes of a file, which is memory-mapped for reading; 0
-        means all.
+        """Return a storage of a file, which is memory-mapped for reading.
+
+        It has the first `nbytes` bytes, or `size` if that is 0, or the whole file if both are 0. `shared` has no
+        effect.
         """
         # Map the file, because often only a part of it is used.
         with open(filename, "rb") as f:
@@ -123,8 +125,9 @@ class UntypedStorage:
         return 1
 
     def data_ptr(self) -> int:
-        """Return the address of the bytes, or 0 if there are none. Inside a traced step it only identifies the
-        storage.
+        """Return the address of the bytes, or 0 if there are none.
+
+        Inside a traced step it only identifies the storage.
         """
         if self._cell is not None and cells.thread_state.current is not None:
             return id(self._cell)
@@ -234,8 +237,9 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """Return the storage of the elements that this tensor and its views share. It issues PyTorch's deprecation
-    warning.
+    """Return the storage of the elements that this tensor and its views share.
+
+    It issues PyTorch's deprecation warning.
     """
     warnings.warn(TYPED_STORAGE_WARNING, UserWarning, stacklevel=2)
     return TypedStorage(wrap_storage=UntypedStorage(self), dtype=self.dtype)

@@ -119,8 +119,9 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
 
 
 def _set_view(x: Tensor, view: Tensor) -> Tensor:
-    """Make `x` read its storage as `view` does, and return `x`. Raises AutogradError for a leaf that requires a
-    gradient.
+    """Make `x` read its storage as `view` does, and return `x`.
+
+    Raises AutogradError for a leaf that requires a gradient.
     """
     if x.leaf_id and x.requires_grad:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -211,8 +212,9 @@ def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method
 def new(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Return a tensor of the same dtype: with the given sizes, or with the given values. Without arguments it is
-    empty.
+    """Return a tensor of the same dtype: with the given sizes, or with the given values.
+
+    Without arguments it is empty.
     """
     if len(args) == 1 and not isinstance(args[0], int):
         return tensor(args[0], dtype=x.dtype)

@@ -32,8 +32,9 @@ class TorchVersion(str):
 
 
 def _version_key(version: Any) -> tuple[tuple[int, ...], bool, str]:
-    """Return the sort key of a version: release numbers without trailing zeros, whether it is final, and the local
-    part.
+    """Return the sort key of a version.
+
+    It consists of the release numbers without trailing zeros, whether the release is final, and the local part.
     """
     # Scripts often compare with a tuple of numbers.
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)

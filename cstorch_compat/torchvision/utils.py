@@ -74,8 +74,9 @@ def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Ten
 
 
 def save_image(tensor: Any, fp: Any, format: str | None = None, **options: Any) -> None:
-    """Write a grid of images to a file. Further options are those of `make_grid`. Raises DataError if Pillow is not
-    installed.
+    """Write a grid of images to a file. Further options are those of `make_grid`.
+
+    Raises DataError if Pillow is not installed.
     """
     grid = make_grid(tensor, **options)
     # Add a half to round, because the conversion to bytes truncates.

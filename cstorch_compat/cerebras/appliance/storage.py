@@ -48,8 +48,9 @@ class CheckpointStorage:
 
     @classmethod
     def get(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return an instance for `path`, of the subclass that matches it. Further arguments go to that class's
-        constructor.
+        """Return an instance for `path`, of the subclass that matches it.
+
+        Further arguments go to that class's constructor.
         """
         return cls.get_type(path).construct(path, *args, **kwargs)
 
@@ -116,8 +117,9 @@ class StorageReader(CheckpointStorage):
 
     @dataclass
     class Stats:
-        """The path and modification time of a file, in seconds since the epoch. A reader detects a replaced file by
-        comparing them.
+        """The path and modification time of a file, in seconds since the epoch.
+
+        A reader detects a replaced file by comparing them.
         """
 
         path: pathlib.Path

@@ -15,8 +15,9 @@ class TelemetryClient:
         self.measurements: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def push(self, metrics: dict[str, Any], labels: dict[str, Any] | None = None, **_: Any) -> None:
-        """Append `metrics` (values by name) with their `labels` to `measurements`. The oldest entries beyond the limit
-        are dropped.
+        """Append `metrics` (values by name) with their `labels` to `measurements`.
+
+        The oldest entries beyond the limit are dropped.
         """
         # The number of entries is bounded, because a long run reports measurements in every step.
         self.measurements.append((dict(metrics), dict(labels or {})))

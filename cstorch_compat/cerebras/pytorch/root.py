@@ -1,5 +1,6 @@
-"""The top-level functions of `cerebras.pytorch`: closures, tensor creation on the device of the run, and
-checkpoints.
+"""The top-level functions of `cerebras.pytorch`.
+
+They are closures, creation of tensors on the device of the run, conversion to and from NumPy, and checkpoints.
 """
 
 import os

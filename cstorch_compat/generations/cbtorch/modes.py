@@ -17,8 +17,9 @@ def is_valid(mode: object) -> bool:
 
 
 def check_mode(mode: object) -> str:
-    """Return `mode` if a Session supports it. Raises OptionMissing for "train_and_eval" and OptionInvalid for other
-    values.
+    """Return `mode` if a Session supports it.
+
+    Raises OptionMissing for "train_and_eval" and OptionInvalid for other values.
     """
     # The system refuses this mode with the same message.
     if mode == TRAIN_AND_EVAL:

@@ -14,8 +14,9 @@ class UnscalingOptimizer:
     """A mixin whose `step` unscales the gradients and updates the scaler if a scaler was called since the last step."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
-        result.
+        """Update every parameter once.
+
+        If `closure` is given, call it first to compute the loss, and return its result.
         """
         # The scaler was called with the loss, before the gradients existed.
         scaler = amp.take_pending_scaler()

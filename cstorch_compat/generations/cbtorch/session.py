@@ -62,8 +62,9 @@ def initialize(
 
 
 def module(model: Module, device: Device | None = None) -> Module:
-    """Prepare `model` for the system, and return it. Raises RuntimeError before `initialize`. `device` has no
-    effect.
+    """Prepare `model` for the system, and return it. Raises RuntimeError before `initialize`.
+
+    `device` has no effect.
     """
     compile_model.compile_model(model, process.current_backend())
     return model

@@ -146,8 +146,9 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
 
 
 def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that computes a step. A data loader passed as an argument is replaced by its current
-    batch.
+    """Decorate a function that computes a step.
+
+    A data loader passed as an argument is replaced by its current batch.
     """
     traced = steps.trace_function(step_fn)
 

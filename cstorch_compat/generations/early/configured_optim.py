@@ -106,8 +106,9 @@ def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_r
 
 
 def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
-    """Return a constant schedule for a number, and otherwise the result of `configure_lr_scheduler`. None and 0 give
-    None.
+    """Return a constant schedule for a number, and otherwise the result of `configure_lr_scheduler`.
+
+    None and 0 give None.
     """
     if learning_rate and isinstance(learning_rate, int | float):
         return schedules.ConstantLR(optimizer, learning_rate)

@@ -112,8 +112,9 @@ class _EarlyExecutor(data.DataExecutor):
         self.writer = writer
 
     def _cut(self, micro_batch_size: Any) -> None:
-        """Set the current flag for the micro-batch size. Raises ValueError for "explore" outside of compile_only
-        mode.
+        """Set the current flag for the micro-batch size.
+
+        Raises ValueError for "explore" outside of compile_only mode.
         """
         process.RUN.flags.performance.micro_batch_size = micro_batch_size
         if settings.is_micro_batch_search():

@@ -14,8 +14,9 @@ class Optimizer(optimizers.Optimizer):
 
     @abstractmethod
     def state_names_to_sparsify(self) -> list[str]:
-        """Return the names of the state tensors to sparsify. Sparsity algorithms mask all state of a parameter's shape
-        anyway.
+        """Return the names of the state tensors to sparsify.
+
+        Sparsity algorithms mask all state of a parameter's shape anyway.
         """
         return []
 

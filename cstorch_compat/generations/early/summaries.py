@@ -28,16 +28,18 @@ def _defer_until_known(action: Callable[..., None]) -> Callable[..., None]:
 
 
 def _summarize_scalar(name: str, value: Any) -> None:
-    """Write a scalar tensor or a number under `name` with the writer of the running executor. Without a writer, do
-    nothing.
+    """Write a scalar tensor or a number under `name` with the writer of the running executor.
+
+    Without a writer, do nothing.
     """
     for writer, step in _writer_and_step():
         writer.add_scalar(name, float(value), step)
 
 
 def _summarize_tensor(name: str, value: Tensor) -> None:
-    """Write a tensor of any shape under `name` with the writer of the running executor. Without a writer, do
-    nothing.
+    """Write a tensor of any shape under `name` with the writer of the running executor.
+
+    Without a writer, do nothing.
     """
     for writer, step in _writer_and_step():
         writer.add_tensor(name, value, step)

@@ -230,8 +230,9 @@ get_group_rank = get_global_rank
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """Return the variable LOCAL_RANK, which torchrun sets, or else `fallback_rank`. Raises RuntimeError if both are
-    missing.
+    """Return the variable LOCAL_RANK, which torchrun sets, or else `fallback_rank`.
+
+    Raises RuntimeError if both are missing.
     """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
@@ -310,8 +311,9 @@ def scatter(
 
 
 def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Copy `input`, reshaped to the shape of `output`, into `output`. Returns None, or a `Work` handle if
-    `async_op`.
+    """Copy `input`, reshaped to the shape of `output`, into `output`.
+
+    Returns None, or a `Work` handle if `async_op`.
     """
     return all_gather([output], input.reshape(output.shape), group, async_op)
 

@@ -133,8 +133,10 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Return samples that are differentiable in the parameters, of shape [*sample_shape, *batch_shape,
-        *event_shape].
+        """Return samples that are differentiable in the parameters.
+
+        Their shape is [*sample_shape, *batch_shape, *event_shape]. Raises NotImplementedError if `has_rsample` is
+        False.
         """
         raise NotImplementedError
 

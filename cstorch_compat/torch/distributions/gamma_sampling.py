@@ -80,8 +80,9 @@ def _draw_poisson(rate: float, g: Generator) -> float:
 
 
 def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
-    """Return `one(parameter, generator)` for each element of `parameters`, in float64. Raises TraceError inside a
-    traced step.
+    """Return `one(parameter, generator)` for each element of `parameters`, in float64.
+
+    Raises TraceError inside a traced step.
     """
     if storage.thread_state.current is not None:
         raise TraceError(
@@ -139,8 +140,9 @@ def _regularized_lower_gamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Return differentiable gamma samples of rate 1 with the shapes in `concentration`. Raises TraceError inside a
-    traced step.
+    """Return differentiable gamma samples of rate 1 with the shapes in `concentration`.
+
+    Raises TraceError inside a traced step.
     """
     drawn: Tensor = _StandardGamma.apply(concentration)
     return drawn

@@ -25,8 +25,9 @@ from lazytensor.functional.views import broadcast_to, expand
 
 
 class Dirichlet(ExponentialFamily):
-    """The Dirichlet distribution with the parameters `concentration` [..., k]. Samples are k positive numbers that sum
-    to 1.
+    """The Dirichlet distribution with the parameters `concentration` [..., k].
+
+    Samples are k positive numbers that sum to 1.
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -199,8 +200,9 @@ class MultivariateNormal(Distribution):
         return self.loc + matmul(self._lower, eps.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density -(k log(2 pi) + d' C^-1 d) / 2 - log det(L), with d = x - loc and covariance C = L
-        L'.
+        """Return the log density -(k log(2 pi) + d' C^-1 d) / 2 - log det(L).
+
+        Here d = x - loc, k is its length, and C = L L' is the covariance matrix.
         """
         self._validate_sample(value)
         d = (value - self.loc).unsqueeze(-1)

@@ -40,9 +40,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def support(self) -> Any:
-        """Return the codomain of the last transform, or the support of the base distribution if there are no
-        transforms.
-        """
+        """Return the codomain of the last transform. Without transforms, return the support of the base."""
         return self.transforms[-1].codomain if self.transforms else self.base_dist.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:

@@ -133,8 +133,9 @@ class TrackedArguments:
 
     @classmethod
     def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "TrackedArguments":
-        """Return the tracked arguments for the positions `places` in `args`. They may be nested structures of
-        tensors.
+        """Return the tracked arguments for the positions `places` in `args`.
+
+        They may be nested structures of tensors.
         """
         flat, structure = tree_flatten([args[k] for k in places])
         is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
@@ -143,8 +144,9 @@ class TrackedArguments:
         return cls(leaves, structure, tuple(chosen.get(k, a) for k, a in enumerate(args)), is_inner)
 
     def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
-        """Return the gradients of `outputs`, weighted by `seeds`, with respect to each leaf; zeros for unused
-        leaves.
+        """Return the gradients of `outputs`, weighted by `seeds`, with respect to each leaf.
+
+        A leaf that the outputs do not depend on gets zeros.
         """
         slopes = compute_gradients(outputs, self.leaves, seeds, self.is_inner)
         return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]

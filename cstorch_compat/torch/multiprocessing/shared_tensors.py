@@ -22,8 +22,9 @@ POLL_INTERVAL_SECONDS = 0.2
 
 
 def find_shared_tensors(values: Any) -> Iterator[Tensor]:
-    """Yield the tensors marked as shared in nested arguments (tensors, modules, mappings, sequences), in a fixed
-    order.
+    """Yield the tensors marked as shared in nested arguments, in a fixed order.
+
+    The arguments may be tensors, modules, mappings and sequences.
     """
     if isinstance(values, Tensor):
         yield from [values] if is_shared(values) else []

@@ -313,8 +313,9 @@ def _zoom(
     narrowest: float,
     most: int,
 ) -> float:
-    """Return the best length in a bracket, which shrinks in each iteration. Its point with the lower loss comes
-    first.
+    """Return the best length in a bracket, which shrinks in each iteration.
+
+    Its point with the lower loss comes first.
     """
     value, slope, c1, c2 = wolfe
     low, high = sorted(bracket, key=lambda p: p[1])

@@ -150,8 +150,9 @@ def _is_magic(stream: Any, reader: ObjectReader) -> bool:
 
 
 def _load_tar(stream: Any, map_location: Any, reader: Any) -> Any:
-    """Read an object in the tar format. Raises CheckpointError with `weights_only`, which PyTorch does not support
-    here.
+    """Read an object in the tar format.
+
+    Raises CheckpointError with `weights_only`, which PyTorch does not support here.
     """
     storages = _LegacyStorages(map_location)
     if reader(storages).weights_only:

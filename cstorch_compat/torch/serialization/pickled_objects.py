@@ -101,8 +101,9 @@ class ObjectWriter(Writer):
         return self._write_reduced(value)
 
     def global_path(self, thing: Any) -> str:
-        """Return the "module name" of a class or function. Raises CheckpointError for a local one, which cannot be
-        found again.
+        """Return the "module name" of a class or function.
+
+        Raises CheckpointError for a local one, which cannot be found again.
         """
         # Compare by identity, because a subclass of a layer has another name.
         public = pytorch_names_by_id().get(id(thing))
@@ -199,8 +200,9 @@ def restore_module(module: Module, state: dict[str, Any]) -> None:
 
 
 class ObjectReader(Reader):
-    """A pickle reader for objects of allowed classes. `weights_only` allows only what PyTorch allows under that
-    name.
+    """A pickle reader for objects of allowed classes.
+
+    `weights_only` allows only what PyTorch allows under that name.
     """
 
     def __init__(self, storages: Any, weights_only: bool = True, encoding: str = "latin-1"):
@@ -210,8 +212,9 @@ class ObjectReader(Reader):
         self.objects: dict[str, Any] = {}
 
     def action(self, opcode: Any, position: int | None) -> Any:
-        """Return the function for an opcode. Raises WeightsOnlyError for one that PyTorch's weights-only reader does
-        not support.
+        """Return the function for an opcode.
+
+        Raises WeightsOnlyError for one that PyTorch's weights-only reader does not support.
         """
         if self.weights_only and opcode.name not in WEIGHTS_ONLY_OPCODES:
             raise WeightsOnlyError(
@@ -300,8 +303,9 @@ class ObjectReader(Reader):
         self.stack.append(self._made(kind, args))
 
     def _made(self, kind: Any, args: Any) -> Any:
-        """Return a new object of an allowed class, without calling its constructor. Raises CheckpointError for other
-        objects.
+        """Return a new object of an allowed class, without calling its constructor.
+
+        Raises CheckpointError for other objects.
         """
         if not isinstance(kind, type) or kind is np.ndarray:
             raise file_error("the file makes an object of something that is no class")

@@ -133,8 +133,9 @@ class FashionMNIST(MNIST):
 
 
 class KMNIST(MNIST):
-    """The Kuzushiji-MNIST data set: Japanese characters in MNIST's format. Raises DataError if the local files are
-    missing.
+    """The Kuzushiji-MNIST data set: Japanese characters in MNIST's format.
+
+    Raises DataError if the local files are missing.
     """
 
     classes = "o ki su tsu na ha ma ya re wo".split()
@@ -275,9 +276,9 @@ def _raise_damaged(path: pathlib.Path, reason: str, cause: Exception | None = No
 def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
     """Return the unsigned bytes [n, *item_shape] of an IDX file, plain or .gz. Raises DataError if the file is damaged.
 
-    The format consists of the bytes 0, 0, 8 (for unsigned bytes) and the number of dimensions, the size of each
-    dimension as a big-endian 32-bit integer, and the values. No more memory is allocated than the file can fill.
-    Source: the description on the site of the MNIST database, by Y. LeCun, C. Cortes and C. Burges.
+    The format consists of the bytes 0, 0, 8 (for unsigned bytes) and the number of dimensions. The size of each
+    dimension follows as a big-endian 32-bit integer, and then the values. No more memory is allocated than the file can
+    fill. Source: the description on the site of the MNIST database, by Y. LeCun, C. Cortes and C. Burges.
     """
     is_packed = path.suffix == ".gz"
     try:

@@ -322,8 +322,9 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 def rotate(
     img: Any, angle: float, interpolation: Any = "nearest", expand: bool = False, center: Any = None, fill: Any = None
 ) -> Any:
-    """Return a Pillow image rotated counterclockwise by `angle` degrees. Raises DataOptionError for tensors and
-    arrays.
+    """Return a Pillow image rotated counterclockwise by `angle` degrees.
+
+    Raises DataOptionError for tensors and arrays.
     """
     if not is_pillow(img):
         raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")

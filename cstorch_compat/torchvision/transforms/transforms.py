@@ -124,8 +124,9 @@ class Lambda:
 
 
 class Resize:
-    """A transform that scales an image to (height, width), or its shorter side to one number. See
-    `functional.resize`.
+    """A transform that scales an image to (height, width), or its shorter side to one number.
+
+    See `functional.resize`.
     """
 
     def __init__(

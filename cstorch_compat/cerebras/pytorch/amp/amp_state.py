@@ -97,8 +97,9 @@ def get_floating_point_dtype(default: DType = float32) -> DType:
 
 
 def get_floating_point_dtype_str(default: str = "float32") -> str:
-    """Return the name of the dtype of activations: that of the half type if `mixed_precision()` is True, else
-    `default`.
+    """Return the name of the dtype of activations.
+
+    This is the name of the half type if `mixed_precision()` is True, else `default`.
     """
     return get_half_dtype_str() if mixed_precision() else default
 

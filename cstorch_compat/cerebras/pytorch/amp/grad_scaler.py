@@ -107,8 +107,9 @@ class GradScaler:
         return self._state["num_skipped_steps"] if self.dynamic else tensor(0)
 
     def scale(self, loss: Any) -> Any:
-        """Return `loss` multiplied by the scale, in float32. On the CPU backend and for a scale of 1, return `loss`
-        itself.
+        """Return `loss` multiplied by the scale, in float32.
+
+        On the CPU backend and for a scale of 1, return `loss` itself.
         """
         # `unscale_` has to match what was done to this loss.
         self._scale_is_applied = process.use_cs()

@@ -40,8 +40,9 @@ class Compression:
                 self.annotate(tensor)
 
     def annotate(self, tensor: Tensor) -> None:
-        """Raise TypeError if `tensor` is not a tensor. Otherwise do nothing: the original records the format for its
-        compiler.
+        """Raise TypeError if `tensor` is not a tensor.
+
+        Otherwise do nothing: the original records the format for its compiler.
         """
         set_attribute(tensor, "compression", self.format)
 

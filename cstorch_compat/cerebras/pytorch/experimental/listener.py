@@ -58,8 +58,9 @@ class _LayerListener:
         self.calls = Counter[str]()
 
     def of(self, name: str) -> Callable[[Module, Any, Any], None]:
-        """Return the forward hook for the layer `name`. It ignores outputs that are no tensors, and calls outside a
-        trace.
+        """Return the forward hook for the layer `name`.
+
+        It ignores outputs that are no tensors, and calls outside a trace.
         """
 
         def listen(layer: Module, args: Any, output: Any) -> None:

@@ -74,9 +74,7 @@ class ConfusionMetric(Metric):
         )
 
     def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
-        """Return the mean of `top` / `bottom` over the classes whose `bottom` is not 0; 0 if there are no such
-        classes.
-        """
+        """Return the mean of `top` / `bottom` over the classes whose `bottom` is not 0, or 0 if there are none."""
         # Classes that occur neither as label nor as prediction are left out of the mean.
         present = reduction.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
         safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
@@ -86,16 +84,15 @@ class ConfusionMetric(Metric):
 
 
 class OverlapMetric(ConfusionMetric):
-    """The base class of metrics that compare the labelled with the predicted region of each class, averaged over
-    classes.
-    """
+    """The base class of metrics that compare labelled and predicted regions, averaged over the classes."""
 
     def __init__(self, num_classes: int, ignore_classes: Sequence[int] | None = None, name: str | None = None):
         super().__init__(num_classes, ignore_classes, name)
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """Count a batch of class indices. `labels` and `predictions` have the same shape; `weights` weight each
-        element.
+        """Count a batch of class indices.
+
+        `labels` and `predictions` have the same shape; `weights` weight each element.
         """
         self.take(labels, predictions, weights)
 
@@ -201,8 +198,9 @@ class MeanPerClassAccuracyMetric(Metric):
         self.register_state("total_per_class_tokens", creation.zeros(self.num_classes))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """Count a batch of class indices. `labels` and `predictions` have the same shape; `weights` weight each
-        element.
+        """Count a batch of class indices.
+
+        `labels` and `predictions` have the same shape; `weights` weight each element.
         """
         labels, predictions = pw.cast_to(labels, int64), pw.cast_to(predictions, int64)
         correct = pw.cast_to(labels == predictions, float32)

@@ -96,8 +96,9 @@ class Metric(Module, ABC):
                 store.free.add(buffer.cell.state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Update the metric with a batch, and return the result of `compute`. Arguments go to `update`. No gradients
-        are recorded.
+        """Update the metric with a batch, and return the result of `compute`. Arguments go to `update`.
+
+        No gradients are recorded.
         """
         self._name_state()
         # Predictions may require gradients, whose graph must not be kept from step to step.

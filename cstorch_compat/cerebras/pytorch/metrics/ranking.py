@@ -1,5 +1,6 @@
-"""Metrics of scores: the area under a ROC or precision-recall curve, and precision and recall at k. CPU backend
-only.
+"""Metrics of scores: the area under a ROC or precision-recall curve, and precision and recall at k.
+
+CPU backend only.
 """
 
 from collections.abc import Sequence

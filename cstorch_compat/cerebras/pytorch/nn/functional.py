@@ -52,8 +52,9 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
 
 
 def one_hot(array: Tensor, num_classes: int) -> Tensor:
-    """Return one-hot vectors of `num_classes` elements in a new last dimension, as int32. `array` holds class
-    indices.
+    """Return one-hot vectors of `num_classes` elements in a new last dimension, as int32.
+
+    `array` holds class indices. Raises AssertionError if `num_classes` is negative.
     """
     _require(num_classes >= 0, "num_class argument to one_hot cannot be -1", "Say how many classes there are.")
     # PyTorch's one_hot returns int64.
@@ -78,9 +79,10 @@ def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
 
 
 def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None = None) -> Tensor:
-    """Return `weight` @ `input_value`, where `weight` is 2-D.
+    """Return `weight` @ `input_value`, where `weight` is [out, in] and `input_value` is [in, ...].
 
-    `weight_transposed` has no effect. In the original it is a second copy of the weight for the backward pass.
+    `weight_transposed` has no effect. In the original it is a second copy of the weight for the backward pass. Raises
+    AssertionError for other shapes.
     """
     _require(
         weight.ndim == 2 and input_value.ndim >= 2 and weight.shape[1] == input_value.shape[0],
@@ -97,7 +99,7 @@ def ranged_matmul(
     """Return `input_value` [batch, sequence, in] @ `weight`.T, where `weight` is [out, in].
 
     `num_cols` has no effect. In the original it limits how much of each sample is computed. `weight_transposed` has no
-    effect either.
+    effect either. Raises AssertionError for other shapes.
     """
     _require(
         input_value.ndim == 3,
@@ -121,7 +123,7 @@ def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -
     - `weight`: [out, experts, in].
 
     The result is [..., k, out]. If two of the k vectors select the same expert, both get the product of the later one,
-    as in the original.
+    as in the original. Raises AssertionError for other shapes.
     """
     _require(
         weight.ndim == 3 and input_values.shape[:-1] == input_indices.shape,
@@ -146,7 +148,7 @@ def sparse_act_matmul(
 
     `input_value` is [batch, sequence, in], `input_mask` is [batch, sequence] and `weight` is [out, in]. The mask
     multiplies the vectors, so it should hold 0 and 1. `dense_capacity` has no effect: in the original it limits the
-    number of vectors.
+    number of vectors. Raises AssertionError for other shapes.
     """
     _require(
         weight.ndim == 2 and input_value.shape[:-1] == input_mask.shape,

@@ -57,8 +57,9 @@ class SequentialScheduler(_Compound):
         optimizer.remove_schedules(schedulers)
 
     def _check_part(self, optimizer: Any, i: int, part: Scheduler, tags: set[str | None] | None) -> None:
-        """Raise ValueError if `part` has another optimizer, setting or set of tags than this schedule. `i` is its
-        index.
+        """Raise ValueError if `part` has another optimizer, setting or set of tags than this schedule.
+
+        `i` is its index.
         """
         whole = "Sequential Schedulers expects all schedulers to"
         if part.optimizer is not optimizer:

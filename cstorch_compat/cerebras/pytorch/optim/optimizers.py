@@ -68,8 +68,9 @@ class Optimizer(optim.Optimizer, ABC):
         return list(self._schedules.values())
 
     def add_schedule(self, schedule: Any) -> None:
-        """Register a schedule to be updated before each step, after those registered before. The reference to it is
-        weak.
+        """Register a schedule to be updated before each step, after those registered before.
+
+        The reference to it is weak.
         """
         self._schedules[max(self._schedules, default=0) + 1] = schedule
 
@@ -86,8 +87,9 @@ class Optimizer(optim.Optimizer, ABC):
 
     @abstractmethod
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
-        result.
+        """Update every parameter once.
+
+        If `closure` is given, call it first to compute the loss, and return its result.
         """
         return super().step(closure)
 
@@ -109,14 +111,16 @@ class Optimizer(optim.Optimizer, ABC):
             schedule.refresh()
 
     def register_zero_grad_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Register `hook(optimizer, args, kwargs)` to be called before each `zero_grad`. Returns a handle with
-        `remove()`.
+        """Register `hook(optimizer, args, kwargs)` to be called before each `zero_grad`.
+
+        Returns a handle with `remove()`.
         """
         return RemovableHandle(self._hooks_of("zero_grad_pre"), hook)
 
     def register_zero_grad_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Register `hook(optimizer, args, kwargs)` to be called after each `zero_grad`. Returns a handle with
-        `remove()`.
+        """Register `hook(optimizer, args, kwargs)` to be called after each `zero_grad`.
+
+        Returns a handle with `remove()`.
         """
         return RemovableHandle(self._hooks_of("zero_grad_post"), hook)
 
@@ -174,8 +178,9 @@ class _RuleOptimizer(Optimizer):
         super().preinitialize()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once. If `closure` is given, call it first to compute the loss, and return its
-        result.
+        """Update every parameter once.
+
+        If `closure` is given, call it first to compute the loss, and return its result.
         """
         return super().step(closure)
 

@@ -191,8 +191,8 @@ class Scheduler(ABC):
     def refresh(self) -> None:
         """Compute the values from the counter before an optimizer step, and assign them to the groups.
 
-        On CSX the values are always assigned. On the CPU they are assigned only in a traced step, and only to groups
-        whose setting the script has not changed or loaded since the last `step` of the schedule, as in PyTorch.
+        On CSX the values are always assigned. On the CPU they are assigned only in a traced step. There a setting that
+        the script has changed or loaded since the last `step` of the schedule is kept, as in PyTorch.
         """
         epoch = storage.thread_state.current
         if epoch is not None:
@@ -228,8 +228,9 @@ class Scheduler(ABC):
                 group[self.param_group_key] = value
 
     def begin_loop(self) -> None:
-        """Convert the settings of the groups to scalar tensors with a readable value, as on CSX before the first
-        step.
+        """Convert the settings of the groups to scalar tensors whose values can be read.
+
+        On CSX they have this form until the first step.
         """
         self.put_client_values(self.optimizer.param_groups)
         for group in self.optimizer.param_groups:
@@ -247,8 +248,9 @@ class Scheduler(ABC):
         self.last_epoch.add_(by)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Advance the schedule by one step, and assign the new values to the parameter groups. Arguments are
-        ignored.
+        """Advance the schedule by one step, and assign the new values to the parameter groups.
+
+        Arguments are ignored.
         """
         self._step_count += 1
         # The schedule is numbered at its first use, so that discarded schedules take no number.

@@ -85,9 +85,7 @@ def show(*classes: type, kind: Any = None, names: Mapping[str, str] | None = Non
 
 
 def _shown(cls: Any, seen: inspect.Signature) -> None:
-    """Wrap the constructor of `cls` so that `inspect.signature` reports the signature `seen` for it and for the
-    class.
-    """
+    """Make `inspect.signature` report the signature `seen` for `cls` and its constructor, which is wrapped."""
     own = cls.__dict__.get("__init__")
 
     @functools.wraps(cls.__init__)

@@ -1,3 +1,1 @@
-"""The public API of `cerebras.pytorch.sparse`: masks, sparsity schedules, and algorithms that keep parameters
-sparse.
-"""
+"""The public API of `cerebras.pytorch.sparse`: masks, sparsity schedules and sparsity algorithms."""

@@ -139,8 +139,9 @@ class SparsityAlgorithm(ABC):
         )
 
     def apply(self, obj: Any) -> None:
-        """Make the parameters of a module, or the state of a cstorch optimizer, sparse. Raises TypeError for other
-        objects.
+        """Make the parameters of a module, or the state of a cstorch optimizer, sparse.
+
+        Raises TypeError for other objects.
         """
         if isinstance(obj, Module):
             self.sparsify_module(obj)

@@ -95,16 +95,18 @@ class Group(SparsityAlgorithm):
         raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     def sparsify_module(self, module: Module) -> None:
-        """Make the parameters of `module` that a filter accepts sparse. Raises RuntimeError if the group has no
-        members.
+        """Make the parameters of `module` that a filter accepts sparse.
+
+        Raises RuntimeError if the group has no members.
         """
         if not self._groups:
             raise RuntimeError("No groups were added to the Group sparsity algorithm")
         super().sparsify_module(module)
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
-        """Make `param` sparse with the first algorithm whose filter accepts it. Without such an algorithm it stays
-        dense.
+        """Make `param` sparse with the first algorithm whose filter accepts it.
+
+        Without such an algorithm it stays dense.
         """
         algorithm = next((g.algorithm for g in self._groups if g.filter(name, param)), None)
         if algorithm is not None:

@@ -86,8 +86,9 @@ def make_init_method(init_method: Any) -> InitMethod:
 
 
 def check_mask(mask: Any, p: Tensor, name: str) -> Tensor:
-    """Return `mask`. Raises ValueError unless it is a bool tensor with the shape of `p`. `name` is used in the
-    message.
+    """Return `mask`. Raises ValueError unless it is a bool tensor with the shape of `p`.
+
+    `name` is used in the message.
     """
     # A float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:

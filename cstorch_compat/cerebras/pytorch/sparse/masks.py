@@ -31,9 +31,7 @@ class ScoreShaper(ABC):
 
     @abstractmethod
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
-        """Return `tensor` as a vector or as rows, and a function that reshapes a mask of the rows to the original
-        shape.
-        """
+        """Return `tensor` as a vector or as rows, and a function that restores the original shape of a mask."""
 
 
 class ScoreFlattener(ScoreShaper):

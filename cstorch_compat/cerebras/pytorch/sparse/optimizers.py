@@ -62,8 +62,9 @@ class SparsityOptimizer(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the settings of the groups and the state of their algorithms. The masks are part of the model's state
-        dict.
+        """Return the settings of the groups and the state of their algorithms.
+
+        The masks are part of the model's state dict.
         """
         return {**super().state_dict(), "sparsity": self.sparsity.state_dict()}
 
@@ -114,8 +115,9 @@ OPTIMIZER_TYPES: dict[str, type[SparsityOptimizer]] = {
 
 
 class SparsityWrapperOptimizer(Optimizer):
-    """A wrapper of an optimizer whose step also changes the masks. Other attributes are those of the wrapped
-    optimizer.
+    """A wrapper of an optimizer whose step also changes the masks.
+
+    Other attributes are those of the wrapped optimizer.
     """
 
     # The base class is not initialized, because parameters and state are those of the wrapped optimizer.

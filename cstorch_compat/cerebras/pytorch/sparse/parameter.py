@@ -69,8 +69,9 @@ class SparseParameter:
 
     @property
     def mask(self) -> Tensor:
-        """Return the mask, a bool tensor with the parameter's shape, where True means kept. Assigning it calls
-        `update`.
+        """Return the mask, a bool tensor with the parameter's shape, where True means kept.
+
+        Assigning it calls `update`.
         """
         mask: Tensor = getattr(self.module, self.mask_name)
         return mask

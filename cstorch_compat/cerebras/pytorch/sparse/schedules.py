@@ -35,8 +35,9 @@ class HyperParameterSchedule(ABC):
         return self.compute(step if isinstance(step, Tensor) else tensor(step))
 
     def update(self, is_update_step: Tensor) -> None:  # noqa: B027 - most have no state
-        """Advance the state if `is_update_step`, a bool scalar tensor, is True. The default has no state and does
-        nothing.
+        """Advance the state if `is_update_step`, a bool scalar tensor, is True.
+
+        The default has no state and does nothing.
         """
 
     def get_min_max_end(self, begin: int, end: int) -> ValueRange | None:
@@ -113,8 +114,9 @@ class Power(HyperParameterSchedule):
 
 
 class Cosine(HyperParameterSchedule):
-    """A cosine wave from `init` to `minimum` in `half_period` steps and back. Raises ValueError if `half_period` is
-    0.
+    """A cosine wave from `init` to `minimum` in `half_period` steps and back.
+
+    Raises ValueError if `half_period` is 0.
     """
 
     def __init__(self, init: float, half_period: float, minimum: float = 0.0):
@@ -173,8 +175,9 @@ class Cycling(HyperParameterSchedule):
 
 
 class Lambda(HyperParameterSchedule):
-    """The result of a function of the step, which may use tensor operations only. Raises TypeError if it is not
-    callable.
+    """The result of a function of the step, which may use tensor operations only.
+
+    Raises TypeError if it is not callable.
     """
 
     def __init__(self, fn: Callable[[Tensor], Tensor]):
@@ -238,8 +241,9 @@ def _make_from_settings(settings: dict[str, Any]) -> HyperParameterSchedule:
 
 
 def collect_subclasses(kind: Any) -> dict[str, Any]:
-    """Return the concrete subclasses of `kind` at any depth by lower-case name. Names that begin with "_" are left
-    out.
+    """Return the concrete subclasses of `kind` at any depth by lower-case name.
+
+    Names that begin with "_" are left out.
     """
     kinds: dict[str, Any] = {}
     for k in kind.__subclasses__():

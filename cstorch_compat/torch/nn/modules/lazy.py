@@ -8,8 +8,9 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class UninitializedParameter(Parameter):
-    """A parameter of a lazy layer before its first input. No object here is an instance, because such layers have no
-    parameters.
+    """A parameter of a lazy layer before its first input.
+
+    No object here is an instance, because such layers have no parameters.
     """
 
 

@@ -51,8 +51,9 @@ class ParametrizationList(ModuleList):
 
     # Unlike the inverses that users define, this method stores its result in the originals.
     def right_inverse(self, value: Tensor) -> None:
-        """Set the original tensors so that they give `value`. Raises RuntimeError if a parametrization has no
-        `right_inverse`.
+        """Set the original tensors so that they give `value`.
+
+        Raises RuntimeError if a parametrization has no `right_inverse`.
         """
         with no_grad():
             inverted: Any = value

@@ -87,8 +87,8 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Return the packed form of a batch [T, B, ...] ([B, T, ...] with `batch_first`) of sequences of the given lengths.
 
-    Raises RuntimeError if a length is not positive, if the number of lengths is not B, or if lengths are not in
-    descending order while `enforce_sorted` is True.
+    Raises RuntimeError if a length is not positive, or if the number of lengths is not B. With `enforce_sorted`,
+    lengths that are not in descending order raise RuntimeError too.
     """
     sizes = lengths.array() if isinstance(lengths, Tensor) else np.asarray([int(n) for n in lengths], np.int64)
     x = transpose(input, 0, 1) if batch_first else input

@@ -89,8 +89,9 @@ class _PowerIteration:
 
 
 class _SpectralNorm(Module):
-    """The parametrization that divides a weight by its largest singular value. The vectors are updated in training
-    mode.
+    """The parametrization that divides a weight by its largest singular value.
+
+    The vectors are updated in training mode.
     """
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):

@@ -137,8 +137,9 @@ class WorkerStream:
             raise
 
     def _start_workers(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> WorkerPool:
-        """Start a process for each worker. Raises DataError if the input function cannot be pickled where it has to
-        be.
+        """Start a process for each worker.
+
+        Raises DataError if the input function cannot be pickled where it has to be.
         """
         posts = [
             StreamerTask(

@@ -160,8 +160,9 @@ def _add_path_note(error: ModuleNotFoundError) -> None:
 
 
 def _single_worker() -> process_role.Role | None:
-    """Return the role of the only worker, which the client takes, or None if there are several or the backend is not
-    CSX.
+    """Return the role of the only worker, which the client takes.
+
+    Returns None if there are several workers or the backend is not CSX.
     """
     owner = process.current_backend(raise_exception=False)
     if owner is None or not owner.is_csx:

@@ -122,8 +122,9 @@ def set_role(role: Role | None) -> Role | None:
 
 
 class role_context:
-    """A context manager in which this process has a role. A worker role adds its cluster's `python_paths` to
-    `sys.path`.
+    """A context manager in which this process has a role.
+
+    A worker role adds its cluster's `python_paths` to `sys.path`.
     """
 
     __slots__ = ("_added", "_role")

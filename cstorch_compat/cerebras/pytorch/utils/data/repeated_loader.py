@@ -39,8 +39,9 @@ class RepeatedLoader(Iterator[Any]):
         return next(self._batches)
 
     def _repeat_forever(self, may_be_empty: bool) -> Iterator[Any]:
-        """Yield the batches of the loader in an endless loop. Raises DataError for an empty pass, unless it may be
-        empty.
+        """Yield the batches of the loader in an endless loop.
+
+        Raises DataError for an empty pass, unless it may be empty.
         """
         while True:
             # An empty pass would make this loop endless.

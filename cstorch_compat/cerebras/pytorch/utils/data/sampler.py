@@ -72,8 +72,9 @@ class DistributedSampler(Sampler[Any]):
         self._left = []
 
     def __len__(self) -> int:
-        """Return the number of indices or batches that the next pass yields for this worker, or in total without
-        sharding.
+        """Return the number of indices or batches that the next pass yields for this worker.
+
+        Without sharding, or in the client, it is the total number.
         """
         worker = self._worker()
         if self.batch_size is None:
@@ -97,8 +98,9 @@ class DistributedSampler(Sampler[Any]):
         return process_role.current_role() if self.shard else None
 
     def _order(self, epoch: int) -> list[int]:
-        """Return the indices of an epoch. If it is longer than the data set, the last, shorter round is drawn at
-        random.
+        """Return the indices of an epoch.
+
+        If it is longer than the data set, the last, shorter round is drawn at random.
         """
         size = len(self.data_source)  # type: ignore[arg-type]
         if not self.shuffle:
@@ -137,8 +139,9 @@ def _turn_slice(worker: process_role.Role) -> tuple[int, None, int]:
 
 
 def _share_bounds(worker: process_role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
-    """Return the start and end of a worker's share in a batch. Raises ShareError if a batch size is not that of the
-    run.
+    """Return the start and end of a worker's share in a batch.
+
+    Raises ShareError if a batch size is not that of the run.
     """
     shares = worker.cluster.shares or (size,)
     for batch_size in sizes | {size}:
