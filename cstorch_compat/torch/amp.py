@@ -7,7 +7,6 @@ warning.
 
 import copy
 import functools
-import math
 import warnings
 from collections import defaultdict
 from contextlib import ContextDecorator, ExitStack
@@ -215,9 +214,8 @@ class GradScaler:
         seen["finite"] = True
         with grad_mode(False):
             for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
-                # The sum of all elements is infinite or NaN if one of them is.
                 p.grad.mul_(1.0 / self._scale)
-                seen["finite"] = seen["finite"] and math.isfinite(float(pw.cast_to(p.grad, dt.float32).sum().item()))
+                seen["finite"] = seen["finite"] and bool(pw.isfinite(p.grad).all().item())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients if needed, and run `optimizer.step` if they are finite. Otherwise return None.

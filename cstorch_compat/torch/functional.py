@@ -114,13 +114,21 @@ def asarray(
 
 
 def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:
-    """Return a tensor of zeros with shape `size`. `stride` has no effect, because tensors are always contiguous."""
-    return zeros(*size, **{k: v for k, v in kind.items() if k in ("dtype", "device", "requires_grad")})
+    """Return a tensor of zeros with shape `size` and strides `stride`, both in elements."""
+    requires_grad = kind.get("requires_grad", False)
+    facts = {k: v for k, v in kind.items() if k in ("dtype", "device")}
+    if 0 in size:
+        return zeros(*size, **facts, requires_grad=requires_grad)
+    last = sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    return zeros(last + 1, **facts).as_strided(size, stride).detach().requires_grad_(requires_grad)
 
 
 def empty_permuted(size: Any, physical_layout: Any, **kind: Any) -> Tensor:
-    """Return a tensor of zeros with shape `size`. `physical_layout` has no effect."""
-    return empty_strided(size, None, **kind)
+    """Return a tensor of zeros with shape `size`. Its dimensions are stored in the order of `physical_layout`."""
+    stride, step = [0] * len(size), 1
+    for dim in reversed(physical_layout):
+        stride[dim], step = step, step * size[dim]
+    return empty_strided(size, stride, **kind)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -172,8 +180,10 @@ def hamming_window(
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
     """Return a triangular window of `window_length` elements. See `torch.bartlett_window`.
 
-    A `window_length` of 1 is not supported: it gives 0, or ZeroDivisionError if `periodic` is False.
+    A window of one element is 1.
     """
+    if window_length <= 1:
+        return ones(window_length, dtype=dtype)
     size = window_length if periodic else window_length - 1
     return 1 - (arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1).abs()
 
@@ -183,8 +193,10 @@ def kaiser_window(
 ) -> Tensor:
     """Return the Kaiser window with parameter `beta`, given by the Bessel function I0. See `torch.kaiser_window`.
 
-    A `window_length` of 1 with `periodic` False raises ZeroDivisionError.
+    A window of one element is 1.
     """
+    if window_length <= 1:
+        return ones(window_length, dtype=dtype)
     size = window_length if periodic else window_length - 1
     x = arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1
     # Both values come from the same operation, so that the middle of the window is exactly 1.

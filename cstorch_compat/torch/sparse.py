@@ -5,6 +5,7 @@ sparse shape is created, and gradients reach the values and the dense operand. O
 is a lazy node and is computed only when it is read.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Device, Tensor, from_array, tensor_from_storage
 from lazytensor.functional import gather_scatter, reduction
 from lazytensor.functional import pointwise as pw
-from lazytensor.functional.creation import as_tensor, zeros
+from lazytensor.functional.creation import as_tensor, full, zeros
 from lazytensor.functional.indexing import index_put
 from lazytensor.functional.joining_and_splitting import stack
 from lazytensor.functional.type_promotion import result_type
@@ -290,12 +291,13 @@ def sparse_sum(input: Any, dim: Any = None, dtype: DType | None = None) -> Tenso
 def softmax(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
     """Return the softmax of a sparse matrix along `dim`, over the stored elements only.
 
-    The maximum of all elements is subtracted first. A row whose elements are all far below it may therefore give NaN.
+    The maximum along `dim` is subtracted first, so that large elements do not overflow.
     """
     source = input.coalesce()
     group = source._places[1 - dim % 2]
     count = source._extents[1 - dim % 2]
-    # Subtract the maximum to avoid overflow.
-    shifted = pw.exp(source._values - source._values.max())
+    lowest = full((count,), -math.inf, dtype=source._values.dtype)
+    largest = gather_scatter.scatter_reduce(lowest, 0, group, source._values.detach(), "amax")
+    shifted = pw.exp(source._values - gather_scatter.index_select(largest, 0, group))
     totals = gather_scatter.index_add(zeros((count,), dtype=shifted.dtype), 0, group, shifted)
     return source._with(shifted / gather_scatter.index_select(totals, 0, group))

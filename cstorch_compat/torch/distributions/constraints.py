@@ -81,7 +81,10 @@ def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     return Constraint(name, lambda v: (v >= lower_bound) & (v <= upper_bound))
 
 
-half_open_interval = interval
+def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+    """Return the constraint `lower_bound` <= x < `upper_bound`."""
+    name = f"HalfOpenInterval(lower_bound={lower_bound}, upper_bound={upper_bound})"
+    return Constraint(name, lambda v: (v >= lower_bound) & (v < upper_bound))
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:

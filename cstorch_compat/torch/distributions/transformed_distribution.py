@@ -1,5 +1,6 @@
 """Distributions of transformed samples of other distributions."""
 
+import math
 from typing import Any
 
 from cstorch_compat.torch.distributions import constraints as constraints
@@ -76,14 +77,22 @@ class TransformedDistribution(Distribution):
         return answer
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the cumulative distribution function at `value`. The transforms are assumed to be increasing."""
+        """Return the cumulative distribution function at `value`, also if the transforms are decreasing."""
         for t in reversed(self.transforms):
             value = t.undo(value)
-        return self.base_dist.cdf(value)
+        return self._mirror_if_decreasing(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the inverse of the cumulative distribution function. The transforms are assumed to be increasing."""
-        return self._forward(self.base_dist.icdf(value))
+        """Return the inverse of the cumulative distribution function, also if the transforms are decreasing."""
+        return self._forward(self.base_dist.icdf(self._mirror_if_decreasing(value)))
+
+    def _mirror_if_decreasing(self, probability: Tensor) -> Tensor:
+        """Return `probability`, or 1 - `probability` where the transforms together are decreasing."""
+        sign: Any = math.prod(t.sign for t in self.transforms)
+        if isinstance(sign, int) and sign == 1:
+            return probability
+        mirrored: Tensor = sign * (probability - 0.5) + 0.5
+        return mirrored
 
 
 class LogNormal(TransformedDistribution):

@@ -16,6 +16,11 @@ from lazytensor.functional.pointwise_special import atanh
 from lazytensor.nn.functional import pad
 
 
+def _sign_of(slope: Any) -> Any:
+    """Return 1, 0 or -1 for a number, and the tensor of signs for a tensor."""
+    return pw.sign(slope) if isinstance(slope, Tensor) else (slope > 0) - (slope < 0)
+
+
 class Transform:
     """The base class of invertible functions of tensors.
 
@@ -23,7 +28,7 @@ class Transform:
     """
 
     bijective = True
-    sign = 1
+    sign: Any = 1
     domain: Any = constraints.real
     codomain: Any = constraints.real
 
@@ -76,7 +81,11 @@ class _InverseTransform(Transform):
         super().__init__()
         self._inverted = transform
         self.domain, self.codomain = transform.codomain, transform.domain
-        self.bijective, self.sign = transform.bijective, transform.sign
+        self.bijective = transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inverted.sign
 
     @property
     def event_dim(self) -> int:
@@ -121,6 +130,11 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Any, cache_size: int = 0):
         super().__init__(cache_size)
         self.exponent = exponent
+
+    @property
+    def sign(self) -> Any:
+        """Return the sign of the exponent: the direction in which the transform is monotonic."""
+        return _sign_of(self.exponent)
 
     def __call__(self, x: Tensor) -> Tensor:
         return pw.pow(x, self.exponent)
@@ -212,6 +226,11 @@ class AffineTransform(Transform):
     def event_dim(self) -> int:
         """Return the `event_dim` given to the constructor."""
         return self._event_dim
+
+    @property
+    def sign(self) -> Any:
+        """Return the sign of the scale: the direction in which the transform is monotonic."""
+        return _sign_of(self.scale)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x  # type: ignore[no-any-return]

@@ -324,10 +324,16 @@ def rotate(
 ) -> Any:
     """Return a Pillow image rotated counterclockwise by `angle` degrees.
 
-    Raises DataOptionError for tensors and arrays.
+    `fill` is the colour outside of the image: one number for all bands, or one for each; None is black. Raises
+    DataOptionError for tensors and arrays.
     """
     if not is_pillow(img):
         raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")
+    bands = len(img.getbands())
+    if isinstance(fill, int | float):
+        fill = (fill,) * bands if bands > 1 else fill
+    elif fill is not None:
+        fill = tuple(fill) if bands > 1 else fill[0]
     return img.rotate(angle, _PILLOW_FILTERS[interpolation_name(interpolation)], expand, center, fillcolor=fill)
 
 

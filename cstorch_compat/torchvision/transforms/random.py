@@ -162,7 +162,7 @@ class RandomGrayscale:
 
 
 class RandomRotation:
-    """A transform that rotates a Pillow image by a random angle in the range `degrees`. `fill` has no effect.
+    """A transform that rotates a Pillow image by a random angle in the range `degrees`.
 
     A single number d means the range from -d to d.
     """
@@ -181,7 +181,7 @@ class RandomRotation:
     def __call__(self, img: Any) -> Any:
         # Drawn before the type of the image is checked.
         angle = _draw_uniform(float(self.degrees[0]), float(self.degrees[1]))
-        return functional.rotate(img, angle, self.interpolation, self.expand, self.center, None)
+        return functional.rotate(img, angle, self.interpolation, self.expand, self.center, self.fill)
 
 
 class ColorJitter:

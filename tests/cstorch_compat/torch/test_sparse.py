@@ -79,3 +79,11 @@ def test_modules_without_values_draw_nothing():
     chain = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     chain.set_submodule("1", nn.Tanh())
     assert type(chain[1]) is nn.Tanh and chain.share_memory()[0].weight.is_shared()
+
+
+def test_softmax_of_rows_of_very_different_size():
+    values = torch.tensor([100.0, 100.5, -200.0, -201.0])
+    matrix = torch.sparse_coo_tensor([[0, 0, 1, 1], [0, 1, 0, 1]], values, (2, 2))
+    rows, columns = (torch.sparse.softmax(matrix, dim).to_dense() for dim in (1, 0))
+    assert rows.flatten().tolist() == pytest.approx([0.3775407, 0.6224593, 0.7310586, 0.2689414])
+    assert columns.tolist() == [[1.0, 1.0], [0.0, 0.0]]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.torch import foreach
 from cstorch_compat.torch.nn import init
 from cstorch_compat.torch.nn.modules.fold import Fold, Unfold, fold, unfold
@@ -15,6 +16,7 @@ from cstorch_compat.torch.nn.modules.sync_batchnorm import SyncBatchNorm
 from lazytensor import arange, nn, ones, ones_like, randn, tensor
 from lazytensor.errors import DeviceAbsent, ShapeError
 
+torch = get_mirror("torch")
 SETTINGS = ({"kernel_size": 3}, {"kernel_size": (2, 3), "padding": 1, "stride": 2}, {"kernel_size": 2, "dilation": 2})
 
 
@@ -111,3 +113,30 @@ def test_a_tensor_is_detached_in_place_unless_it_is_a_view():
     assert y.detach_() is y and not y.requires_grad and y.is_leaf and y.is_cpu
     with pytest.raises(RuntimeError, match="Can't detach views in-place"):
         (x * 2)[:1].detach_()
+
+
+def test_window_of_one_element_is_one():
+    for window in (torch.bartlett_window, torch.kaiser_window):
+        assert [window(1).tolist(), window(1, periodic=False).tolist(), window(0).tolist()] == [[1.0], [1.0], []]
+
+
+def test_empty_tensor_has_the_strides_that_are_asked_for():
+    assert torch.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+    assert torch.empty_permuted((2, 3, 4), (2, 0, 1)).stride() == (3, 1, 6)
+    weight = torch.empty_strided((2, 3), (1, 2), requires_grad=True)
+    assert weight.is_leaf and weight.requires_grad and weight.shape == (2, 3)
+
+
+def test_large_finite_gradients_are_no_overflow():
+    weight = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+    weight.grad = torch.full((3,), 3e38)
+    scaler.unscale_(optimizer)
+    assert scaler.step(optimizer) is None and weight.tolist() == [0.0] * 3
+    weight.grad = torch.full((3,), float("inf"))
+    scaler.update()
+    assert scaler.get_scale() == 1.0
+    scaler.unscale_(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 0.5

@@ -71,3 +71,19 @@ def test_expanded_and_registered():
 
     D.register_kl(Mine, Mine)(lambda p, q: creation.tensor(7.0))
     assert D.kl_divergence(Mine(0.0, 1.0), Mine(0.0, 1.0)).item() == 7.0
+
+
+def test_decreasing_transform_mirrors_the_distribution_function():
+    torch, families = get_mirror("torch"), get_mirror("torch.distributions")
+    normal = families.Normal(0.0, 1.0)
+    mirrored = families.TransformedDistribution(normal, [families.AffineTransform(0.0, -2.0)])
+    assert mirrored.cdf(torch.tensor([1.0, -3.0])).tolist() == pytest.approx([0.6914625, 0.0668072])
+    assert mirrored.icdf(torch.tensor([0.2, 0.9])).tolist() == pytest.approx([-1.6832424, 2.5631032])
+    mixed = families.TransformedDistribution(normal, [families.AffineTransform(0.0, torch.tensor([-2.0, 2.0]))])
+    assert mixed.cdf(torch.tensor([1.0, -3.0])).tolist() == pytest.approx([0.6914625, 0.0668072])
+
+
+def test_half_open_interval_excludes_its_upper_bound():
+    interval = get_mirror("torch.distributions").constraints.half_open_interval(0, 1)
+    values = get_mirror("torch").tensor([0.0, 1.0, 0.5])
+    assert interval.check(values).tolist() == [True, False, True]
