@@ -1,4 +1,4 @@
-"""The names of `torch.linalg`."""
+"""The functions of torch.linalg."""
 
 from lazytensor.functional import linalg as _linalg
 from lazytensor.functional.argument_errors import guard_arguments
@@ -22,7 +22,7 @@ matrix_norm = public(_linalg.matrix_norm)
 matrix_power = public(_linalg.matrix_power)
 matrix_rank = public(_linalg.matrix_rank)
 multi_dot = public(_linalg.multi_dot)
-# Automatic casts leave the operand as it is, unlike that of torch.norm.
+# Automatic casts do not convert the operand, unlike that of torch.norm.
 norm = accept_torch_names(with_refusals("norm", guard_arguments(_linalg.norm)))
 pinv = public(_linalg.pinv)
 qr = public(_linalg.qr)

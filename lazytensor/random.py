@@ -1,8 +1,8 @@
-"""Random numbers outside a traced step: PyTorch's CPU generator, a 32-bit Mersenne twister.
+"""Random numbers outside compiled steps: PyTorch's CPU generator, a 32-bit Mersenne twister.
 
-How the words of the twister become numbers was worked out from PyTorch's answers: a float32 takes the low 24 bits of
-one word, a float64 the low 53 bits of two, and both are scaled in one rounding; normal numbers pair uniforms by Box
-and Muller, in blocks of 16 where there are at least 16 of them.
+The conversion from generator words to numbers was derived from PyTorch's results. A float32 uses the low 24 bits of one
+word and a float64 the low 53 bits of two; both are scaled in one rounding. Normal numbers are made from pairs of
+uniform ones by Box and Muller, in blocks of 16 if there are at least 16.
 """
 
 import functools
@@ -24,14 +24,16 @@ from lazytensor.core.tensor import CPU, Device, Tensor, from_array
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
 
 DEFAULT_SEED = 67280421310721
-"""The seed that PyTorch starts with."""
+"""The seed with which PyTorch's default generator starts."""
 _HEADER_BYTES, _KEY_WORDS, _TRAILER_BYTES = 24, 624, 40
 STATE_BYTES = _HEADER_BYTES + 8 * _KEY_WORDS + _TRAILER_BYTES
-"""Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
+"""The size of PyTorch's CPU generator state in bytes: seed, position, the words of the twister, and the spare normal
+number.
+"""
 
 
-# One for all generators, since a generator has to be copied and pickled. A process that is forked while another thread
-# draws would begin with it closed, for ever.
+# One lock for all generators, since a generator has to be copyable and picklable. It is held during a fork, so that a
+# child process never starts with it locked.
 _draw_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -42,14 +44,17 @@ T = TypeVar("T")
 
 
 def _atomic_draw(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concatenate[Generator, P], T]":
-    """A draw of several steps that no other thread's draw comes into: numbers of one tensor follow each other."""
+    """Return `method` wrapped to hold the lock of all generators, so that the numbers of one tensor are consecutive.
+
+    Raises MemoryMissing if too many numbers are requested.
+    """
 
     @functools.wraps(method)
     def alone(self: "Generator", /, *args: P.args, **kwargs: P.kwargs) -> T:
         with _draw_lock:
             try:
                 return method(self, *args, **kwargs)
-            # NumPy has the second for more numbers than any address could reach.
+            # NumPy raises ValueError for more numbers than can be addressed.
             except (MemoryError, ValueError) as e:
                 if isinstance(e, LazyError) or (isinstance(e, ValueError) and "imension" not in str(e)):
                     raise
@@ -59,7 +64,9 @@ def _atomic_draw(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[
 
 
 class Generator:
-    """A source of random numbers that can be seeded.
+    """A source of random numbers that can be seeded, with PyTorch's algorithm.
+
+    It starts with PyTorch's default seed. `device` is ignored.
 
     >>> import lazytensor as lt
     >>> generator = lt.Generator().manual_seed(7)
@@ -73,45 +80,46 @@ class Generator:
 
     @property
     def device(self) -> Device:
-        """The CPU."""
+        """Return the CPU."""
         return CPU
 
-    seedings: int = 0  # how often it was seeded
+    seedings: int = 0  # number of seedings so far
 
     @_atomic_draw
     def manual_seed(self, seed: int) -> "Generator":
-        """Start over from `seed`; only its low 32 bits matter."""
+        """Seed the generator with `seed`, of which only the low 32 bits matter, and return it."""
         self.seedings += 1
         self._seed = int(seed)
         self._bits = np.random.MT19937()
-        # NumPy's own seeding scrambles; the legacy one is the reference implementation's, as PyTorch's.
+        # NumPy's default seeding scrambles the seed. The legacy seeding is that of the reference implementation and of
+        # PyTorch.
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
         self._spare: float | None = None
         return self
 
     def restart(self) -> None:
-        """Be as a new process has it: seeded once, by the seed that PyTorch starts with."""
+        """Reset the generator to its state in a new process, with the default seed."""
         self.seedings = 0
         self.manual_seed(DEFAULT_SEED)
 
     def initial_seed(self) -> int:
-        """The seed it started from."""
+        """Return the seed with which the generator was last seeded."""
         return self._seed
 
     def seed(self) -> int:
-        """Start over from a seed that nobody chose, which is returned."""
+        """Seed the generator with a nondeterministic 63-bit number, and return the number."""
         number = secrets.randbits(63)
         self.manual_seed(number)
         return number
 
     @_atomic_draw
     def get_state(self) -> Tensor:
-        """The state as uint8[5056], in PyTorch's own layout."""
+        """Return the state as a uint8 tensor [5056], in PyTorch's layout."""
         raw = np.zeros(STATE_BYTES, np.uint8)
         inner = self._bits.state["state"]
         position = int(inner["pos"])
         raw[:8].view(np.uint64)[0] = self.initial_seed() & (1 << 64) - 1
-        # PyTorch counts the words that are left of a block, and 1 where the next word makes a new block.
+        # PyTorch stores the number of words left in a block, and 1 if the next word begins a new block.
         raw[8:16].view(np.uint32)[:] = (_KEY_WORDS + 1 - position if position else 1, 1)
         raw[16:24].view(np.uint64)[0] = position % _KEY_WORDS
         raw[_HEADER_BYTES : _HEADER_BYTES + 8 * _KEY_WORDS].view(np.uint64)[:] = inner["key"]
@@ -122,7 +130,10 @@ class Generator:
 
     @_atomic_draw
     def set_state(self, new_state: Tensor) -> "Generator":
-        """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
+        """Restore a state that `get_state` returned, and return the generator.
+
+        Raises ShapeError unless it is a valid uint8 tensor [5056].
+        """
         raw = new_state.array("set_state")
         if raw.dtype != np.uint8 or raw.shape != (STATE_BYTES,):
             raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
@@ -137,20 +148,23 @@ class Generator:
         return self
 
     def clone_state(self) -> "Generator":
-        """A second generator that will give the same numbers."""
+        """Return a new generator with the same state."""
         return Generator().set_state(self.get_state())
 
     def words(self, n: int) -> np.ndarray:
-        """The next n 32-bit words, as uint64."""
+        """Return the next `n` 32-bit words, as uint64."""
         return self._bits.random_raw(n) if n else np.zeros(0, np.uint64)
 
     @_atomic_draw
     def uniform(self, shape: tuple[int, ...], dtype: DType, low: float = 0.0, high: float = 1.0) -> np.ndarray:
-        """Numbers in [low, high) in the host type of `dtype`; what a half type rounds up to `high` becomes `low`."""
+        """Return uniform random numbers in [low, high) of `shape`, in the host type of `dtype`.
+
+        If rounding to a half type gives `high`, the number becomes `low`.
+        """
         n = math.prod(shape)
         if dtype is dt.float64:
             return _fused_multiply_add(self._doubles(n), high - low, low).reshape(shape)
-        # 24 bits are what a float32 has: every result is exact, and 1 is never reached.
+        # A float32 has 24 bits, so every result is exact and 1 is never reached.
         if dtype.is_half and pytorch_release.current_release == "2.4":
             values = pytorch_release.half_uniform(self.words, n, dtype)
         else:
@@ -176,31 +190,38 @@ class Generator:
         deviation: float = 1.0,
         is_contiguous: bool = True,
     ) -> np.ndarray:
-        """Return normal numbers in the host type of `dtype`; those for a tensor with gaps are drawn one by one."""
+        """Return normal random numbers of `shape` with mean `mean` and standard deviation `deviation`.
+
+        They have the host type of `dtype`. For a tensor that is not contiguous, or has fewer than 16 elements, they are
+        drawn one by one, as in PyTorch.
+        """
         n = math.prod(shape)
         if n >= 16 and is_contiguous and dtype.is_half and pytorch_release.current_release == "2.4":
             return pytorch_release.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
-        # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
+        # Fewer than 16 are drawn one by one in double precision, since PyTorch's vector code starts at 16.
         if n < 16 or not is_contiguous:
             drawn = np.array([self._draw_single_normal() * deviation + mean for _ in range(n)])
         else:
             working = dt.float64 if dtype is dt.float64 else dt.float32
             whole = n // 16 * 16
             drawn = np.empty(n, working.host)
-            # A half type draws no words for the last block, which is overwritten.
+            # For a half type no words are drawn for the last block, which is overwritten.
             u = self.uniform((whole if dtype.is_half else n,), working)
             drawn[:whole] = box_muller(u[:whole])
             if whole < n:
-                # The last block of 16 is drawn again and overlaps the one before it.
+                # The last block of 16 is drawn again and overlaps the previous one.
                 drawn[n - 16 :] = box_muller(self.uniform((16,), working))
             drawn = _fused_multiply_add(drawn, deviation, mean)
         return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
 
     def _draw_single_normal(self) -> float:
+        """Return one standard normal number in double precision: the stored second number of a pair, or the first of a
+        new pair.
+        """
         if self._spare is not None:
             value, self._spare = self._spare, None
             return value
-        # A pair comes of two uniforms; the second of it waits for the next call, and is part of the state.
+        # Two uniform numbers give two normal ones; the second is stored for the next call and is part of the state.
         u1, u2 = self._doubles(2)
         radius, angle = math.sqrt(-2 * math.log1p(-u2)), 2 * math.pi * u1
         self._spare = radius * math.sin(angle)
@@ -208,23 +229,25 @@ class Generator:
 
     @_atomic_draw
     def bernoulli(self, n: int, p: float) -> np.ndarray:
-        """n truth values, each true with the probability p, which is one number."""
+        """Return `n` bools, each true with probability `p`."""
         if pytorch_release.current_release == "2.4":
             return pytorch_release.vendor_uniform(self.words, n) < p
         return self.uniform((n,), dt.float64) < p
 
     @_atomic_draw
     def exponential(self, n: int, dtype: DType) -> np.ndarray:
-        """n exponential numbers of rate 1, in float64; `dtype` is the type that they are drawn for."""
+        """Return `n` exponential numbers of rate 1 as float64. `dtype` is the dtype of the tensor
+        they are drawn for.
+        """
         if pytorch_release.current_release == "2.4":
             return pytorch_release.exponential(self.words, n, dtype)
         return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
 
     @_atomic_draw
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Integers in low..high - 1."""
+        """Return random integers from `low` to `high` - 1, of `shape`, as int64."""
         n, span = math.prod(shape), high - low
-        if span < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release]:  # beyond, PyTorch takes two words
+        if span < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release]:  # else PyTorch uses two words
             drawn = self.words(n) % np.uint64(span)
         else:
             pairs = self.words(2 * n).reshape(n, 2)
@@ -233,7 +256,7 @@ class Generator:
 
     @_atomic_draw
     def permutation(self, n: int) -> np.ndarray:
-        """A random order of 0..n - 1, by swapping each place with one at or behind it."""
+        """Return a random permutation of 0 to `n` - 1, by swapping each element with one at or after its position."""
         out = list(range(n))
         for i, word in enumerate(self.words(max(n - 1, 0)).tolist()):
             j = i + word % (n - i)
@@ -242,12 +265,12 @@ class Generator:
 
 
 def _fused_multiply_add(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
-    """u * factor + offset, rounded once, as a processor's fused instruction gives it."""
+    """Return u * factor + offset, rounded once, as a fused multiply-add instruction does."""
     if (factor, offset) == (1.0, 0.0):
         return u
     if u.dtype == np.float32:
         return (u.astype(np.float64) * np.float64(np.float32(factor)) + np.float64(np.float32(offset))).astype(u.dtype)
-    # The rounding errors of the product and of the sum are found exactly (Dekker 1971, Knuth) and added.
+    # The rounding errors of product and sum are computed exactly (Dekker 1971, Knuth) and added.
     product = u * factor
     (a, b), (c, d) = _split_mantissa(u), _split_mantissa(np.asarray(factor))
     error = ((a * c - product) + a * d + b * c) + b * d
@@ -258,7 +281,7 @@ def _fused_multiply_add(u: np.ndarray, factor: float, offset: float) -> np.ndarr
 
 
 def _split_mantissa(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x as a sum of two numbers of 26 digits each."""
+    """Return two arrays of 26-bit numbers whose sum is `x`."""
     # Veltkamp's splitting: 2 ** 27 + 1.
     shifted = x * 134217729.0
     high = shifted - (shifted - x)
@@ -270,7 +293,10 @@ _scope_depth = 0
 
 
 def resolve_generator(generator: Generator | None) -> Generator:
-    """The given generator, or the one that `manual_seed` seeds; in a scope a new one for each call, seeded by that."""
+    """Return `generator`, or the default generator if it is None.
+
+    Inside a generator scope, None gives a new generator, seeded by the default generator.
+    """
     if generator is not None:
         return generator
     if not _scope_depth:
@@ -279,19 +305,19 @@ def resolve_generator(generator: Generator | None) -> Generator:
 
 
 def enter_scope() -> None:
-    """From now on each call that names no generator draws from a new one, which the default generator seeds."""
+    """Enter a generator scope: calls without a generator then use a new one, which the default generator seeds."""
     global _scope_depth
     _scope_depth += 1
 
 
 def leave_scope() -> None:
-    """Be as before the last `enter_scope`."""
+    """Leave the innermost generator scope."""
     global _scope_depth
     _scope_depth -= 1
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator.
+    """Seed the default generator with `seed`, and return it.
 
     >>> import lazytensor as lt
     >>> _ = lt.manual_seed(0)

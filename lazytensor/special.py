@@ -1,4 +1,4 @@
-"""The names of `torch.special`. A new function of mathematics that is one operation is declared here."""
+"""The functions of torch.special. Functions that are one operation and exist only here are defined in this file."""
 
 from lazytensor.functional import pointwise as _pointwise
 from lazytensor.functional import pointwise_special as _pointwise_special

@@ -1,4 +1,7 @@
-"""Operations on tensors, each written once: as a function, and through `attach` as a method and in place."""
+"""Operations on tensors, each written once as a function.
+
+`attach_members` also adds the marked functions to Tensor, as methods, in-place methods, operators and properties.
+"""
 
 from lazytensor.functional import (
     activation,

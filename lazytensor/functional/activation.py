@@ -1,6 +1,7 @@
-"""Activations.
+"""Activation functions.
 
-Those of each element keep the shape of the input, [...] to [...]; with `inplace` the result is written to the input.
+Most of them compute each element independently and return a tensor of the shape of `input`. Those with an `inplace`
+parameter write the result to `input` and return `input` if it is true.
 """
 
 import numpy as np
@@ -25,18 +26,23 @@ from lazytensor.functional.views import normalize_dim, slice_dim, view
 from lazytensor.ops import call
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-"""The fixed point of Klambauer et al. 2017 (arXiv:1706.02515)."""
+"""The constants alpha and scale of SELU, the fixed point computed by Klambauer et al. 2017 (arXiv:1706.02515)."""
 
 sigmoid, tanh = pw.sigmoid, pw.tanh
 
 
 def assign_if_inplace(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
-    """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
+    """Return `out`, or write `out` to `x` and return `x` if `inplace` is true.
+
+    The write also shows in all views of `x`. Raises ShapeError if `x` has another shape or an incompatible dtype.
+    """
     return assign(x, out) if inplace else out
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x where it is positive, else 0: [...] to [...].
+    """Return max(x, 0) for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.relu(lt.tensor([-1.0, 2.0]))
@@ -46,7 +52,9 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x): [...] to [...].
+    """Return x * sigmoid(x) for each element x of `input`, in the shape of `input`. The function is also called swish.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.silu(lt.tensor([-1.0, 2.0]))
@@ -56,9 +64,11 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function at x, or its usual approximation with "tanh": [...] to [...].
+    """Return x * Phi(x) for each element x of `input`, in the shape of `input`.
 
-    Raises RuntimeError for another `approximate`.
+    Phi is the cumulative distribution function of the standard normal distribution. `approximate="none"` computes it
+    exactly; `approximate="tanh"` uses the approximation 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
+    Raises ShapeError (a RuntimeError) for any other `approximate`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.gelu(lt.tensor([-1.0, 2.0]))
@@ -70,7 +80,9 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where it is positive, else negative_slope * x: [...] to [...].
+    """Return x if x > 0, else `negative_slope` * x, for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.leaky_relu(lt.tensor([-1.0, 2.0]), 0.1)
@@ -82,7 +94,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1): [...] to [...].
+    """Return x if x > 0, else `alpha` * (exp(x) - 1), for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.elu(lt.tensor([-1.0, 2.0]))
@@ -92,7 +106,10 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0.
+    """Return x if x > 0, else `alpha` * (exp(x / alpha) - 1), for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned. Raises ShapeError (a RuntimeError)
+    if `alpha` is 0, and TypeUnsupported if `input` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.celu(lt.tensor([-1.0, 2.0]))
@@ -107,13 +124,17 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 @round_once
 def _celu(x: Tensor, alpha: float) -> Tensor:
     above = x > 0
-    # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
+    # The branch that is not selected computes exp(0). An overflow there would turn its zero gradient into NaN.
     below = pw.expm1(pw.where(above, 0.0, x) / alpha) * alpha
     return pw.where(above, x, below)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """A scaled elu that keeps mean 0 and variance 1: [...] to [...].
+    """Return scale * (x if x > 0, else alpha * (exp(x) - 1)) for each element x of `input`, in the shape of `input`.
+
+    alpha is about 1.6733 and scale about 1.0507. With these constants activations tend to mean 0 and variance 1. If
+    `inplace` is true, the result is written to `input`, and `input` is returned. Raises TypeUnsupported if `input` is
+    not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.selu(lt.tensor([-1.0, 2.0]))
@@ -131,7 +152,9 @@ def _selu(x: Tensor) -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...].
+    """Return log(1 + exp(beta * x)) / beta for each element x of `input`, in the shape of `input`.
+
+    Where beta * x > `threshold`, the result is x itself, which avoids overflow.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.softplus(lt.tensor([0.0, 2.0]))
@@ -141,7 +164,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x)) without overflow: [...] to [...].
+    """Return log(sigmoid(x)) for each element x of `input`, in the shape of `input`. Large |x| cause no overflow.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.logsigmoid(lt.tensor([0.0, 2.0]))
@@ -151,7 +174,11 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged.
+    """Return each element of `input` limited to the range from `min_val` to `max_val`, in the shape of `input`.
+
+    The gradient is 0 at and outside the bounds. If `input` is not floating-point, the bounds are truncated to integers.
+    If `inplace` is true, the result is written to `input`, and `input` is returned. Raises OptionInvalid (a ValueError)
+    if `min_val` > `max_val`, and ShapeError if `input` is unsigned and `min_val` is negative.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hardtanh(lt.tensor([-4.0, 0.5, 4.0]))
@@ -168,7 +195,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x limited to 0..6: [...] to [...].
+    """Return min(max(x, 0), 6) for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.relu6(lt.tensor([-1.0, 8.0]))
@@ -178,7 +207,10 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * relu6(x + 3) / 6: [...] to [...].
+    """Return x * min(max(x + 3, 0), 6) / 6 for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned. Raises TypeUnsupported if `input`
+    is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hardswish(lt.tensor([-4.0, 0.0, 4.0]))
@@ -194,7 +226,10 @@ def _hardswish(x: Tensor) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """relu6(x + 3) / 6: [...] to [...].
+    """Return min(max(x + 3, 0), 6) / 6 for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned. Raises TypeUnsupported if `input`
+    is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hardsigmoid(lt.tensor([-4.0, 0.0, 4.0]))
@@ -211,7 +246,9 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 where |x| <= lambd, else x: [...] to [...].
+    """Return 0 where |x| <= `lambd`, else x, for each element x of `input`, in the shape of `input`.
+
+    Raises TypeUnsupported if `input` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hardshrink(lt.tensor([0.25, 2.0]))
@@ -223,7 +260,10 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @round_once
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd.
+    """Return each element of `input` moved towards 0 by `lambd`, in the shape of `input`.
+
+    The result is x - lambd if x > lambd, x + lambd if x < -lambd, and 0 between. Raises ShapeError (a RuntimeError) if
+    `lambd` is negative, and TypeUnsupported if `input` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.softshrink(lt.tensor([0.25, 2.0]))
@@ -237,7 +277,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|): [...] to [...].
+    """Return x / (1 + |x|) for each element x of `input`, in the shape of `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.softsign(lt.tensor([-1.0, 3.0]))
@@ -247,7 +287,7 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x): [...] to [...].
+    """Return x - tanh(x) for each element x of `input`, in the shape of `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.tanhshrink(lt.tensor([0.0, 2.0]))
@@ -257,16 +297,19 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`value` where x <= threshold, else x: [...] to [...].
+    """Return x if x > `threshold`, else `value`, for each element x of `input`, in the shape and dtype of `input`.
+
+    NaN stays NaN on the host and becomes `value` in a step for the wafer. If `inplace` is true, the result is written
+    to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.threshold(lt.tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
-    # The type of the input is kept, where promotion would make integers floating.
+    # `where` would promote an integer tensor to floating-point if the number were a float.
     filler = value if input.dtype.kind == "f" else int(value)
     if half_type() is not None:
-        # The original's choice, which gives `value` for NaN.
+        # The vendor's formula, which gives `value` for NaN.
         return assign_if_inplace(input, pw.where(input > threshold, input, filler), inplace)
     return assign_if_inplace(input, _apply_threshold(input, threshold, filler), inplace)
 
@@ -276,12 +319,14 @@ def _apply_threshold(x: Tensor, threshold: float, filler: float) -> Tensor:
     return pw.where(x <= threshold, filler, x)
 
 
-# `threshold_` has an argument of that name.
+# `threshold_` calls the function by this name, since its parameter `threshold` hides it.
 _threshold = threshold
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x)): [...] to [...].
+    """Return x * tanh(softplus(x)) for each element x of `input`, in the shape of `input`.
+
+    If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.mish(lt.tensor([-1.0, 2.0]))
@@ -292,9 +337,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @round_once
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
+    """Return the gated linear unit a * sigmoid(b), where a and b are the first and second half of `input` along `dim`.
 
-    Raises ShapeError for an odd extent, and for a number.
+    `input` is [..., 2n, ...] and the result [..., n, ...]. Raises ShapeError if the extent of `dim` is odd or `input`
+    has no dimensions. Raises TypeUnsupported if `input` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.glu(lt.tensor([3.0, 0.0]))
@@ -313,9 +359,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where it is positive, else weight * x: [N, C, ...] to [N, C, ...].
+    """Return x if x > 0, else `weight` * x, for each element x of `input`, in the shape of `input`.
 
-    The weight has one element, or one for each channel (dimension 1). Raises ShapeError for another count.
+    `weight` has one element, or one for each channel; dimension 1 of `input` [N, C, ...] is the channel. Raises
+    ShapeError if `weight` has another number of elements.
 
     >>> import lazytensor as lt
     >>> lt.prelu(lt.tensor([-1.0, 2.0]), lt.tensor([0.5]))
@@ -330,7 +377,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 where=source.where(),
             )
         weight = view(weight, (-1, *(1,) * (input.ndim - 2)))
-    # One element has to be a number here: a vector would give a 0-d input a dimension.
+    # A weight [1] becomes 0-d for a 0-d input; otherwise the result would have one dimension.
     elif weight.ndim > input.ndim:
         weight = view(weight, ())
     return pw.where(input > 0, input, input * weight)
@@ -339,9 +386,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """x where it is positive, else a slope times x: [...] to [...].
+    """Return x if x > 0, else slope * x, for each element x of `input`, in the shape of `input`.
 
-    The slope is random in lower..upper for each element in training, else their middle.
+    If `training` is true, the slope of each element is drawn uniformly from `lower` to `upper`. Otherwise it is the
+    mean of `lower` and `upper`. If `inplace` is true, the result is written to `input`, and `input` is returned.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.rrelu(lt.tensor([-2.0, 2.0]), 0.25, 0.75)
@@ -354,7 +402,11 @@ def rrelu(
 
 
 def _random_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
-    """A random slope for each element that is not positive; others draw none."""
+    """Return a tensor of slopes for `rrelu`, in the shape and dtype of `x`.
+
+    Elements that are not positive get a number drawn uniformly from `lower` to `upper`; for the others nothing is drawn
+    and the slope is 1. In a step that is replayed, a number is drawn for every element.
+    """
     if is_replayed():
         return rand(x.spec.shape, dtype=x.dtype, device=x.device) * (upper - lower) + lower
     values = np.ones(x.spec.shape)
@@ -364,15 +416,16 @@ def _random_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
 
 
 def _implicit_dim(x: Tensor, dim: int | None) -> int:
-    """The dimension PyTorch takes if none is given: the first for 0, 1 and 3 dimensions, else the second."""
-    # A rule from the time when images had no batch dimension; PyTorch keeps it and warns.
+    """Return `dim`, or PyTorch's default if `dim` is None: 0 for tensors of 0, 1 or 3 dimensions, else 1."""
+    # PyTorch introduced this rule when images had no batch dimension. It keeps the rule and warns.
     return dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension: [...] to [...].
+    """Return exp(x) divided by its sum along `dim`, in the shape of `input`.
 
-    Raises IndexError for a dimension x does not have.
+    If `dim` is None, it is 0 for inputs of 0, 1 or 3 dimensions, else 1. If `dtype` is given, `input` is converted to
+    it first. `_stacklevel` is ignored. Raises IndexError if `input` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.softmax(lt.zeros(4), 0)
@@ -382,7 +435,10 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have.
+    """Return softmax(-input) along `dim`, in the shape of `input`.
+
+    If `dim` is None, it is 0 for inputs of 0, 1 or 3 dimensions, else 1. If `dtype` is given, the negated input is
+    converted to it first. `_stacklevel` is ignored. Raises IndexError if `input` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.softmin(lt.zeros(4), 0)
@@ -392,7 +448,10 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The logarithm of softmax along a dimension, without overflow: [...] to [...]. Raises IndexError as it does.
+    """Return log(softmax(input)) along `dim`, computed without overflow, in the shape of `input`.
+
+    If `dim` is None, it is 0 for inputs of 0, 1 or 3 dimensions, else 1. If `dtype` is given, `input` is converted to
+    it first. `_stacklevel` is ignored. Raises IndexError if `input` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.log_softmax(lt.zeros(4), 0)
@@ -402,7 +461,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def relu_(input: Tensor) -> Tensor:
-    """`relu` in place.
+    """Write max(x, 0) to each element x of `input`, and return `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.relu_(lt.tensor([-1.0, 2.0]))
@@ -412,7 +471,7 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """`leaky_relu` in place.
+    """Write x if x > 0, else `negative_slope` * x, to each element x of `input`, and return `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.leaky_relu_(lt.tensor([-1.0, 2.0]), 0.1)
@@ -422,7 +481,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`elu` in place.
+    """Write x if x > 0, else `alpha` * (exp(x) - 1), to each element x of `input`, and return `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.elu_(lt.tensor([-1.0, 2.0]))
@@ -432,7 +491,9 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`celu` in place.
+    """Write x if x > 0, else `alpha` * (exp(x / alpha) - 1), to each element x of `input`, and return `input`.
+
+    Raises as `celu` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.celu_(lt.tensor([-1.0, 2.0]))
@@ -442,7 +503,8 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """`selu` in place.
+    """Write `selu(x)` to each element x of `input`, and return `input`. Raises TypeUnsupported for non-floating-point
+    tensors.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.selu_(lt.tensor([-1.0, 2.0]))
@@ -452,7 +514,9 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """`hardtanh` in place.
+    """Limit each element of `input` to the range from `min_val` to `max_val` in place, and return `input`.
+
+    Raises as `hardtanh` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hardtanh_(lt.tensor([-2.0, 0.5]))
@@ -462,7 +526,9 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`threshold` in place.
+    """Write `value` to each element of `input` that is not greater than `threshold`, and return `input`.
+
+    NaN is treated as in `threshold`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.threshold_(lt.tensor([-1.0, 2.0]), 0.0, 9.0)
@@ -472,7 +538,10 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
-    """`rrelu` in place.
+    """Write x if x > 0, else slope * x, to each element x of `input`, and return `input`.
+
+    The slope is random for each element if `training` is true, as in `rrelu`; else it is the mean of `lower` and
+    `upper`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.rrelu_(lt.tensor([-1.0, 2.0]), 0.1, 0.3)

@@ -1,7 +1,8 @@
-"""Errors about bad arguments of a public function: our own classes, with the user's line.
+"""Errors for invalid arguments of public functions, raised as the package's own classes with the user's line.
 
-A call pays one comparison of types. When a function fails, its arguments are compared with its signature: an argument
-of another type is named. An error of our own classes passes otherwise; an error of Python or NumPy is replaced.
+A successful call costs one comparison of argument types. If a function fails, its arguments are compared with its
+signature, and an argument of a wrong type is reported. Otherwise an error of the package is raised unchanged, and an
+error of Python or NumPy is replaced by one of the package.
 """
 
 import collections.abc
@@ -32,18 +33,22 @@ from lazytensor.functional.type_promotion import python_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PYTHON_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""What Python and NumPy raise for operands that they cannot take."""
+"""Exceptions that Python and NumPy raise for operands that they cannot process."""
 _FUNCTIONS_CALLING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
-"""Functions that call functions of the user's, such as hooks, whose exceptions pass."""
+"""Functions that call user functions, such as hooks. Python exceptions raised in them reach the user unchanged."""
 _INT64_LIMIT = 1 << 63
 _SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
 
 
 def guard_arguments(function: F, place: str | None = "F.") -> F:
-    """Return `function` with errors of our own classes for bad arguments.
+    """Return `function` wrapped so that invalid arguments raise LazyError subclasses that name the user's line.
 
-    `place` is the module of the function in PyTorch: "" for torch, "F." for torch.nn.functional; None for a method of
-    Tensor, which reads its arguments more freely.
+    `place` is the prefix of the function in PyTorch: "" for torch, "F." for torch.nn.functional. None stands for a
+    method of Tensor, whose arguments are not checked before the call.
+
+    The wrapper first checks argument kinds against the table of `argument_kinds`, if it has the function. If the call
+    fails, the wrapper retries with NumPy numbers and one-element integer tensors converted to Python numbers. If there
+    are none, it raises the error that `_error_for` returns, or the original one.
     """
 
     name = "" if place is None else place + function.__name__
@@ -52,7 +57,7 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if fitting is not None:
-            # One or two arguments, as most calls have, without another call.
+            # Most calls have one or two arguments. This expression avoids a function call for them.
             n = len(args)
             types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
             if types not in fitting and is_mismatched(name, args, kwargs, types):
@@ -69,7 +74,8 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
                     raise
                 raise error from e
             finally:
-                # Its traceback refers to this frame: a cycle would keep the tensors of the call.
+                # The traceback of the error refers to this frame. The reference cycle would keep the tensors of the
+                # call alive.
                 del error
 
     return typing.cast(F, checked)
@@ -78,8 +84,12 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
 def _error_for(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
 ) -> LazyError | None:
-    """Return the error that the user is to see in place of `error`; None if `error` passes."""
-    # A refusal of the wafer is no fault of the arguments.
+    """Return the error to raise in place of `error`, which a call of `function` raised; None to raise `error` itself.
+
+    `args` and `kwargs` are the arguments of the call. None is returned for refusals of the wafer, for other errors of
+    the package whose arguments fit the signature, and for functions that call user code.
+    """
+    # A refusal of the wafer does not mean that the arguments are wrong.
     if isinstance(error, LazyError) and error.is_refusal:
         return None
     is_ours = isinstance(error, LazyError)
@@ -97,7 +107,9 @@ def _error_for(
 
 
 def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
-    """Return the error about arguments that are missing, too many or unknown; None if there are none such."""
+    """Return the error for missing, surplus or unknown arguments of a call; None if the arguments bind to the
+    signature.
+    """
     try:
         inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
     except TypeError as e:
@@ -107,9 +119,10 @@ def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 
 
 def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
-    """Return the arguments with numbers of NumPy and of tensors as Python's, for functions that take no others.
+    """Return `args` with NumPy numbers and one-element integer tensors converted to Python numbers.
 
-    Empty if there are no such numbers.
+    A parameter annotated as an array or tensor keeps its argument. Tensors also stay as they are inside a step. Returns
+    () if nothing was converted.
     """
     bare = inspect.unwrap(function)
     hints = typing.get_type_hints(bare)
@@ -122,7 +135,7 @@ def _python_number(value: Any, hint: Any) -> Any:
     if isinstance(value, np.generic) and hint is not np.ndarray:
         return python_number(value)
     is_integer = isinstance(value, Tensor) and value.spec.size == 1 and value.dtype.kind == "i"
-    # In a step there are no values to be had.
+    # A tensor has no value while a step is traced.
     return int(value) if is_integer and not _takes_tensors(hint) and storage.thread_state.current is None else value
 
 
@@ -131,16 +144,19 @@ def _takes_tensors(hint: Any) -> bool:
 
 
 def _signature_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
-    """The error about the first argument that does not fit the signature, if there is one."""
+    """Return the error for the first argument whose type does not match its annotation.
+
+    Returns None if all arguments match, or if they do not bind to the signature.
+    """
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return None  # an error of arity
+        return None  # wrong number or names of arguments: `_arity_error` reports it
     hints = typing.get_type_hints(bare)
     for at, (name, value) in enumerate(given.items(), 1):
-        # Of `*sizes` each one has the type that is written.
+        # The annotation of `*sizes` applies to each of its values.
         is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         for v in value if is_many else (value,):
             if name in hints and not _fits(v, hints[name]):
@@ -151,6 +167,7 @@ def _signature_error(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 def _combination_error(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], kind: type[LazyError]
 ) -> LazyError:
+    """Return an error of class `kind` that lists the types of all arguments of the call."""
     kinds = ", ".join([*map(_argument_text, args), *(f"{k}={_argument_text(v)}" for k, v in kwargs.items())])
     text = f"{function.__name__}() received an invalid combination of arguments - got ({kinds})"
     return kind(text, where=source.where(), hint="Look at the shapes, types and numbers that are given.")
@@ -163,7 +180,12 @@ def _argument_text(value: Any) -> str:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be one of a hint; a hint that is not known here fits all."""
+    """Return whether `value` matches the annotation `hint`. Annotations that this function does not handle match
+    everything.
+
+    An int also matches NumPy integers and one-element tensors that are not floating-point. A float matches every real
+    number and every one-element tensor. The elements of a sequence are checked, those of an iterator are not.
+    """
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, m) for m in members)
@@ -186,19 +208,19 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a tensor that counts as the number it has."""
+    """Return whether `value` is a tensor with one element, which may replace a number."""
     return isinstance(value, Tensor) and value.spec.size == 1
 
 
 def _argument_error(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
     text = f"{name}(): argument '{parameter}' (position {at}) must be {_hint_name(hint)}, not {type(value).__name__}"
-    # PyTorch raises the one or the other, by whether it reads the argument or calls a method of it.
+    # PyTorch's exception class depends on whether it parses the argument, reads its value or calls a method of it.
     kind = TensorMissing if hint is Tensor else NumberMissing if isinstance(value, Tensor) else ArgumentInvalid
     return kind(text, where=source.where(), hint=f"Give {_hint_name(hint)} there.")
 
 
 def _hint_name(hint: Any) -> str:
-    """PyTorch's word for a kind of argument."""
+    """Return PyTorch's name of the type `hint`, for an error message."""
     members = [m for m in typing.get_args(hint) if m is not type(None)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(_hint_name, members)))

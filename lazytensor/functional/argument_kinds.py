@@ -1,7 +1,7 @@
-"""Kinds of arguments that PyTorch's argument parser takes, by function: what has to be refused before a call.
+"""Argument kinds that PyTorch's argument parser accepts, by function, to refuse other kinds before a call.
 
-PyTorch refuses an argument of another kind, such as a tensor in place of a number, with a TypeError. The kinds were
-found by calling PyTorch. What a list contains is checked by the functions.
+PyTorch raises TypeError for an argument of another kind, such as a tensor in place of a number. The table was made by
+calling PyTorch. The functions themselves check the elements of lists.
 """
 
 import functools
@@ -13,10 +13,10 @@ import numpy as np
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
 
-# Kinds: T tensor, N number, E tensor or number, i integer, D integer but no tensor with a shape, L list of integers,
-# M integer or list, S size but no tensor without a shape, P integer or two of them, Ts list of tensors, b flag,
-# s string, d dtype; "?" adds None. ";" begins the optional arguments, "/" separates signatures, "*" is a size in a list
-# or one by one, and arguments at "..." and behind are not checked. F. is torch.nn.functional.
+# Kinds: T tensor, N number, E tensor or number, i integer, D integer but no tensor with dimensions, L list of integers,
+# M integer or list, S size but no 0-d tensor, P integer or two of them, Ts list of tensors, b bool, s string, d dtype;
+# "?" adds None. ";" precedes the optional arguments, "/" separates alternative signatures, "*" is a size given as a
+# list or as separate integers. Arguments at and after "..." are not checked. F. is torch.nn.functional.
 _SIGNATURE_TABLE = """
     pow, bitwise_and, bitwise_or, bitwise_xor, remainder: T T / T N / N T
     fmod, eq, ne, lt, le, gt, ge, true_divide: T T / T N
@@ -97,22 +97,23 @@ _INT64_LIMIT = 1 << 63
 
 Types = set[tuple[object, ...]]
 Signature = tuple[Sequence[str], Sequence[str]]
-"""Kinds of the required and of the optional arguments."""
+"""The kinds of the required arguments, and those of the optional arguments."""
 _matching_types: dict[str, Types] = {}
 
 
 def matching_types(name: str) -> Types | None:
-    """Return the set of argument types that fit whatever their values, which `is_mismatched` adds to.
+    """Return the cached set of tuples of argument types that are valid for the function `name` whatever their values.
 
-    None if the function is not in the table.
+    `is_mismatched` adds to the set. Returns None if the table does not have the function.
     """
     return _matching_types.setdefault(name, set()) if name in _signatures() else None
 
 
 def is_mismatched(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
-    """Return whether an argument of a function in the table is of another kind, or there are too few or too many.
+    """Return whether the positional arguments `args` match none of the signatures that the table has for `name`.
 
-    `types` are the types of `args`. Elements of lists and keyword arguments are not checked.
+    Both the kinds and the number of arguments have to match. `types` are the types of `args`; they are added to the set
+    of `matching_types` if every value of these types matches. Elements of lists and keyword arguments are not checked.
     """
     readings = _signatures()[name]
     if any(_matches_signature(reading, args, kwargs, _always_matches_kind) for reading in readings):
@@ -123,7 +124,7 @@ def is_mismatched(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], typ
 
 @functools.cache
 def _signatures() -> Mapping[str, Sequence[Signature]]:
-    # Split when the first function is published, so that the import of the table alone pays nothing.
+    # Parsed at the first use, so that importing the module stays cheap.
     rows = [line.strip().partition(": ") for line in _SIGNATURE_TABLE.strip().splitlines()]
     return {
         name: [_parse_signature(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")
@@ -138,6 +139,7 @@ def _parse_signature(text: str) -> Signature:
 def _matches_signature(
     reading: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
 ) -> bool:
+    """Return whether the arguments match the signature `reading`, where `fits(value, kind)` tests one argument."""
     required, optional = reading
     if required == ["*"]:
         return _matches_size(args, kwargs, fits)
@@ -145,7 +147,7 @@ def _matches_signature(
     if kinds[-1] == "...":
         kinds.pop()
         required, args = kinds[: len(required)], args[: len(kinds)]
-    # A missing argument may have been given by name.
+    # A missing positional argument may be among the keyword arguments.
     if len(args) > len(kinds) or (len(args) < len(required) and not kwargs):
         return False
     pairs = zip(args, kinds, strict=False)
@@ -153,7 +155,11 @@ def _matches_signature(
 
 
 def _matches_size(args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
-    """Whether the arguments are one list, or integers of 64 bits; behind the first one a flag counts as an integer."""
+    """Return whether `args` is a size: one list or tuple, or separate integers of at most 64 bits.
+
+    A bool is accepted as an integer except in the first position. No positional arguments match only if there are
+    keyword arguments.
+    """
     if len(args) == 1 and isinstance(args[0], list | tuple):
         return True
     is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_int64(v) for at, v in enumerate(args))
@@ -165,7 +171,7 @@ def _matches_kind(value: Any, kind: str) -> bool:
 
 
 def _always_matches_kind(value: Any, kind: str) -> bool:
-    """Whether all values of the type of `value` fit."""
+    """Return whether every value that has the type of `value` is of the kind `kind`."""
     return kind in ("T", "E") if isinstance(value, Tensor) else _matches_kind(value, kind)
 
 
@@ -175,10 +181,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any, kinds: str = "i") -> bool:
-    """Whether it is an integer or a tensor of one, whose type is of one of `kinds`."""
+    """Return whether `value` is an integer, or a one-element tensor whose dtype kind is in
+    `kinds`. Bools do not count.
+    """
     if isinstance(value, Tensor):
         return value.spec.size == 1 and value.dtype.kind in kinds
-    # A flag is no integer for PyTorch, though it is one for Python.
+    # PyTorch does not accept a bool as an integer, although it is one in Python.
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -195,8 +203,9 @@ def _is_int64(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
+    """Return whether `value` is an integer or a list of integers, or a tensor that can be iterated over as one."""
     if isinstance(value, Tensor):
-        # It is taken apart, so what counts is what one row of it is.
+        # A tensor is iterated over, so its rows have to be integers.
         return value.shape[:1] == (0,) or (
             value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
         )

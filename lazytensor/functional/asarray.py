@@ -1,4 +1,4 @@
-"""Tensors over the memory of other objects: arrays, buffers of bytes, and what exports DLPack."""
+"""`asarray`: tensors over the memory of arrays, byte buffers and objects that export DLPack."""
 
 from typing import Any
 
@@ -30,16 +30,16 @@ def asarray(
     """Return `obj` as a tensor. The tensor shares the memory of `obj` if no conversion is needed.
 
     - `obj`: a tensor, a NumPy array or scalar, an object that exports DLPack, a buffer of bytes, a number, or nested
-      sequences of numbers. Numbers and sequences have no memory to share. A buffer of bytes is read as elements of
-      `dtype`, by default of the default type; buffers of bfloat16 and of bool are copied.
-    - `dtype`, `device`: those of `obj` by default; another one means a copy. In a `with device:` block the default is
+      sequences of numbers. Numbers and sequences are always copied. A buffer of bytes is read as elements of `dtype`,
+      which defaults to the default dtype; buffers of bfloat16 and of bool are copied.
+    - `dtype`, `device`: those of `obj` by default; other ones cause a copy. In a `with device:` block the default is
       the device of the block.
-    - `copy`: True copies always. False raises ValueError if the memory cannot be shared.
-    - `requires_grad`: whether the result requires a gradient, by default as `obj` does. True and None keep the history
-      of a tensor. A tensor that needs no copy is returned itself, and `requires_grad` changes it.
+    - `copy`: True always copies. False raises ValueError if the memory cannot be shared. None copies if necessary.
+    - `requires_grad`: whether the result requires a gradient, by default as `obj` does. True and None keep the autograd
+      history of a tensor. A tensor that needs no copy is returned itself, and `requires_grad` is set on it.
 
-    Inside a traced step the values of arrays and buffers are constants, which share no memory.
-    Raises as `tensor` and `from_numpy` do.
+    Inside a traced step the values of arrays and buffers become constants that share no memory. Raises as `tensor` and
+    `from_numpy` do.
 
     >>> import numpy as np
     >>> import lazytensor as lt
@@ -68,6 +68,7 @@ def asarray(
 
 
 def _check_options(dtype: Any, copy: Any, requires_grad: Any) -> None:
+    """Raise ArgumentInvalid (a TypeError) if an option of `asarray` has a wrong type."""
     for name, value, kind in (
         ("dtype", dtype, DType),
         ("copy", copy, bool),
@@ -80,7 +81,7 @@ def _check_options(dtype: Any, copy: Any, requires_grad: Any) -> None:
 
 
 def _refuse_unshared(obj: Any, dtype: DType | None) -> None:
-    """Raise the error about an object whose memory no tensor can share, if `obj` is one."""
+    """Raise OptionInvalid (a ValueError) if no tensor of type `dtype` can share the memory of `obj`."""
     if isinstance(obj, Tensor | np.ndarray) or _exports_dlpack(obj):
         return
     if isinstance(obj, np.generic) or not _is_buffer(obj):
@@ -94,7 +95,10 @@ def _refuse_unshared(obj: Any, dtype: DType | None) -> None:
 
 
 def _share_memory(obj: Any, dtype: DType | None) -> Tensor | None:
-    """Return a tensor over the memory of `obj`, of the type that the memory has; None for numbers and sequences."""
+    """Return a tensor over the memory of `obj`, or None if `obj` is a number or a sequence without a memory buffer.
+
+    The result has the dtype of the memory. Only byte buffers use `dtype`. NumPy scalars are copied.
+    """
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)
     if isinstance(obj, np.generic):
@@ -117,7 +121,11 @@ def _is_buffer(obj: Any) -> bool:
 
 
 def _tensor_of_buffer(buffer: Any, dtype: DType) -> Tensor:
-    """Return the bytes of a buffer as a vector of `dtype`; it shares the memory if NumPy has the type."""
+    """Return the bytes of `buffer` as a vector of `dtype`. It shares the memory, except for bfloat16 and bool.
+
+    Raises OptionInvalid if the buffer is empty, if its length is no multiple of the element size, or if `dtype` cannot
+    be read from bytes.
+    """
     length = memoryview(buffer).nbytes
     if not length:
         raise OptionInvalid("both buffer length (0) and count (-1) must not be 0", where=source.where())

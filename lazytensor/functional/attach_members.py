@@ -1,6 +1,6 @@
-"""Gives Tensor its members: methods, forms that write in place, operators and properties, as functions are marked.
+"""Add the marked functions to Tensor as methods, in-place methods, operators and properties.
 
-Each operation is written once, as a function; `lazytensor.core.tensor_members` says how it is marked.
+Importing the module adds them. `lazytensor.core.tensor_members` defines the marks.
 """
 
 from collections.abc import Callable
@@ -95,17 +95,21 @@ FAMILIES: tuple[ModuleType, ...] = (
     finite_differences,
     flip_and_roll,
 )
-"""The modules that have functions which are members of Tensor."""
+"""The modules whose functions may be marked as members of Tensor."""
 
 REFLECTED_OPERATORS: dict[str, Callable[..., Tensor]] = {"truediv": pointwise.over}
-"""Operators whose reflected form is not the function with its operands exchanged."""
+"""Functions for reflected operators that are not the direct function with exchanged operands."""
 
-# What an operator takes; with anything else Python is to ask the other operand.
+# Operand types of an operator. For any other type it returns NotImplemented, so that Python tries the other operand.
 _OPERAND_TYPES = (Tensor, bool, int, float)
 
 
 def _cast_operand_like(value: Any, written: Tensor) -> Any:
-    """Return a floating operand in the type of the tensor that is written, as automatic casts give it."""
+    """Return `value` converted to the dtype of `written` if it is a floating-point tensor of another dtype, else
+    `value`.
+
+    In-place operations use it while automatic casts are on.
+    """
     is_other = isinstance(value, Tensor) and value.dtype.kind == "f" and value.dtype is not written.dtype
     return tensor_of(convert_operand(operand_node(value), written.dtype), value) if is_other else value
 
@@ -115,17 +119,24 @@ OVERLAPPING_WRITES: dict[str, Callable[..., Tensor]] = {
     "index_fill": overlapping_writes.index_fill,
     "index_put": indexing.put_into_overlapping_view,
 }
-"""What writes in place to a view that shows elements several times, by function; others refuse it."""
+"""In-place functions for views that contain a storage element several times, by name. Other functions refuse such
+views.
+"""
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the in-place method of `function`: it writes the result of the function to its first argument.
+
+    Raises ShapeError if an operand overlaps the tensor in memory, or if the tensor contains storage elements several
+    times, unless OVERLAPPING_WRITES has the function.
+    """
     to_repeated = OVERLAPPING_WRITES.get(function.__name__)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if half_type() is not None and self.dtype.kind == "f":
             args = tuple(_cast_operand_like(a, self) for a in args)
         result = function(self, *args, **kwargs)
-        if result is NotImplemented:  # from an operator with an operand of another kind
+        if result is NotImplemented:  # from an operator with an operand of an unsupported type
             return result
         given = (*args, *kwargs.values())
         refuse_operands(function.__name__, self, given)
@@ -134,13 +145,13 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    text, _, _ = (function.__doc__ or "").partition(">>> ")  # the example calls the form that does not write
+    text, _, _ = (function.__doc__ or "").partition(">>> ")  # the example calls the form that does not write in place
     method.__doc__ = f"`{function.__name__}`, written back into this tensor: {text.rstrip()}"
     return method
 
 
 def _defer_to_numpy(self: Tensor, other: Any) -> Any:
-    # An array on the right serves the operator itself, by `__array__` and `__array_wrap__`; on the left nobody does.
+    # An array on the right computes the operator itself, through `__array__` and `__array_wrap__`.
     return NotImplemented
 
 
@@ -148,10 +159,15 @@ NUMPY_OPERATORS: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
     ("over", True): lambda x, array: pointwise.reciprocal(x) * array,
     ("eq", False): lambda x, array: pointwise.eq(x, creation.tensor(array)),
 }
-"""What PyTorch serves with an array as well, by function and whether it is the reflected form."""
+"""Operators that PyTorch also computes with a NumPy array, by function name and whether the form is reflected."""
 
 
 def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[..., Any]:
+    """Return the method of a binary operator that calls `function`, with exchanged operands if `reflected` is true.
+
+    It returns NotImplemented for operands that are neither tensors nor numbers, and raises TypeUnsupported for complex
+    numbers.
+    """
     foreign = NUMPY_OPERATORS.get((function.__name__, reflected), _defer_to_numpy)
 
     def method(self: Tensor, other: Any) -> Any:
@@ -172,21 +188,25 @@ def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[...,
 
 
 def build_members(function: Callable[..., Any], mark: MemberMark) -> dict[str, Any]:
-    """What Tensor has because of one mark, by name."""
+    """Return the members of Tensor that `mark` requests for `function`, by name.
+
+    A property mark gives a property under each of its names. Any other mark gives a method under each name. It can add
+    the in-place method `name_`, a comparison operator, or the direct, reflected and in-place forms of an operator.
+    """
     if mark.is_property:
         return dict.fromkeys(mark.names, property(function))
-    # Published under each name, but by the function's own: aliases are refused and converted alike.
+    # Each alias uses the function's name for refusals and automatic casts.
     members: dict[str, Any] = dict.fromkeys(mark.names, accept_alternative_names(publish(function, place=None)))
     if mark.in_place:
-        # The front end gives an in-place form to the operation of the same name.
+        # The vendor's front end applies the refusals of the function to its in-place form.
         writing = _in_place(accept_alternative_names(with_refusals(function.__name__, function)))
         members |= dict.fromkeys((f"{name}_" for name in mark.names), writing)
     if mark.is_comparison:
-        # Python reflects a comparison by itself, and has no form of it that writes in place.
+        # Python reflects comparisons without a method, and they have no in-place form.
         members[f"__{function.__name__}__"] = _operator(function, False)
     if mark.operator:
         direct, reflected = f"__{mark.operator}__", f"__r{mark.operator}__"
-        # Operators stand in the tables of casts and refusals under names of their own.
+        # The tables of casts and refusals have separate rows for operators.
         members[direct] = publish(_operator(function, False), direct, None)
         members[reflected] = publish(_operator(REFLECTED_OPERATORS.get(mark.operator, function), True), reflected, None)
         members[f"__i{mark.operator}__"] = _in_place(_operator(function, False))
@@ -194,16 +214,16 @@ def build_members(function: Callable[..., Any], mark: MemberMark) -> dict[str, A
 
 
 def marked_functions() -> list[tuple[Callable[..., Any], MemberMark]]:
-    """Every function that is a member of Tensor, with each of its marks."""
-    # A module also has the functions that it imports; they are counted where they are defined.
+    """Return every function of `FAMILIES` that is marked as a member of Tensor, once for each of its marks."""
+    # Imported functions are skipped here, since they appear in the module that defines them.
     own = [f for m in FAMILIES for f in vars(m).values() if isinstance(f, FunctionType) and f.__module__ == m.__name__]
     return [(f, mark) for f in dict.fromkeys(own) for mark in member_marks(f)]
 
 
 def attach_members() -> None:
-    """Give Tensor its members."""
+    """Set all marked functions as members of Tensor, and set the constructor of legacy calls such as `Tensor(2, 3)`."""
     Tensor.constructed = staticmethod(legacy_constructors.construct_legacy)
-    # At import, once. The stub beside the package tells editors and type checkers the same names.
+    # The stub `tensor_methods.pyi` lists the same names for editors and type checkers.
     for function, mark in marked_functions():
         for name, member in build_members(function, mark).items():
             setattr(Tensor, name, member)

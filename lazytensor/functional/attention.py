@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, and attention with several heads as PyTorch's function of all its weights."""
+"""Scaled dot-product attention and the attention weights that multi-head attention layers use."""
 
 import math
 
@@ -29,10 +29,19 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value; [..., L, E], [..., S, E], [..., S, V] -> [..., L, V].
+    """Return softmax(query @ key^T * scale + mask) @ value, with shape [..., L, V].
 
-    A boolean mask says where to look, another one is added. With enable_gqa, heads (dimension -3) of key and value are
-    repeated to those of the query. Raises ShapeError if is_causal and attn_mask are both given.
+    - `query` [..., L, E], `key` [..., S, E], `value` [..., S, V].
+    - `attn_mask`: broadcasts to [..., L, S]. A bool mask is true where a query may attend to a key; any other mask is
+      added to the scores. A query that may attend to no key gives zeros, except in a step for the wafer with a mask of
+      numbers.
+    - `dropout_p`: probability with which attention weights are set to 0.
+    - `is_causal`: let query i attend to keys 0 to i only. Must not be combined with `attn_mask`.
+    - `scale`: factor of the scores; 1 / sqrt(E) if None.
+    - `enable_gqa`: repeat the heads of `key` and `value` (dimension -3) to the number of heads of `query`.
+
+    Raises ShapeError if `is_causal` and `attn_mask` are both given, if an operand has fewer than two dimensions, or if
+    the number of query heads is no multiple of the number of key heads.
 
     >>> import lazytensor as lt
     >>> q = lt.ones(1, 2, 5, 4)
@@ -63,9 +72,12 @@ def attention_weights(
     scale: float | None = None,
     is_safe: bool = True,
 ) -> Tensor:
-    """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S].
+    """Return softmax(query @ key^T * scale + mask) over the keys, with shape [..., L, S].
 
-    A query that may look nowhere gets zeros, and NaN from a mask of numbers unless the softmax `is_safe`.
+    `query` is [..., L, E] and `key` is [..., S, E]. `mask`, `is_causal` and `scale` have the meaning of
+    `scaled_dot_product_attention`; `is_causal` replaces `mask`. A row whose keys are all excluded by a bool mask
+    becomes zeros. A row that a mask of numbers excludes (all -inf) becomes zeros only if `is_safe` is true, on the host
+    and without automatic casts; otherwise it becomes NaN.
     """
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     scores = _scores(query, transpose(key, -2, -1), float(factor))
@@ -81,7 +93,8 @@ def attention_weights(
         if not is_safe or half_type() is not None or query.device is not CPU or _hides_no_row(mask):
             return reduction.softmax(scores, -1)
         return _safe_softmax(scores, reduction.any(pw.ne(mask, -math.inf), -1, True))
-    # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
+    # A mask row without True would give 0 / 0. A causal row always includes its diagonal element, so only bool masks
+    # from the caller are checked.
     scores = pw.where(mask, scores, -math.inf)
     if not is_causal and half_type() is None and query.device is CPU:
         return _safe_softmax(scores, reduction.any(mask, -1, True))
@@ -90,21 +103,30 @@ def attention_weights(
 
 
 def _safe_softmax(scores: Tensor, is_seen: Tensor) -> Tensor:
-    """softmax of the rows that see something, zeros in others; no NaN reaches the gradient of those either."""
+    """Return the softmax of `scores` in the rows where `is_seen` is true, and zeros in the others.
+
+    The excluded rows are replaced before the softmax, so that their gradient is zero and not NaN.
+    """
     return pw.where(is_seen, reduction.softmax(pw.where(is_seen, scores, 0.0), -1), 0.0)
 
 
 def _hides_no_row(mask: Tensor) -> bool:
-    """Whether a mask of numbers is known to hide no row, without computing anything."""
+    """Return whether every row of a mask of numbers is known to have an element above -inf.
+
+    Returns False if the value of the mask is not known without computing it.
+    """
     value = mask.node.value
     return value is not None and bool((value != -math.inf).any(-1).all())
 
 
 def _causal_mask(scores: Tensor) -> Tensor:
-    """True where a query [..., L, S] may look: at its own place and those before."""
+    """Return the causal bool mask [L, S] for `scores` [..., L, S], on the same device.
+
+    It is true where the key index is at most the query index.
+    """
     rows, columns = scores.spec.shape[-2:]
     if rows * columns > MAX_CONST_BYTES:
-        # Compared where it is used: a constant of this size would be sent and held for each layer.
+        # A large mask is computed where it is used. A constant of this size would be sent and stored for each layer.
         places = arange(rows, device=scores.device), arange(columns, device=scores.device)
         return pw.ge(unsqueeze(places[0], -1), places[1])
     mask = from_array(np.tri(rows, columns, dtype=bool))
@@ -113,21 +135,24 @@ def _causal_mask(scores: Tensor) -> Tensor:
 
 
 def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:
-    """query [..., L, E] @ columns [..., E, S] * factor."""
-    # The front end gives each operand the root of the factor, as ATen's formula does.
+    """Return query [..., L, E] @ columns [..., E, S] * factor. `columns` is the transposed key."""
+    # The vendor's front end multiplies each operand by the square root of the factor, as ATen's formula does.
     if half_type() is not None and factor > 0:
         root = math.sqrt(factor)
         return matmul(query * root, columns * root)
-    # The query is scaled, not the scores: [L, E] is the smaller of the two, and half types do not overflow.
+    # Scaling the query [L, E] costs less than scaling the scores, and half types do not overflow.
     return matmul(query * factor, columns)
 
 
 def _repeat_heads(x: Tensor, heads: int) -> Tensor:
+    """Return `x` with its heads (dimension -3) repeated to `heads`. Raises ShapeError if their number does not divide
+    it.
+    """
     *lead, own, length, width = x.spec.shape
     if own == heads:
         return x
     if heads % own:
         raise ShapeError(f"{heads} heads of the query cannot share {own} of the key", where=source.where())
-    # Neighbouring heads of the query share one: each head of the key is repeated in place, not the whole list.
+    # Neighbouring heads of the query share one head of the key, so each head is repeated directly after itself.
     wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))
     return reshape(wide, (*lead, heads, length, width))

@@ -1,7 +1,7 @@
-"""Which functions take half types as float32, or float32 as the half type, where automatic casts are on.
+"""Tables of the functions that convert their operands to float32 or to the half type while automatic casts are on.
 
-Tables, applied where names are published: they are what the vendor's front end was seen to do with calls of a script,
-and einsum, for one, takes its operands as they are. Layers lower what they are given themselves.
+`publish` applies the tables to the public functions. They reproduce what the vendor's front end was observed to do with
+calls of a script; einsum, for example, uses its operands unconverted. Layers of `nn` convert their operands themselves.
 """
 
 import functools
@@ -22,8 +22,8 @@ from lazytensor.ops.elementwise import cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# As with PyTorch's autocast, sums and logarithms want the range and the bits of float32, and products of matrices are
-# what half types are for.
+# As in PyTorch's autocast, sums and logarithms need the range and precision of float32, while matrix products benefit
+# from half types.
 FLOAT32_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "float32" and name != "log1p"} | set(
     """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
     std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
@@ -34,19 +34,25 @@ FLOAT32_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "float32
 HALF_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "half"} | set(
     "__matmul__ __rmatmul__ mm addmm".split()
 )
-"""Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+"""Functions that convert float32 operands to the half type.
+
+Rows of the op table state the cast of their operation. The names listed here record several operations or have another
+name.
+"""
 FLOAT32_IN_FUNCTIONAL = {"log_softmax", "softmin", "cosine_similarity"}
-"""What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
+"""Functions that convert to float32 in torch.nn.functional only. The function of the same name elsewhere does not."""
 FLOAT32_INSIDE_FUNCTIONS = {"glu", "hardswish"}
-"""What is computed in float32 for half types, and answered in the half type."""
+"""Functions that compute half operands in float32 and return the half type."""
 CAST_ONCE_FUNCTIONS = set("var std var_mean std_mean".split())
-"""What reads its operand several times: the cast before the call serves all of them, and gradients add in float32."""
+"""Functions that read their operand several times. One cast before the call is shared, so gradients are added in
+float32.
+"""
 HOST_FLOAT32_FUNCTIONS = {
     name for name in FLOAT32_FUNCTIONS if name.endswith("_loss") and name != "gaussian_nll_loss"
 } | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
-"""What PyTorch's casts on a CPU take in float32."""
+"""Functions that PyTorch's autocast on a CPU computes in float32."""
 
 
 def _cast_arg_to_float32(value: Any) -> Any:
@@ -66,13 +72,16 @@ def _cast_arg_to_half(value: Any) -> Any:
 
 
 def _compute_in_float32(function: F) -> F:
-    """`function` of float32, rounded to the type of its first operand, while automatic casts are made."""
+    """Return `function` wrapped to compute in float32 and to round the result to the dtype of its first operand.
+
+    The wrapper converts only if the first operand is a half tensor and automatic casts are on.
+    """
 
     @functools.wraps(function)
     def converting(x: Any, *args: Any, **kwargs: Any) -> Any:
         if half_type() is None or not isinstance(x, Tensor) or not x.dtype.is_half:
             return function(x, *args, **kwargs)
-        # One cast, however often the function uses it: gradients are added in float32.
+        # The cast is shared by all uses inside the function, so gradients are added in float32.
         out = function(tensor_of(cast(operand_node(x), float32), x), *args, **kwargs)
         return tensor_of(cast(operand_node(out), x.dtype), out)
 
@@ -80,7 +89,10 @@ def _compute_in_float32(function: F) -> F:
 
 
 def _record_formula(function: F, formula: Callable[[Node], Node]) -> F:
-    """`function` of a floating-point tensor as `formula` of its node, while automatic casts are made."""
+    """Return `function` wrapped to record `formula` of the operand's node instead, while automatic casts are on.
+
+    The wrapper uses `formula` only for a floating-point tensor without further arguments.
+    """
 
     @functools.wraps(function)
     def recording(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,10 +104,11 @@ def _record_formula(function: F, formula: Callable[[Node], Node]) -> F:
 
 
 def publish(function: F, name: str = "", place: str | None = "F.") -> F:
-    """`function` as it is published, under its own name or another.
+    """Return `function` as scripts call it: with argument checks, wafer refusals and automatic casts.
 
-    The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on;
-    `place` is where PyTorch has it, as `argument_errors.guard_arguments` takes it.
+    `name` selects the rows of the refusal and cast tables; it defaults to the name of the function. `place` is the
+    prefix of the function in PyTorch, as in `argument_errors.guard_arguments`. If no table has the name, nothing but
+    the argument checks is added.
     """
     name = name or function.__name__
     function = with_refusals(name, guard_arguments(function, place))
@@ -117,7 +130,7 @@ def publish(function: F, name: str = "", place: str | None = "F.") -> F:
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:
-        # Asked at each call, since the same function serves steps and the host.
+        # The cast state is read at each call, since one function serves steps for the wafer and the host.
         if (half_type() is None or not on_wafer) and (host_half_type() is None or not on_host):
             return function(*args, **kwargs)
         return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})

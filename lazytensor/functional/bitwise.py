@@ -1,4 +1,4 @@
-"""Bits of integers and booleans: logic, shifts, common divisors."""
+"""Bitwise operations on integers and bools: logic, shifts, and common divisors."""
 
 from collections.abc import Callable
 
@@ -16,18 +16,24 @@ Binary = Callable[[Operand, Operand], Tensor]
 
 
 def _exclusive_or(a: Operand, b: Operand) -> Tensor:
-    """Return where exactly one of two masks holds, as one operation; `logical_xor` compares them on CSX."""
+    """Return the exclusive or of two bool operands as one operation. `logical_xor` records
+    comparisons on CSX instead.
+    """
     return tensor_of(call("logical_xor", *prepare_operands(a, b)), a, b)
 
 
 def _binary(
     name: str, node_name: str, doc: str, example: str, logical: Binary | None = None, operator: str = ""
 ) -> Binary:
-    """Return a function of integers; `logical` is its meaning for booleans, if there is one."""
+    """Return a Tensor method `name` for two integer operands that records the operation `node_name`.
+
+    `doc` and `example` become its docstring. `logical` is called instead if the promoted dtype is bool. `operator` is
+    the name of the Python operator, such as "and". The function raises TypeUnsupported for other dtypes.
+    """
 
     def function(input: Operand, other: Operand) -> Tensor:
         kind = result_type(input, other).kind
-        # Operators on masks are the common case; shifts and divisors have no meaning there.
+        # Logic on bool masks is the common case. Shifts and divisors have no bool form.
         if kind == "b" and logical is not None:
             return logical(input, other)
         if kind != "i":
@@ -99,7 +105,9 @@ lcm = _binary(
 @method(names="__invert__")
 @method(in_place=True)
 def bitwise_not(input: Tensor) -> Tensor:
-    """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers.
+    """Return the bitwise complement of each integer in `input`, or the logical negation of each bool.
+
+    The result has the shape and dtype of `input`. Raises TypeUnsupported for floating-point tensors.
 
     >>> import lazytensor as lt
     >>> lt.bitwise_not(lt.tensor([0, 1]))

@@ -1,4 +1,7 @@
-"""Comparisons of whole tensors and within a tolerance; those of each element, `eq` to `le`, are in `pointwise`."""
+"""Comparisons of whole tensors, and comparisons within a tolerance.
+
+The elementwise comparisons `eq` to `le` are in `pointwise`.
+"""
 
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, operand_node
@@ -11,9 +14,10 @@ from lazytensor.functional.type_promotion import mixed_dtypes_error
 
 @method
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether elements differ by at most atol + rtol * |other|: bool, broadcast.
+    """Return a bool tensor that is true where |input - other| <= `atol` + `rtol` * |other|.
 
-    Raises ShapeError for unlike types and negative tolerances.
+    The shapes broadcast. Equal infinities are close; NaN is close to NaN only if `equal_nan` is true. Raises ShapeError
+    if the dtypes differ or a tolerance is negative.
 
     >>> import lazytensor as lt
     >>> lt.isclose(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 2.1]))
@@ -33,13 +37,16 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     a, b = to_floating(input), to_floating(other)
     gap = pw.abs(a - b)
     within = gap <= pw.abs(b * rtol) + atol
-    # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
+    # An infinity is close to an equal one only. Without this condition `rtol` * inf would accept every number.
     return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
 
 
 @method
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere; operands broadcast. Raises ShapeError as it does.
+    """Return whether `isclose` is true for all elements, as a Python bool. The shapes broadcast.
+
+    The function reads the values, so it raises TraceError inside a compiled step. Raises ShapeError if the dtypes
+    differ or a tolerance is negative.
 
     >>> import lazytensor as lt
     >>> lt.allclose(lt.tensor([1.0]), lt.tensor([1.0 + 1e-7]))
@@ -50,13 +57,15 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and values; NaN equals nothing.
+    """Return whether both tensors have the same shape and equal elements, as a Python bool. NaN equals nothing.
+
+    Shapes are compared without reading values. Reading values raises TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.equal(lt.tensor([1, 2]), lt.tensor([1, 2]))
     True
     """
-    # Without looking at values, which inside of a step do not exist.
+    # Shapes need no values, which do not exist inside a step.
     if operand_node(input).type.shape != operand_node(other).type.shape:
         return False
     return bool((input == other).array("torch.equal()").all())

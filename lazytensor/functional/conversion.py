@@ -1,4 +1,4 @@
-"""A tensor in another type, or on another device."""
+"""Conversion of a tensor to another dtype or device."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +16,15 @@ from lazytensor.functional.pointwise import cast_to, clone
 
 @method
 def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
-    """x with another dtype, on another device, or both; x itself if nothing changes."""
-    # PyTorch tells the overloads of `to` by the types of what is given; truth values by place are non_blocking and
-    # copy, and are passed over.
+    """Return `x` with another dtype, on another device, or both; `x` itself if nothing changes.
+
+    A positional argument may be a dtype, a device or its name, or a tensor whose dtype and device are used. Positional
+    bools (`non_blocking`, `copy`) and None are ignored, as are unknown keyword arguments. `copy=True` copies even if
+    nothing changes. Raises ArgumentInvalid (a TypeError) for any other positional argument, and TraceError if a step
+    moves a tensor without a value to the CPU.
+    """
+    # PyTorch selects the overload of `to` by the argument types. Positional bools are `non_blocking` and `copy`; both
+    # are ignored.
     for a in args:
         if isinstance(a, DType):
             dtype = a
@@ -26,7 +32,7 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
             dtype, device = a.dtype, a.device
         elif isinstance(a, Device | str):
             device = a
-        elif a is not None and not isinstance(a, bool):  # None asks for no change
+        elif a is not None and not isinstance(a, bool):  # None requests no change
             raise ArgumentInvalid(
                 f"to() received an invalid combination of arguments - got ({type(a).__name__}), but expected one of: "
                 "a torch.device, a torch.dtype or another tensor",
@@ -37,13 +43,14 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
 
 
 def _move_to_device(x: Tensor, device: Any) -> Tensor:
+    """Return `x` on `device`; `x` itself if `device` is None or its device."""
     if device is None:
         return x
     target = resolve_device(device)
     if target == x.device:
         return x
     if target is CPU:
-        # In a step there is no value yet: reading it is what refuses the move, at the user's line.
+        # Inside a step the tensor has no value, so reading it raises TraceError at the user's line.
         x.array(".to('cpu')")
     out = clone(x)
     out.device = target
@@ -52,31 +59,34 @@ def _move_to_device(x: Tensor, device: Any) -> Tensor:
 
 @method(names="__pos__")
 def identity(x: Tensor) -> Tensor:
-    """x, also where it is a boolean."""
+    """Return `x` itself, for every dtype including bool."""
     return x
 
 
 @method
 def cpu(x: Tensor) -> Tensor:
-    """x on the CPU."""
+    """Return `x` on the CPU; `x` itself if it is there already. Raises TraceError if `x` has no value yet."""
     return _move_to_device(x, CPU)
 
 
 @method
 def cuda(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Raises DeviceAbsent: there is no GPU."""
+    """Raise DeviceAbsent, since there is no GPU."""
     return _move_to_device(x, "cuda")
 
 
 @method
 def xpu(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Raises DeviceAbsent: there is no GPU."""
+    """Raise DeviceAbsent, since there is no GPU."""
     return _move_to_device(x, "xpu")
 
 
 @method
 def detach_(x: Tensor) -> Tensor:
-    """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
+    """Detach `x` from the graph that computed it, in place, and return `x`.
+
+    Raises ShapeError (a RuntimeError) if `x` is a view.
+    """
     if any(step[0] != "variable" for step in x.view_ops):
         raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())
     device, gradient = x.device, x.grad
@@ -87,7 +97,7 @@ def detach_(x: Tensor) -> Tensor:
 
 @method
 def type_as(x: Tensor, other: Tensor) -> Tensor:
-    """x with the dtype of another tensor."""
+    """Return `x` converted to the dtype of `other`; `x` itself if it has that dtype."""
     return cast_to(x, other.dtype)
 
 
@@ -99,7 +109,7 @@ def _converter(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
     return method(converted)
 
 
-# Named `to_...` here, since a module that defines `float` and `int` cannot use Python's.
+# The functions are named `to_...`, since the names `float` and `int` would hide Python's types in this module.
 to_float = _converter("float", dt.float32)
 to_double = _converter("double", dt.float64)
 to_half = _converter("half", dt.float16)

@@ -1,4 +1,4 @@
-"""Copies of tensors by Python's own means: the modules `copy` and `pickle`."""
+"""Support for Python's modules `copy` and `pickle`: the protocol methods of Tensor."""
 
 from copy import deepcopy
 from typing import Any
@@ -18,7 +18,10 @@ from lazytensor.ir.types import Type
 
 
 def _rebuild_like(t: Tensor, cell: Storage, attributes: dict[str, Any]) -> Tensor:
-    """Return a leaf of the class of `t` that sees `cell` as `t` sees its own storage. It requires grad if `t` does."""
+    """Return a leaf of the class and device of `t` over the storage `cell`, read through the same view operations.
+
+    `attributes` are set on the new tensor. It requires a gradient if `t` does.
+    """
     view_ops = tuple(step for step in t.view_ops if step[0] != "variable")
     copy = tensor_of_class(type(t), cell, view_ops, History())
     copy.device = t.device
@@ -32,16 +35,16 @@ def _attributes(t: Tensor) -> dict[str, Any]:
 
 @method
 def __copy__(x: Tensor) -> Tensor:
-    """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
+    """Return a leaf that shares the storage and attributes of `x`. It requires a gradient if `x` does."""
     return _rebuild_like(x, x.cell, _attributes(x))
 
 
 @method
 def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Return a leaf over a copy of the whole storage of x, with copies of the gradient and the attributes.
+    """Return a leaf over a copy of the whole storage of `x`, with copies of its gradient and attributes.
 
-    Tensors that share a storage share its copy if one call copies them. Raises AutogradError for a tensor that
-    requires a gradient and is no leaf.
+    Tensors that share a storage share the copy if they are copied in one call, which `memo` tracks. A gradient of
+    another loop's step is not copied. Raises AutogradError if `x` requires a gradient and is not a leaf.
     """
     if not x.is_leaf:
         raise AutogradError(
@@ -52,11 +55,11 @@ def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
     storage = memo.get(id(x.cell))
     if storage is None:
         storage = memo[id(x.cell)] = new_storage(detach_node(read(x.cell)))
-        # The memo holds what it has the number of, as `copy.deepcopy` does.
+        # As in `copy.deepcopy`, the memo keeps the object alive whose id is its key.
         memo.setdefault(id(memo), []).append(x.cell)
     copy = memo[id(x)] = _rebuild_like(x, storage, {})
     copy.__dict__.update(deepcopy(_attributes(x), memo))
-    # The gradient of another loop's step has no value any more.
+    # A gradient of another loop's step has no value any more.
     if x.grad is not None and x.grad.cell.epoch in (None, cells.thread_state.current):
         copy.grad = deepcopy(x.grad, memo)
     return copy
@@ -64,12 +67,14 @@ def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @method
 def __reduce_ex__(x: Tensor, protocol: Any) -> Any:
-    """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
+    """Return `rebuild` and its arguments, which `pickle` stores: class, elements, dtype,
+    requires_grad and attributes.
+    """
     return rebuild, (type(x), x.array("pickling it"), x.dtype, x.requires_grad, dict(x.__dict__))
 
 
 def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """Return a tensor from its pickled parts."""
+    """Return a tensor of class `kind` from its pickled parts. `extra` holds its attributes."""
     tensor = tensor_of_class(kind, new_storage(leaf(array, Type(array.shape, dtype))))
     tensor.__dict__.update(extra)
     return tensor.requires_grad_() if requires_grad else tensor

@@ -1,4 +1,4 @@
-"""New tensors: from data, filled, counted, random."""
+"""Functions that create tensors: from data, filled with a value, from a range, and random."""
 
 import math
 import operator
@@ -29,7 +29,10 @@ from lazytensor.ops.op import full as splat
 
 
 def put_on_device(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor put on its device."""
+    """Set the device of the new tensor `t`, optionally make it require a gradient, and return it.
+
+    If `device` is None, the device of the innermost `with torch.device(...)` block is used, else the CPU.
+    """
     if device is None:
         # None means the device of the innermost `with torch.device(...)`, an explicit "cpu" does not.
         t.device = default_device()
@@ -39,18 +42,19 @@ def put_on_device(t: Tensor, device: Any = None, requires_grad: bool = False) ->
 
 
 def make_on_device(n: Node, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with the value `n` on its device, as `put_on_device` puts it.
+    """Return a new tensor with the value of node `n` on `device`, or on the default device if `device` is None.
 
-    Raises MemoryMissing as `wrap` does.
+    Raises MemoryMissing if the device cannot hold the tensor.
     """
     t = wrap(n, default_device() if device is None else resolve_device(device))
     return t.requires_grad_() if requires_grad else t
 
 
 def _meta_tensor(shape: tuple[int, ...], dtype: DType, device: Any, requires_grad: bool = False) -> Tensor | None:
-    """A tensor on the device "meta", for which nothing is drawn or computed; None on any other device.
+    """Return a tensor without values if `device` is "meta", else None.
 
-    Raises MemoryMissing if the machine cannot hold the tensor.
+    Callers use it to skip drawing or computing values. `device` None stands for the default device. Raises
+    MemoryMissing if the device cannot hold the tensor.
     """
     target, t = default_device() if device is None else resolve_device(device), Type(shape, dtype)
     require_memory(t, target)
@@ -58,11 +62,14 @@ def _meta_tensor(shape: tuple[int, ...], dtype: DType, device: Any, requires_gra
 
 
 def parse_size(size: tuple[Any, ...]) -> tuple[int, ...]:
-    """The extents given as `f(2, 3)` or `f((2, 3))`. Raises ShapeError for a negative one."""
-    # Size is a tuple, so that torch.zeros(x.shape) comes this way too.
+    """Return the shape given as separate integers `f(2, 3)` or as one sequence `f((2, 3))`, as a tuple.
+
+    Raises ShapeError for a negative extent and NumberTooLarge for one of more than 63 bits.
+    """
+    # `x.shape` is a tuple, so it is accepted too.
     if len(size) == 1 and isinstance(size[0], Sequence):
         size = tuple(size[0])
-    # Not int(), which would cut a fraction off.
+    # `int()` would silently truncate a fraction.
     extents = tuple(map(operator.index, size))
     if extents and min(extents) < 0:
         raise ShapeError(f"a tensor cannot have the shape {list(extents)}", where=source.where())
@@ -72,9 +79,15 @@ def parse_size(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor, in the shape of the data.
+    """Return a new tensor with a copy of `data`: a number, nested sequences of numbers, a NumPy array or a tensor.
 
-    Raises ShapeError for sequences of unlike lengths, or of other things than numbers; ArgumentInvalid for a text.
+    - `dtype`: by default that of an array or tensor; the default dtype for Python floats, int64 for integers, bool for
+      bools.
+    - `device`: the default device if None. A tensor on another device than the CPU keeps its device.
+    - `requires_grad`: whether the result requires a gradient. The result never keeps the autograd history of `data`.
+
+    Raises ShapeError if nested sequences have different lengths or contain other objects than numbers, and for None.
+    Raises ArgumentInvalid (a TypeError) for a string, and NumberTooLarge if an integer `dtype` cannot hold a number.
 
     >>> import lazytensor as lt
     >>> lt.tensor([[1, 2], [3, 4]]).sum(0)
@@ -82,13 +95,13 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     if isinstance(data, Tensor):
         if device is None and data.device is not CPU is default_device():
-            # Where it is, and without a question for its values: in a step there are none yet.
+            # The copy stays on the device and is recorded, since a step has no values yet.
             copied = wrap(cast(detach_node(data.node), dtype or data.dtype), data.device)
             return copied.requires_grad_() if requires_grad else copied
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
     elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str | np.generic):
         data = _array_of_lists(data, dtype)
-        # Python's floats take the default type; arrays and tensors keep their own.
+        # Python floats get the default dtype; arrays and tensors keep theirs.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
     elif data is None:
         raise ShapeError("Could not infer dtype of NoneType", where=source.where())
@@ -101,13 +114,16 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 
 def _nested_extents(data: Any) -> list[int]:
-    """The extents of nested lists as their first elements have them."""
+    """Return the shape of nested lists, read from the first element of each level."""
     is_list = isinstance(data, list | tuple)
     return [len(data), *(_nested_extents(data[0]) if data else ())] if is_list else []
 
 
 def _ragged_list_error(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None:
-    """The error about the first list that has another length or depth than those before."""
+    """Return the error for the first nested list of another length or depth than `extents`; None if all match.
+
+    `dim` is the dimension that `extents[0]` belongs to.
+    """
     if not isinstance(data, list | tuple):
         return ArgumentInvalid("not a sequence", where=source.where()) if extents else None
     if not extents:
@@ -121,12 +137,14 @@ def _ragged_list_error(data: Any, extents: Sequence[int], dim: int = 0) -> LazyE
 
 
 def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
+    """Return a number or nested sequences of numbers as an array. Errors are those of `tensor`."""
     if isinstance(data, bool | int | float):
         _refuse_overflow(data, data, dtype)
-        # What an integer type wraps NumPy would refuse as a number, and casts as an array.
+        # NumPy refuses to create an integer array from a number out of range, and wraps the number when it casts an
+        # array.
         is_whole = dtype is not None and dtype.kind == "i"
         return np.asarray(int(data)) if is_whole else np.asarray(data, (dtype or scalar_dtype(data)).host)
-    # NumPy would ask a tensor inside a list for each of its elements, one by one.
+    # NumPy would read a tensor inside a list element by element.
     plain = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in data]
     try:
         array = np.array(plain)
@@ -136,21 +154,22 @@ def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
         raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
     if array.size and array.dtype.kind in "iuf":
         _refuse_overflow(array.min(), array.max(), dtype)
-    # torch.tensor([]) is floating, which NumPy would make double.
+    # `torch.tensor([])` is float32, while NumPy gives float64.
     return array.astype(np.float32) if array.size == 0 and dtype is None else array
 
 
 def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
-    """Raises NumberTooLarge if an integer type was asked for that does not hold the numbers."""
+    """Raise NumberTooLarge if `dtype` is an integer type that cannot hold `least` or `largest`."""
     if dtype is not None and dtype.kind == "i" and not dt.can_hold(dtype, least, largest):
         text = f"value cannot be converted to type {dtype.name} without overflow"
         raise NumberTooLarge(text, where=source.where(), hint=f"The numbers go from {least} to {largest}.")
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
+    """Return `data` as a tensor in its shape; a tensor of the requested dtype is returned itself.
 
-    Raises as `tensor` does.
+    A NumPy array on the CPU without conversion shares its memory with the result. Other data is copied, and errors are
+    raised, as by `tensor`.
 
     >>> import lazytensor as lt
     >>> lt.as_tensor([1, 2])
@@ -166,10 +185,11 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory: a change of either shows in the other, as `shared_memory_views` has it.
+    """Return a tensor that shares the memory of `array`: a write to one shows in the other.
 
-    Inside a step it is a copy. Raises TypeError for anything else than an array, ValueError for one with negative
-    strides or in the byte order of another machine.
+    Inside a step, and for an array without elements, the values are copied. Raises ArgumentInvalid (a TypeError) if
+    `array` is not an array. Raises OptionInvalid (a ValueError) for negative strides and for a byte order that is not
+    the machine's.
 
     >>> import numpy as np
     >>> import lazytensor as lt
@@ -200,7 +220,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def tensor_over_array(array: np.ndarray) -> Tensor:
-    """A tensor over an array that nothing else refers to, and that is not written to any more: no copy is made."""
+    """Return a tensor that uses `array` as its value without a copy.
+
+    The caller must not write to `array` afterwards. It is copied only if its dtype has another host representation.
+    """
     d = dt.dtype_of_array(array)
     return tensor_from_storage(
         new_storage(leaf(array if array.dtype == d.host else array.astype(d.host), Type(array.shape, d)))
@@ -210,7 +233,10 @@ def tensor_over_array(array: np.ndarray) -> Tensor:
 def full(
     size: Any, fill_value: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent.
+    """Return a tensor of shape `size` filled with `fill_value`.
+
+    `size` is an integer or a sequence. The dtype defaults to that of the number: bool, int64 or the default dtype.
+    Raises ShapeError for a negative extent and NumberTooLarge if the dtype cannot hold the number.
 
     >>> import lazytensor as lt
     >>> lt.full((2,), 7)
@@ -229,14 +255,17 @@ def zeros(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent.
+    """Return a tensor of zeros: `zeros(2, 3)`, `zeros((2, 3))` or `zeros(size=(2, 3))`.
+
+    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
+    extent.
 
     >>> import lazytensor as lt
     >>> lt.zeros(2)
     tensor([0., 0.])
     """
     shape = parse_size(args if size is None else (size,))
-    # Each parameter of a model begins so, and every type holds zero: the number needs no look, as it does in `full`.
+    # Models call this often, and every dtype can hold zero, so the checks of `full` are skipped.
     return make_on_device(splat(0.0, Type(shape, dtype or default_dtype())), device, requires_grad)
 
 
@@ -248,7 +277,10 @@ def ones(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of ones: ones(2, 3) or ones((2, 3)). Raises ShapeError for a negative extent.
+    """Return a tensor of ones: `ones(2, 3)`, `ones((2, 3))` or `ones(size=(2, 3))`.
+
+    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
+    extent.
 
     >>> import lazytensor as lt
     >>> lt.ones(2, dtype=lt.int64)
@@ -266,7 +298,11 @@ def empty(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor whose values nobody promises; here they are zeros. Raises ShapeError for a negative extent.
+    """Return a tensor with unspecified values, which are zeros here: `empty(2, 3)`, `empty((2, 3))`, `empty(size=(2,
+    3))`.
+
+    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
+    extent.
 
     >>> import lazytensor as lt
     >>> lt.empty(2, 3).shape
@@ -276,7 +312,7 @@ def empty(
 
 
 def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """A tensor of one value with the shape, dtype and device of x.
+    """Return a tensor filled with `fill_value`, with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
     >>> lt.full_like(lt.ones(2), 7)
@@ -286,7 +322,7 @@ def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, devic
 
 
 def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """Zeros with the shape, dtype and device of x.
+    """Return a tensor of zeros with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
     >>> lt.zeros_like(lt.tensor([5, 6]))
@@ -296,7 +332,7 @@ def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
 
 
 def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """Ones with the shape, dtype and device of x.
+    """Return a tensor of ones with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
     >>> lt.ones_like(lt.tensor([5, 6]))
@@ -306,7 +342,8 @@ def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_:
 
 
 def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """A tensor with the shape, dtype and device of x whose values nobody promises.
+    """Return a tensor with unspecified values (zeros here), with the shape of `x` and, by default, its dtype and
+    device.
 
     >>> import lazytensor as lt
     >>> lt.empty_like(lt.ones(2, 3)).shape
@@ -316,7 +353,7 @@ def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
 
 
 def _python_scalar(value: Any) -> Any:
-    """A number, or the one that a tensor holds."""
+    """Return the number that a one-element tensor holds; any other value unchanged."""
     return value.item() if isinstance(value, Tensor) else value
 
 
@@ -329,9 +366,11 @@ def arange(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """start, start + step, ... below end, [n]; with one argument 0, 1, ... below it.
+    """Return the vector start, start + step, ... of all values before `end`.
 
-    Raises ShapeError for a step of 0 or away from the end.
+    With one argument the values are 0, 1, ... before it. There are ceil((end - start) / step) values. The dtype
+    defaults to int64 if all three numbers are integers, else to the default dtype. Raises ShapeError if `step` is 0 or
+    has the wrong sign.
 
     >>> import lazytensor as lt
     >>> lt.arange(1, 8, 3)
@@ -340,7 +379,7 @@ def arange(
     start, end, step = (_python_scalar(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
-    # One float among the three makes the result floating, even if its value is whole.
+    # One float among the three makes the result floating-point, even if its value is an integer.
     integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
@@ -356,7 +395,10 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values from start to end, both included: [steps]. Raises ShapeError for a negative count.
+    """Return a vector of `steps` evenly spaced values from `start` to `end`, both included.
+
+    The dtype defaults to the default dtype. Raises ShapeError if `steps` is negative, or if `start` or `end` is a
+    tensor with dimensions.
 
     >>> import lazytensor as lt
     >>> lt.linspace(0, 1, 5)
@@ -376,7 +418,7 @@ def linspace(
     # Computed in the type of the result, as PyTorch does; integers in double.
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
     i = np.arange(steps)
-    # Counted from the nearer end, so that both ends are exact.
+    # Each half is computed from its nearer end, so that both ends are exact.
     up = working(start) + i.astype(working) * step
     down = working(end) - (steps - 1 - i).astype(working) * step
     values = np.where(i < steps // 2, up, down) if steps > 1 else np.full(steps, start, working)
@@ -393,7 +435,9 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """base to the powers of `linspace(start, end, steps)`: [steps]. Raises ShapeError for a negative count.
+    """Return `base` raised to the values of `linspace(start, end, steps)`, as a vector of `steps` elements.
+
+    The dtype defaults to the default dtype. Raises ShapeError if `steps` is negative.
 
     >>> import lazytensor as lt
     >>> lt.logspace(0, 3, 4)
@@ -408,7 +452,9 @@ def logspace(
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones on the diagonal, zeros elsewhere: [n, m] or [n, n]. Raises ShapeError for a negative extent.
+    """Return a matrix [n, m], or [n, n] if `m` is None, with ones on the main diagonal and zeros elsewhere.
+
+    The dtype defaults to the default dtype. Raises ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.eye(2)
@@ -431,21 +477,25 @@ def rand(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent.
+    """Return a tensor of random numbers from the uniform distribution on [0, 1): `rand(2, 3)`, `rand((2, 3))`.
+
+    The numbers come from `generator`, or from the default generator. In a compiled step without `generator` they are
+    recorded as an operation, so each execution of the step draws new ones. Raises ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.rand(2, 3).shape
     lazytensor.Size([2, 3])
     """
     result_dtype, shape = dtype or default_dtype(), parse_size(given if size is None else (size,))
-    # The front end prints the shape of torch.rand as unknown.
+    # The vendor's front end prints the shape of torch.rand as unknown.
     attrs = {} if half_type() is None else {"is_open": True}
-    # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
+    # In a compiled step the numbers are a node that each replay draws again; a generator from the user is drawn from
+    # now.
     if generator is None and (is_replayed() or is_deferred(shape)):
         return put_on_device(draw_in_step("random_uniform", shape, result_dtype, **attrs), device, requires_grad)
     if (absent := _meta_tensor(shape, result_dtype, device, requires_grad)) is not None:
         return absent
-    # The vendor's scope overlooks this one form, with several extents by place.
+    # The vendor's generator scope does not apply to this form, with several integers as the shape.
     plain = random.default_generator if len(given) > 1 else None
     values = random.resolve_generator(generator or plain).uniform(shape, result_dtype)
     return put_on_device(tensor_of_draws(values, result_dtype), device, requires_grad)
@@ -459,7 +509,10 @@ def randn(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent.
+    """Return a tensor of random numbers from the normal distribution with mean 0 and variance 1.
+
+    `randn(2, 3)` and `randn((2, 3))` give the shape. The numbers come from `generator`, or from the default generator.
+    In a compiled step without `generator` each execution draws new ones. Raises ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.randn(2, 3).shape
@@ -483,15 +536,17 @@ def randint(
     dtype: DType = dt.int64,
     device: Any = None,
 ) -> Tensor:
-    """Random integers in low..high - 1: randint(high, size) or randint(low, high, size), or by name.
+    """Return a tensor of random integers from `low` to `high` - 1.
 
-    Raises TypeError if high or size is missing.
+    Call it as `randint(high, size)`, `randint(low, high, size)` or with keywords. The numbers come from `generator`, or
+    from the default generator. In a compiled step without `generator` each execution draws new ones. Raises
+    ArgumentInvalid (a TypeError) if `high` or `size` is missing.
 
     >>> import lazytensor as lt
     >>> lt.randint(0, 10, (2, 3)).dtype
     lazytensor.int64
     """
-    # Read from the end: the size is last, and only the first of three bounds is the lower one.
+    # Parsed from the end: the size is last, and `low` is given only with three arguments.
     positional = list(bounds)
     if size is None and positional:
         size = positional.pop()
@@ -514,7 +569,9 @@ def randint(
 def randperm(
     n: int, *, generator: random.Generator | None = None, dtype: DType = dt.int64, device: Any = None
 ) -> Tensor:
-    """A random order of 0..n - 1: [n].
+    """Return a random permutation of the integers 0 to `n` - 1, as a vector [n].
+
+    The numbers are drawn now, also in a compiled step, from `generator` or the default generator.
 
     >>> import lazytensor as lt
     >>> lt.sort(lt.randperm(4)).values
@@ -528,7 +585,7 @@ def randperm(
 
 
 def rand_like(x: Tensor) -> Tensor:
-    """Uniform random numbers with the shape and dtype of x.
+    """Return uniform random numbers in [0, 1) with the shape, dtype and device of `x`.
 
     >>> import lazytensor as lt
     >>> lt.rand_like(lt.ones(2, 3)).shape
@@ -540,7 +597,7 @@ def rand_like(x: Tensor) -> Tensor:
 
 
 def randn_like(x: Tensor) -> Tensor:
-    """Normal random numbers with the shape and dtype of x.
+    """Return normal random numbers (mean 0, variance 1) with the shape, dtype and device of `x`.
 
     >>> import lazytensor as lt
     >>> lt.randn_like(lt.ones(2, 3)).shape
@@ -565,7 +622,7 @@ new_empty, new_tensor = _make_new_method(empty), _make_new_method(tensor)
 def scalar_tensor(
     s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any
 ) -> Tensor:
-    """A number as a tensor without dimensions, in the default type unless another is given.
+    """Return the number `s` as a 0-d tensor. The dtype defaults to the default dtype, also for integers.
 
     >>> import lazytensor as lt
     >>> lt.scalar_tensor(2.5)

@@ -1,16 +1,16 @@
-"""What the vendor's front end refuses of public functions that this package can compute.
+"""Refusals: errors for public functions that the vendor's front end refuses although this package can compute them.
 
-`publish` wraps each public function and method by the rows of `csx_refused_names` that have its name. The rows apply
-only while a step is traced for the wafer. There a row acts at one of four stages, as the front end does:
+`publish` wraps each public function and method with the rows of `csx_refused_names` that have its name. The rows apply
+only while a step is traced for the wafer. Each row acts at one of four stages, as in the front end:
 
 - "trace": the operation has no kernel; the call raises.
 - "lowering": the call is traced, and its result cannot be lowered to CIRH if the step needs it.
 - "backward": backward() raises when a gradient reaches the call.
 - "gradient": the gradient of the call cannot be lowered if the step needs it.
 
-Rows of the stage "remember" refuse nothing: they note results for which a later call is refused.
+Rows of the stage "remember" refuse nothing: they record results for which a later call is refused.
 
-Errors go through `errors.refuse`, so that `lazywafer check` collects them and goes on.
+Errors go through `errors.refuse`, so that `lazywafer check` can collect them and continue.
 """
 
 import functools
@@ -37,17 +37,20 @@ RULES_BY_STAGE: Mapping[str, str] = {
     "backward": "no gradient",
     "gradient": "no gradient",
 }
-"""The rule of `lazywafer check` that reports a stage."""
+"""The rule name under which `lazywafer check` reports a refusal, by stage."""
 
 
 def raise_refusal(row: Refusal) -> None:
-    """Raise CompileError at the user's line, or report it to the check that listens."""
+    """Raise the CompileError of `row` at the user's line, or report it if `lazywafer check` is collecting refusals."""
     error = CompileError(row.message, where=source.where(), hint=row.hint)
     refuse(row.rule or RULES_BY_STAGE[row.stage], error, row.operation)
 
 
 def with_refusals(name: str, function: F) -> F:
-    """Return `function` with the refusals of the public name `name`; the same function if there are none."""
+    """Return `function` wrapped with the refusals of the public name `name`; `function` itself if there are none.
+
+    The wrapper does nothing outside a step for the wafer. Inside one, it raises at the call or marks the result.
+    """
     rows = REFUSALS.get(name, ())
     if not rows:
         return function
@@ -55,7 +58,7 @@ def with_refusals(name: str, function: F) -> F:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        # Only a step traced for the wafer has a half type; on the host every function runs.
+        # A half type is set only in a step for the wafer. On the host every function runs.
         if half_type() is None:
             return function(*args, **kwargs)
         applying = [row for row in rows if row.when is None or row.when(_bind_arguments(parameters, args, kwargs))]
@@ -64,7 +67,8 @@ def with_refusals(name: str, function: F) -> F:
             result = function(*args, **kwargs)
         else:
             raise_refusal(traced[0])
-            # A check goes on here. What the call records has been reported, and is not reported again when lowered.
+            # A check continues here. The operations of the call are marked as reported, so that lowering does not
+            # report them again.
             with source.fixed_location(replace(source.where(), operation=REPORTED_OPERATION)):
                 result = function(*args, **kwargs)
         for row in applying:
@@ -76,7 +80,10 @@ def with_refusals(name: str, function: F) -> F:
 
 
 def refuse_call(name: str, **arguments: Any) -> None:
-    """Refuse an internal call by the trace rows of `name`, in a step for the wafer."""
+    """Raise the first refusal of `name` that applies to the keyword `arguments`, in a step for the wafer only.
+
+    Internal functions use it in place of `with_refusals`.
+    """
     if half_type() is not None:
         for row in REFUSALS[name]:
             if row.when is None or row.when(arguments):
@@ -85,7 +92,10 @@ def refuse_call(name: str, **arguments: Any) -> None:
 
 
 def refuse_result(name: str, result: Any) -> Any:
-    """Return the result of an internal function, marked by the lowering refusals of `name` in a step for the wafer."""
+    """Return `result` marked with the refusals of `name`; unchanged outside a step for the wafer.
+
+    The marks raise when the result is lowered or differentiated. Internal functions use it in place of `with_refusals`.
+    """
     if half_type() is not None:
         for row in REFUSALS[name]:
             result = _mark_result(result, row, name)
@@ -93,7 +103,11 @@ def refuse_result(name: str, result: Any) -> Any:
 
 
 def _bind_arguments(parameters: inspect.Signature, args: Any, kwargs: Any) -> Mapping[str, Any]:
-    """Return the arguments by name, with defaults; PyTorch's other names for operands stay as they were given."""
+    """Return the arguments of a call by parameter name, with defaults.
+
+    If they do not bind to `parameters`, positional arguments are paired in order and keyword arguments keep their
+    names.
+    """
     try:
         bound = parameters.bind_partial(*args, **kwargs)
     except TypeError:
@@ -103,7 +117,11 @@ def _bind_arguments(parameters: inspect.Signature, args: Any, kwargs: Any) -> Ma
 
 
 def _mark_result(result: Any, row: Refusal, name: str) -> Any:
-    """Return the result of a call with the refusal in its graph, which acts if the step needs the result."""
+    """Return `result` with the refusal `row` added to the graph of each of its tensors.
+
+    The refusal acts only if the step needs the tensor, or its gradient. Tuples, named tuples and lists keep their
+    class.
+    """
     if isinstance(result, Tensor):
         return wrap(_mark_node(operand_node(result), row, name), result.device)
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -117,6 +135,9 @@ def _unsupported_node(n: Node, row: Refusal, name: str) -> Node:
 
 
 def _mark_node(n: Node, row: Refusal, name: str) -> Node:
+    """Return `n` with the refusal `row`: in its value, in its gradient, or remembered, according to the stage of the
+    row.
+    """
     if row.stage == "lowering":
         return _unsupported_node(n, row, name)
     if row.stage == "remember":

@@ -1,8 +1,8 @@
-"""The table of public functions that the vendor's front end refuses although this package can compute them.
+"""A table of the public functions that the vendor's front end refuses although this package can compute them.
 
-The answers are those of cerebras_pytorch 2.10.0 on its CSX backend with validate_only=True, for float32 and half
-operands, forward and backward. `csx_refusals` applies them. Operations that CIRH lacks under any name are refused by
-their own rows in `lazytensor.ops`.
+The table was observed with cerebras_pytorch 2.10.0 on its CSX backend with validate_only=True, for float32 and half
+operands, forward and backward. `csx_refusals` applies it. Operations that CIRH does not have at all are refused by
+their rows in `lazytensor.ops`.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,16 +21,21 @@ Condition = Callable[[Mapping[str, Any]], bool]
 
 
 remembered_results: WeakSet[Node] = WeakSet()
-"""Results of calls that rows of the stage "remember" are about: a later call may be refused for its operand."""
+"""Results of calls with a row of the stage "remember". A later call may be refused because it has
+one as its operand.
+"""
 
 
 @dataclass(frozen=True)
 class Refusal:
     """A refusal of one function.
 
-    `operation` is the ATen or Torch-MLIR operation that the front end names, or its whole message if it has a space.
-    `stage` is one of those of `csx_refusals`. `when` takes the call's arguments by name and returns whether the row
-    applies; None stands for all calls. `rule` is the rule of `lazywafer check`, if another than that of the stage.
+    - `operation`: the ATen or Torch-MLIR operation that the front end names, or its whole message if it has a space.
+    - `stage`: one of the stages of `csx_refusals`.
+    - `hint`: what the user can do instead.
+    - `when`: a function of the call's arguments by name that returns whether the row applies; None applies to all
+      calls.
+    - `rule`: the rule name of `lazywafer check`, if it is not that of the stage.
     """
 
     operation: str
@@ -41,7 +46,7 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """The front end's words."""
+        """Return the front end's error message."""
         if " " in self.operation:
             return self.operation
         if self.stage in ("trace", "backward"):
@@ -66,7 +71,7 @@ def _gradient(operation: str, when: Condition | None = None) -> Refusal:
 
 
 def _first_operand(arguments: Mapping[str, Any]) -> Any:
-    """Return the first operand, whatever its name is."""
+    """Return the first argument, whatever its name is; None if there is none."""
     return next(iter(arguments.values()), None)
 
 
@@ -79,12 +84,12 @@ def _is_half(arguments: Mapping[str, Any]) -> bool:
 
 
 def _mixes_types(arguments: Mapping[str, Any]) -> bool:
-    """Return whether the tensors among the arguments differ in their type."""
+    """Return whether the tensors among the arguments have different dtypes."""
     return len({v.dtype for v in arguments.values() if hasattr(v, "dtype")}) > 1
 
 
 def _has_scalar_of_other_type(arguments: Mapping[str, Any]) -> bool:
-    """Return whether one of two floating-point operands is a tensor without dimensions, and of another type."""
+    """Return whether there are exactly two floating-point tensors, of different dtypes, and one of them is 0-d."""
     tensors = [v for v in arguments.values() if getattr(getattr(v, "dtype", None), "kind", "") == "f"]
     return len(tensors) == 2 and _mixes_types(arguments) and any(t.ndim == 0 for t in tensors)
 
@@ -94,12 +99,12 @@ def _is_in_place(arguments: Mapping[str, Any]) -> bool:
 
 
 def _mixes_types_or_numbers(arguments: Mapping[str, Any]) -> bool:
-    """Return whether the tensors differ in their type, or one operand is a number."""
+    """Return whether the tensors have different dtypes, or an argument is not a tensor."""
     return len({getattr(v, "dtype", None) for v in arguments.values()}) > 1
 
 
 def _is_past_first(dims: Any, rank: int) -> bool:
-    """Return whether a dimension, or one of several, is another than the first."""
+    """Return whether `dims`, or one of several, is not dimension 0 of a tensor with `rank` dimensions."""
     several = dims if isinstance(dims, tuple | list) else (dims,)
     return any(isinstance(d, int) and d % max(rank, 1) != 0 for d in several)
 
@@ -110,13 +115,13 @@ def _is_along_other_dims(arguments: Mapping[str, Any]) -> bool:
 
 
 def _has_other_order(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a norm is another than the Euclidean one."""
+    """Return whether the order of a norm is given and is not the Euclidean one."""
     order = arguments.get("p", arguments.get("ord", arguments.get("n")))
     return order is not None and order not in ("fro", 2, 2.0)
 
 
 def _is_outside_bfloat16(arguments: Mapping[str, Any]) -> bool:
-    """Return whether an operand has a half type, and the half type of the run is another than bfloat16."""
+    """Return whether an operand has a half type while the half type of the run is not bfloat16."""
     return _is_half(arguments) and half_type() is not bfloat16
 
 
@@ -137,13 +142,13 @@ def _needs_input_gradient(arguments: Mapping[str, Any]) -> bool:
 
 
 def _is_wider_than_index(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a scattered tensor has elements that its index leaves out, and a gradient."""
+    """Return whether the scattered tensor requires a gradient and has another shape than the index."""
     source, index = arguments.get("src", arguments.get("value")), arguments.get("index")
     return bool(getattr(source, "requires_grad", False) and source.shape != getattr(index, "shape", None))
 
 
 def _picks_by_number(arguments: Mapping[str, Any]) -> bool:
-    """Return whether an index, or one of several, is an integer tensor without dimensions."""
+    """Return whether an index, or one of several, is a 0-d integer tensor."""
     index = list(arguments.values())[1] if len(arguments) > 1 else None
     parts = index if isinstance(index, tuple) else (index,)
     return any(hasattr(p, "dtype") and not p.ndim and p.dtype is not bool_ for p in parts)
@@ -164,7 +169,7 @@ _NO_1D = "'cirh.Convolution' op 1D backward convolutions are not supported"
 _MASKING = "Keep the shape and mask instead: torch.where(mask, x, 0), and divide by mask.sum()."
 _AMP = "amp does not work out-of-the-box with `F.binary_cross_entropy` or `torch.nn.BCELoss`"
 _LAYER_TYPE = "input must have the type torch.float32, got type torch.float16"
-# The gradient of a gather behind the first dimension is an index_put with a list that has holes.
+# The gradient of a gather along another dimension than the first is an index_put with an incomplete index list.
 _LIST_CONSTRUCT = "torch.prim.ListConstruct"
 _STORAGE = "aten::set_.source_Storage_storage_offset"
 
@@ -181,7 +186,7 @@ _NEAREST_UPSAMPLING = (
 _MATRIX_TIMES_VECTOR = _lowering(
     "torch.aten.mv", _MV, lambda a: [getattr(t, "ndim", 0) for t in a.values()][:2] == [2, 1]
 )
-# Asked with tensors on both sides, int32 is lowered and int64 is refused by its type.
+# With tensors on both sides, int32 is lowered and int64 is refused because of its dtype.
 _SCALAR_BITWISE_AND = _trace("aten::bitwise_and.Scalar", when=lambda a: any(type(v) is int for v in a.values()))
 _MIXED_CLAMP = _lowering(
     "'cirh.Clamp' op requires the same type for all operands and results",
@@ -203,7 +208,7 @@ _FLOOR_DIVIDE = _backward("derivative for aten::floor_divide is not implemented"
 _INDEX_GRADIENT_MESSAGE = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
 
 _ROWS: Mapping[str, tuple[Refusal, ...]] = {
-    # Arithmetic and functions of each element.
+    # Arithmetic and elementwise functions.
     "bitwise_and": (_SCALAR_BITWISE_AND,),
     "__and__": (_SCALAR_BITWISE_AND,),
     "bitwise_left_shift": (_trace("aten::__lshift__.Scalar"),),
@@ -386,7 +391,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _gradient(_LIST_CONSTRUCT, _pads("reflect", 2, 3)),
         _lowering(_LIST_CONSTRUCT, when=_pads("reflect", 4, 5)),
     ),
-    # The front end computes it as zeros, without a word where a gradient keeps the input in the step.
+    # The vendor's front end computes zeros, silently if a gradient keeps the input in the step.
     "pixel_shuffle": (_lowering("No input tensors found", "Write view, permute and reshape."),),
     "interpolate": _NEAREST_UPSAMPLING,
     "upsample": _NEAREST_UPSAMPLING,
@@ -493,9 +498,9 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
 
 
 def _with_hint(name: str, row: Refusal) -> Refusal:
-    """Return the row; without a hint of its own it takes that of the operation of the same name."""
+    """Return `row`. If it has no hint, it gets the one of the operation `name`, or the default hint."""
     return replace(row, hint=row.hint or (OPS[name].cirh.hint if name in OPS else DEFAULT_HINT))
 
 
 REFUSALS = {name: tuple(_with_hint(name, row) for row in rows) for name, rows in _ROWS.items() if rows}
-"""By the name under which `publish` offers a function: its refusals, of which each that applies acts."""
+"""The refusals by the name under which `publish` offers a function. All rows that apply to a call act."""

@@ -1,7 +1,7 @@
 """Connectionist temporal classification (Graves et al. 2006): the probability of a label sequence over all alignments.
 
-The forward recursion is recorded step by step, and its gradient is that of the steps. Impossible is a logarithm of
--1e30 rather than minus infinity, so that no difference of two infinities appears.
+The forward recursion is recorded step by step, so its gradient is the gradient of those operations. log(0) is
+represented by -1e30 instead of -inf, so that no difference of two infinities appears.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from lazytensor.functional.views import select, slice_dim, unsqueeze, view
 from lazytensor.ops import call
 
 LOG_ZERO = -1e30
-"""Far below every sum of logarithms, far above the lowest float32."""
+"""The logarithm that stands for probability 0: far below every sum of logarithms, far above the lowest float32."""
 
 Lengths = Tensor | Sequence[int]
 
@@ -35,10 +35,18 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the logarithm of the probability of the targets: log-probabilities [T, N, C] or [T, C] -> [N] or [].
+    """Return the negative log-probability of the target label sequences, summed over all alignments.
 
-    Targets are [N, S], or all after one another; the mean is over the losses divided by their target lengths.
-    Raises ShapeError for lengths that do not fit. Reads targets and lengths, so inside a step it raises TraceError.
+    - `log_probs`: log-probabilities [T, N, C], or [T, C] for one sequence.
+    - `targets`: labels [N, S], or all sequences concatenated in one vector.
+    - `input_lengths`, `target_lengths`: the length of each sequence in `log_probs` and `targets`.
+    - `blank`: class of the blank label.
+    - `reduction`: "none" gives [N] ([] for one sequence); "sum" the sum; "mean" divides each loss by its target length
+      and averages over N.
+    - `zero_infinity`: return 0 instead of inf for sequences without an alignment.
+
+    Raises ShapeError if the lengths or `blank` do not fit. `targets` and lengths are read, which raises TraceError
+    inside a compiled step.
 
     >>> import lazytensor as lt
     >>> log_probs = lt.zeros(4, 1, 3).log_softmax(-1)
@@ -65,7 +73,7 @@ def ctc_loss(
         )
     labels = _insert_blanks(targets.array("ctc_loss"), long, blank)
     loss = -_log_likelihood(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
-    # Half of it is far from every true loss on one side, and from sums with IMPOSSIBLE on the other.
+    # -LOG_ZERO / 2 is above every finite loss and below every loss that contains LOG_ZERO.
     loss = pw.where(loss > -LOG_ZERO / 2, 0.0 if zero_infinity else np.inf, loss)
     if resolve_reduction(reduction) == "none":
         return loss
@@ -73,6 +81,7 @@ def ctc_loss(
 
 
 def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: np.ndarray, blank: int) -> None:
+    """Raise ShapeError if `blank` is no class, a length is negative, or a target is longer than its row."""
     if not 0 <= blank < log_probs.spec.shape[2]:
         raise ShapeError("blank must be in label range", where=source.where())
     for name, lengths in (("input", steps), ("target", long)):
@@ -96,51 +105,60 @@ def _divide_by_length(loss: Tensor, lengths: list[int]) -> Tensor:
 
 
 def _insert_blanks(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
-    """[N, 2 S + 1]: the labels with a blank before, between and behind them."""
+    """Return the labels with a blank before, between and after them: [N, 2 * S + 1], padded with blanks.
+
+    `targets` is a matrix of which row k has `lengths[k]` labels, or a vector of all labels in order.
+    """
     most = int(lengths.max(initial=0))
     out = np.full((len(lengths), 2 * most + 1), blank, np.int64)
     ends = np.cumsum(lengths)
     for k, n in enumerate(lengths):
-        # Either a padded matrix, of which the first n of a row count, or all targets one after the other.
+        # A padded matrix, or all targets concatenated.
         row = targets[k, :n] if targets.ndim == 2 else targets[ends[k] - n : ends[k]]
         out[k, 1 : 2 * n : 2] = row
     return out
 
 
 def _log_likelihood(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
-    """The logarithm of the probability of all alignments, [N]."""
+    """Return the log-probability of each label sequence over all its alignments: [N].
+
+    `labels` comes from `_insert_blanks`; `steps` and `long` are the input and target lengths.
+    """
     times, n, _ = log_probs.spec.shape
     width = labels.shape[1]
     places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
     emitted = tensor_of(call("at_places", operand_node(log_probs), places.node), log_probs)
-    # A blank may be left out between two labels, unless they are equal: then it is what tells them apart.
+    # The blank between two labels may be skipped unless the labels are equal.
     before = np.roll(labels, 2, 1)
     may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
     # An alignment begins with the first blank or the first label.
     start = from_array(np.broadcast_to(np.arange(width) < 2, (n, width)) & (np.arange(width) <= 2 * long[:, None]))
     alpha = pw.where(start, select(emitted, 0, 0), LOG_ZERO)
     for t in range(1, times):
-        # alpha[s] collects what ends in place s: from staying there, from the place before, or past a blank.
+        # alpha[s] sums the alignments that end at position s: from s itself, from s - 1, or from s - 2 past a blank.
         one = _shift_right(alpha, 1)
         two = pw.where(may_skip, _shift_right(alpha, 2), LOG_ZERO) if width > 1 else one
         ahead = _log_sum_exp(alpha, one, two) + select(emitted, 0, t)
-        # Sequences that are over keep their last alpha.
+        # Finished sequences keep their last alpha.
         running = t < steps
         alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
-    # An alignment ends with the last blank or the last label; an empty target has the blank alone.
+    # An alignment ends with the last blank or the last label. An empty target has only the blank.
     ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
     last = tensor_of(call("at_places", alpha.node, from_array(ends).node), alpha)
     second = pw.where(from_array(long > 0), select(last, 1, 1), LOG_ZERO)
     total = _log_sum_exp(select(last, 1, 0), second)
     if steps.all():
         return total
-    # Without a step the empty target is certain, and every other impossible.
+    # With zero input steps the empty target has probability 1, and every other target 0.
     nothing = from_array(np.where(long > 0, LOG_ZERO, 0).astype(total.dtype.host), total.dtype)
     return pw.where(from_array(steps > 0), total, nothing)
 
 
 def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:
-    """Zero, with the gradient exp(log_probs): PyTorch derives by scores whose log_softmax the log_probs are."""
+    """Return zeros [N] whose gradient by `log_probs` is exp(log_probs) at the times before `steps`.
+
+    PyTorch differentiates by the scores before log_softmax, which adds this term to the gradient.
+    """
     running = np.arange(log_probs.spec.shape[0])[:, None, None] < steps[:, None]
     mass = red.sum(pw.where(from_array(running), pw.exp(log_probs), 0.0), (0, 2))
     return mass - mass.detach()
@@ -152,8 +170,8 @@ def _shift_right(alpha: Tensor, by: int) -> Tensor:
 
 
 def _log_sum_exp(*parts: Tensor) -> Tensor:
-    """The logarithm of the sum of what the parts are logarithms of."""
-    # The largest is taken out first, so that no exponential overflows; its gradient cancels.
+    """Return log(sum of exp(part)) over `parts`, elementwise."""
+    # The largest part is subtracted first, so that no exponential overflows. Its gradient cancels.
     top = parts[0].detach()
     for part in parts[1:]:
         top = pw.maximum(top, part.detach())

@@ -17,18 +17,19 @@ from lazytensor.ops.elementwise import cast
 
 def _apply_scan(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
-    # Integers add up in int64 whatever they are: PyTorch's rule for sums and products.
+    # Integers and bools accumulate in int64, as in PyTorch.
     result_dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
-    # A number is scanned as a vector of one, and made a number again.
+    # A 0-d tensor is scanned as a vector of one element.
     out = tensor_of(call("scan", cast(operand_node(base), result_dtype), kind=kind, dim=d, reverse=False), x)
     return out if x.ndim else view(out, ())
 
 
 @method(in_place=True)
 def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """The sum of all elements so far along a dimension: [...] to [...]; integers and bool add up in int64.
+    """Return the cumulative sum of `x` along `dim`, in the shape of `x`.
 
-    Raises IndexError for a dimension out of range.
+    Element i of the result is the sum of elements 0 to i. Integers and bools give int64 unless `dtype` is given; `x` is
+    converted to `dtype` first. Raises IndexError if `x` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.cumsum(lt.arange(5), 0)
@@ -39,9 +40,10 @@ def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @method(in_place=True)
 def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """The product of all elements so far along a dimension: [...] to [...]; integers and bool multiply in int64.
+    """Return the cumulative product of `x` along `dim`, in the shape of `x`.
 
-    Raises IndexError for a dimension out of range.
+    Element i of the result is the product of elements 0 to i. Integers and bools give int64 unless `dtype` is given;
+    `x` is converted to `dtype` first. Raises IndexError if `x` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.cumprod(lt.tensor([1, 2, 3]), 0)
@@ -52,7 +54,9 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @method
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers.
+    """Return log(cumsum(exp(x))) along `dim` without overflow, in the shape of `x`.
+
+    Raises OptionMissing (a NotImplementedError) if `x` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.logcumsumexp(lt.zeros(2), 0)
@@ -65,7 +69,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 def _running_extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
-    # The value is gathered from its place, so that the gradient goes there alone.
+    # The values are gathered by index, so that each gradient reaches that element only.
     places = call("arg_scan", operand_node(base), kind=kind, dim=d)
     pair = tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x)
     return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
@@ -73,9 +77,10 @@ def _running_extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
 
 @method
 def cummax(x: Tensor, dim: int) -> ValuesIndices:
-    """The largest element so far along a dimension, and its last place: two of [...].
+    """Return the running maximum of `x` along `dim`, and the index where it was last reached.
 
-    Raises IndexError for a dimension out of range.
+    The result is a named tuple (values, indices) of two tensors in the shape of `x`. Raises IndexError if `x` does not
+    have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.cummax(lt.tensor([1, 3, 2]), 0).values
@@ -86,9 +91,10 @@ def cummax(x: Tensor, dim: int) -> ValuesIndices:
 
 @method
 def cummin(x: Tensor, dim: int) -> ValuesIndices:
-    """The smallest element so far along a dimension, and its last place: two of [...].
+    """Return the running minimum of `x` along `dim`, and the index where it was last reached.
 
-    Raises IndexError for a dimension out of range.
+    The result is a named tuple (values, indices) of two tensors in the shape of `x`. Raises IndexError if `x` does not
+    have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.cummin(lt.tensor([3, 1, 2]), 0).values

@@ -27,9 +27,10 @@ from lazytensor.ops.strided import contiguous_strides
 
 @method
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k].
+    """Return a view of a diagonal over the dimensions `dim1` and `dim2`.
 
-    Raises ShapeError if both are one.
+    The other dimensions stay in order, and the diagonal becomes the last dimension. `offset` > 0 selects a diagonal
+    above the main one, `offset` < 0 one below. Raises ShapeError if `dim1` and `dim2` are the same.
 
     >>> import lazytensor as lt
     >>> lt.diagonal(lt.tensor([[1, 2], [3, 4]]))
@@ -38,11 +39,10 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     a, b = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
-    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the view_ops finds
-    # them.
+    # `strided_view` addresses the elements of x as if x were contiguous, so these are contiguous strides.
     shape, steps = x.spec.shape, contiguous_strides(x.spec.shape)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
-    # Above the main diagonal columns run out first, below it rows.
+    # Above the main diagonal the columns limit the length, below it the rows.
     length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
     first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
     return strided_view(x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first)
@@ -52,7 +52,10 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 @partial(with_refusals, "trace")
 @method
 def trace(x: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
+    """Return the sum of the main diagonal of a matrix [m, n], as a 0-d tensor.
+
+    Raises ShapeError if `x` is not a matrix and TypeUnsupported if it is bool.
+    """
     if x.ndim != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
     require_elements(x, "fi", "trace")
@@ -61,9 +64,10 @@ def trace(x: Tensor) -> Tensor:
 
 @method
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m].
+    """Return zeros with the last dimension of `x` on a diagonal of two new dimensions: [..., n] -> [..., m, m].
 
-    Raises ShapeError if both are one.
+    `dim1` and `dim2` are the positions of the new dimensions in the result. `offset` selects the diagonal, and m = n +
+    |offset|. Raises ShapeError if `dim1` and `dim2` are the same.
 
     >>> import lazytensor as lt
     >>> lt.diag_embed(lt.tensor([1, 2]))
@@ -77,7 +81,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     shape = list(x.spec.shape[:-1])
     for d in sorted((a, b)):
         shape.insert(d, extent)
-    # The diagonal of zeros is a view, and writing to it is all there is to do.
+    # The diagonal is a view, so writing to it fills the result.
     out = wrap(full(0, Type(tuple(shape), x.dtype)))
     out.device = x.device
     diagonal(out, offset, a, b).write(prepare_operand(x, x.dtype, x.spec.shape))
@@ -86,9 +90,10 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @method
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x.
+    """Return a matrix with the vector `x` on a diagonal, or a copy of a diagonal of the matrix `x`.
 
-    Raises ShapeError for other ranks.
+    `diagonal` > 0 selects a diagonal above the main one, `diagonal` < 0 one below. Raises ShapeError unless `x` has one
+    or two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.diag(lt.tensor([1, 2]))
@@ -102,7 +107,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 
 @method
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """The matrix [n, n] with all elements of x on a diagonal.
+    """Return a matrix of zeros with all elements of `x`, in order, on the diagonal `offset`.
 
     >>> import lazytensor as lt
     >>> lt.diagflat(lt.tensor([1, 2]), 1)
@@ -114,7 +119,7 @@ def diagflat(x: Tensor, offset: int = 0) -> Tensor:
 
 
 def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does.
+    """Return a copy of `diagonal(x, offset, dim1, dim2)`. Raises ShapeError if `dim1` and `dim2` are the same.
 
     >>> import lazytensor as lt
     >>> lt.diagonal_copy(lt.arange(4).reshape(2, 2))
@@ -125,7 +130,10 @@ def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> T
 
 @method
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src.
+    """Return a copy of `x` in which the diagonal is replaced by `src`.
+
+    `offset`, `dim1` and `dim2` select the diagonal as in `diagonal`. Raises ShapeError if `src` has another shape than
+    it.
 
     >>> import lazytensor as lt
     >>> lt.diagonal_scatter(lt.zeros(2, 2), lt.ones(2))
@@ -138,7 +146,9 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and below a diagonal: [2, n].
+    """Return the row and column indices of the elements on and below a diagonal of a `row` x `col` matrix: [2, n].
+
+    `offset` > 0 selects a diagonal above the main one, `offset` < 0 one below.
 
     >>> import lazytensor as lt
     >>> lt.tril_indices(2, 2)
@@ -149,7 +159,9 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and above a diagonal: [2, n].
+    """Return the row and column indices of the elements on and above a diagonal of a `row` x `col` matrix: [2, n].
+
+    `offset` > 0 selects a diagonal above the main one, `offset` < 0 one below.
 
     >>> import lazytensor as lt
     >>> lt.triu_indices(2, 2)
@@ -162,7 +174,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64
 def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
-    # No further out than the corners: arrays are asked for places of 64 bits.
+    # Limited to the corners, since array code takes 64-bit offsets only.
     most = max(x.spec.shape[-2:])
     lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))
     return tensor_of(call("band_part", operand_node(x), lower=lower, upper=upper), x)
@@ -170,7 +182,10 @@ def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
 
 @method(in_place=True)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+    """Return each matrix [m, n] of `x` with zeros above a diagonal, in the shape of `x`.
+
+    `diagonal` > 0 selects a diagonal above the main one, `diagonal` < 0 one below. Raises ShapeError if `x` has fewer
+    than two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.tril(lt.ones(2, 2))
@@ -182,7 +197,10 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
 
 @method(in_place=True)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+    """Return each matrix [m, n] of `x` with zeros below a diagonal, in the shape of `x`.
+
+    `diagonal` > 0 selects a diagonal above the main one, `diagonal` < 0 one below. Raises ShapeError if `x` has fewer
+    than two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.triu(lt.ones(2, 2))

@@ -18,15 +18,15 @@ from lazytensor.ops.op import refuse_elements
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
+    """Return the cosine of the angle between the vectors of `x1` and `x2` along `dim`, which is removed.
 
-    Operands broadcast.
+    The shapes broadcast. Each length is at least `eps` in the division.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.cosine_similarity(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    # PyTorch raises short lengths to eps where no gradient sees it.
+    # As in PyTorch, the gradient ignores that short lengths are raised to eps.
     first, second = (
         tensor_of(call("at_least", operand_node(_vector_length(x, dim)), least=float(eps)), x) for x in (x1, x2)
     )
@@ -34,12 +34,15 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def _vector_length(x: Tensor, dim: int) -> Tensor:
-    """The Euclidean norm, whose gradient at zero is zero."""
+    """Return the Euclidean norm of `x` along `dim`, which is kept. The gradient at zero is zero."""
     return vector_norm(x, 2, dim, True)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim.
+    """Return the `p`-norm of x1 - x2 + eps along the last dimension: [..., D] -> [...], or [..., 1] if `keepdim` is
+    true.
+
+    The shapes of `x1` and `x2` broadcast.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
@@ -51,9 +54,10 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
+    """Return the `p`-norm of `d` along the last dimension. A zero vector has the gradient 0."""
     size = pw.abs(d)
     if p == 0:
-        # A count has no slope; d times 0 gives it the gradient 0 instead of none.
+        # A count has no gradient; adding d * 0 gives it the gradient 0.
         return reduction.sum(pw.cast_to(d != 0.0, d.dtype) + d * 0.0, -1, keepdim)
     if math.isinf(p):
         return reduction.amax(size, -1, keepdim) if p > 0 else reduction.amin(size, -1, keepdim)
@@ -72,9 +76,10 @@ def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
+    """Return the `p`-norm distances of all pairs of rows i < j of `input` [N, M], in row-major order: [N * (N - 1) /
+    2].
 
-    Raises ShapeError for other ranks.
+    Raises ShapeError unless `input` has two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))
@@ -84,7 +89,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
     n = input.spec.shape[0]
     x = operand_node(input)
-    # The pairs are known when the step is recorded, so both sides are plain index operations.
+    # The pairs depend on shapes only, so both sides are gathers with constant indices.
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
     a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
@@ -93,7 +98,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 @method
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of the difference, broadcast: a number.
+    """Return the `p`-norm of x - other over all elements, as a 0-d tensor. The shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.dist(lt.tensor([3.0, 0.0]), lt.tensor([0.0, 4.0]))
@@ -105,9 +110,10 @@ def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
-    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] -> [..., P, R].
+    """Return the `p`-norm distance of each row of `x1` to each row of `x2`: [..., P, M], [..., R, M] -> [..., P, R].
 
-    Raises ShapeError for rows of unlike length.
+    `compute_mode` is ignored. Raises ShapeError if the rows have different lengths or an operand has fewer than two
+    dimensions. Raises TypeUnsupported for integers, and for half types outside a step for the wafer.
 
     >>> import lazytensor as lt
     >>> lt.cdist(lt.tensor([[0.0, 0.0]]), lt.tensor([[3.0, 4.0], [0.0, 1.0]]))

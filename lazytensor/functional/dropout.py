@@ -1,4 +1,4 @@
-"""Dropout: elements or whole channels set to 0 at random, and the rest scaled."""
+"""Dropout: set random elements or whole channels to 0 and scale the others."""
 
 import math
 
@@ -17,14 +17,18 @@ from lazytensor.functional.type_promotion import require_elements
 
 
 def _check_probability(p: float) -> float:
-    """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
+    """Return `p` as a float. Raises OptionInvalid (a ValueError) if `p` is not between 0 and 1."""
     if not 0 <= p <= 1:
         raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
     return float(p)
 
 
 def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
-    """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
+    """Return `input` times a random mask of `shape`, which broadcasts to the input, divided by 1 - p.
+
+    Each element of the mask is 0 with probability `p`, else 1. `p` = 1 gives zeros. If `inplace` is true, the result is
+    written to `input`. Raises TypeUnsupported if `input` is not floating-point.
+    """
     if p == 1:
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
         return assign_if_inplace(input, input * 0.0, inplace)
@@ -36,9 +40,9 @@ def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
 
 
 def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
-    """Ones with a chance, zeros elsewhere."""
-    # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
-    # numbers come from the state that each step moves on.
+    """Return a random mask of `shape` on the device of `like`: 1 with probability `chance`, else 0."""
+    # Draws the same random words as PyTorch, so that seeded scripts agree. A compiled step draws from the state that is
+    # carried from step to step.
     if is_replayed():
         numbers = draw_in_step("random_uniform", shape, dtype)
         numbers.device = like.device
@@ -47,22 +51,27 @@ def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
+    """Return `input` with each element set to 0 with probability `p` and the others divided by 1 - `p`.
 
-    Raises ValueError for p outside 0..1.
+    If `training` is false or `p` is 0, `input` itself is returned (in the half type while automatic casts are on). If
+    `inplace` is true, the result is written to `input`. Raises OptionInvalid (a ValueError) in training if `p` is not
+    between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout(lt.ones(2), training=False)
     tensor([1., 1.])
     """
     if not training or _check_probability(p) == 0:
-        # The vendor's layer lowers its operand even where it drops nothing.
+        # The vendor's layer converts its operand even if it drops nothing.
         return input if half_type() is None else tensor_of(cast_to_half(operand_node(input))[0], input)
     return _apply_dropout(input, p, input.spec.shape, inplace)
 
 
 def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+    """Return `input` [N, C, ...] with whole channels set to 0 with probability `p` and the others divided by 1 - `p`.
+
+    If `training` is false or `p` is 0, `input` itself is returned. If `inplace` is true, the result is written to
+    `input`. Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
@@ -75,8 +84,11 @@ def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplac
 
 
 def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
-    """Without the batch dimension the first one is the channel."""
-    # A batch is there, or the rank is one that PyTorch takes with a warning.
+    """Return dropout of whole channels, where an input of `spatial` + 1 dimensions has no batch dimension.
+
+    The channel is then dimension 0; for any other input it is dimension 1.
+    """
+    # The input has a batch dimension, or a rank that PyTorch accepts with a warning.
     if input.ndim != spatial + 1:
         return feature_dropout(input, p, training, inplace)
     if not training or _check_probability(p) == 0:
@@ -85,7 +97,9 @@ def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spa
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1.
+    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`: [N, C, L] or [C, L].
+
+    Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
@@ -96,7 +110,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1.
+    """Return `input` [N, C, H, W] with whole channels set to 0 with probability `p`, as `feature_dropout`.
+
+    An input without a batch dimension is not recognized: dimension 1 is always the channel. Raises OptionInvalid (a
+    ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
@@ -106,7 +123,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1.
+    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`: [N, C, D, H, W] or [C, D,
+    H, W].
+
+    Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
@@ -116,7 +136,11 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
-    """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
+    """Return `input` with dropped elements set to the lowest value of SELU, then shifted and scaled.
+
+    The shift and scale restore mean 0 and variance 1. The random mask has `shape`, which broadcasts. `p` = 1 gives
+    zeros.
+    """
     if p == 1:
         return assign_if_inplace(input, input * 0.0, inplace)
     alpha = SELU_ALPHA * SELU_SCALE
@@ -128,7 +152,11 @@ def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplac
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1.
+    """Return alpha dropout of `input`: dropped elements get the lowest value of SELU, and mean and variance are kept.
+
+    Each element is dropped with probability `p`. If `training` is false or `p` is 0, `input` itself is returned. If
+    `inplace` is true, the result is written to `input`. Raises OptionInvalid (a ValueError) in training if `p` is not
+    between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
@@ -140,7 +168,10 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+    """Return `alpha_dropout` of whole channels of `input` [N, C, ...].
+
+    If `training` is false or `p` is 0, `input` itself is returned. If `inplace` is true, the result is written to
+    `input`. Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)

@@ -1,4 +1,4 @@
-"""Rows of a table by number: embeddings, bags of them, and one-hot vectors."""
+"""Lookup of table rows by index: embeddings, bags of embeddings, and one-hot vectors."""
 
 import math
 import operator
@@ -32,7 +32,7 @@ from lazytensor.ops.elementwise import cast
 
 
 def refuse_options(**options: Any) -> None:
-    """Raise OptionMissing for those of PyTorch's options that are left out here."""
+    """Raise OptionMissing if one of the keyword `options` is true. They are PyTorch options that are not supported."""
     for name, value in options.items():
         if value:
             raise OptionMissing(
@@ -43,9 +43,10 @@ def refuse_options(**options: Any) -> None:
 
 
 def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows of `weight` at `numbers` to at most `max_norm` in place, as F.embedding(max_norm=) does.
+    """Scale rows of `weight` in place so that their norm is at most `max_norm`, as F.embedding(max_norm=) does.
 
-    No gradient is recorded. Raises OptionMissing in a step that is compiled, where values do not exist.
+    `numbers` are the indices of the rows, and `norm_type` is the order of the norm. No gradient is recorded. On the
+    device "meta" nothing happens. Raises OptionMissing in a compiled step, where rows have no values.
     """
     for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
         if not isinstance(value, int | float | Tensor):
@@ -69,7 +70,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
     rows = np.unique(numbers.array("embedding()"))
     values = weight.array("embedding()")[rows]
     limit = float(max_norm)
-    with np.errstate(all="ignore"):  # infinite and missing numbers are not worth a warning, as in PyTorch
+    with np.errstate(all="ignore"):  # inf and NaN cause no warning, as in PyTorch
         norms = np.linalg.norm(values.astype(np.float64), float(norm_type), axis=1, keepdims=True)
         # PyTorch adds this constant to the norm.
         scaled = values * np.where(norms > limit, limit / (norms + 1e-7), 1.0).astype(values.dtype)
@@ -78,7 +79,10 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
 
 
 def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
-    """`padding_idx` counted from the front. Raises OperandInvalid for a row that the table does not have."""
+    """Return `padding_idx` as a non-negative row index, or None if it is None.
+
+    Raises OperandInvalid if the table of `rows` rows does not have it.
+    """
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
@@ -87,6 +91,10 @@ def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
 
 
 def _check_row_indices(input: Tensor, weight: Tensor) -> Tensor:
+    """Return `input` after checking that it contains row indices of `weight`.
+
+    Raises ShapeError unless it is int32 or int64, and IndexInvalid for an index out of range.
+    """
     if input.dtype not in (dt.int64, dt.int32):
         raise ShapeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
@@ -109,13 +117,16 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """weight [rows, dim] at the numbers input [...]: [..., dim]; row `padding_idx` gets no gradient.
+    """Return the rows of `weight` [rows, dim] at the indices `input` [...]: [..., dim].
 
-    Raises IndexError for a number outside, ShapeError for numbers that are none, OptionMissing for
-    scale_grad_by_freq.
+    - `padding_idx`: a row that gets no gradient.
+    - `max_norm`: if given, the rows that are looked up are first scaled in place to at most this norm, of the order
+      `norm_type`, without a gradient.
+    - `scale_grad_by_freq`: not supported; raises OptionMissing if true.
+    - `sparse`: ignored.
 
-    With `max_norm`, rows of `weight` that are looked up are first scaled in place to at most this norm, of the order
-    `norm_type`, without a gradient.
+    While automatic casts are on, a float32 result is converted to the half type. Raises IndexError for an index out of
+    range. Raises ShapeError if `input` is not int32 or int64, or if `weight` is not a matrix.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.embedding(lt.tensor([1, 0]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -133,7 +144,7 @@ def embedding(
         "embedding", operand_node(weight), operand_node(numbers), padding=NO_PADDING_INDEX if pad is None else pad
     )
     half = half_type()
-    # One cast, whose result the script has: its gradients are added in the half type.
+    # One cast of the result, so that gradients are added in the half type.
     return tensor_of(rows if half is None or rows.type.dtype is not dt.float32 else cast(rows, half), weight)
 
 
@@ -150,10 +161,19 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or largest elements of bags of rows: numbers [bags, n] or [n], weight [rows, dim] -> [bags, dim].
+    """Return the sum, mean or maximum of bags of rows of `weight` [rows, dim]: [bags, dim].
 
-    A bag is a row of `input`, or what lies between two of `offsets` in a vector. Row `padding_idx` is left out.
-    Raises ValueError for another mode and shapes that do not fit, NotImplementedError for weights of other than sums.
+    - `input`: indices [bags, n], one bag per row; or a vector [n] with `offsets`, the index where each bag starts.
+    - `max_norm`, `norm_type`: as in `embedding`.
+    - `scale_grad_by_freq`: not supported; raises OptionMissing if true.
+    - `mode`: "sum", "mean" or "max". An empty bag gives zeros.
+    - `sparse`: ignored.
+    - `per_sample_weights`: factors of the rows, for "sum" only, in the shape of `input`.
+    - `include_last_offset`: the last offset is the end of the last bag.
+    - `padding_idx`: rows with this index are left out of the bags.
+
+    Raises OptionInvalid (a ValueError) for another mode or for `offsets` that do not suit `input`. Raises OptionMissing
+    for weights with another mode than "sum", and ShapeError for offsets that do not ascend from 0 within the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.embedding_bag(lt.tensor([[0, 1]]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
@@ -161,7 +181,7 @@ def embedding_bag(
     """
     refuse_options(scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
-        input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
+        input, weight = weight, input  # the arguments in their former order, which PyTorch still accepts
     if mode not in ("sum", "mean", "max"):
         raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
     if per_sample_weights is not None and mode != "sum":
@@ -169,7 +189,7 @@ def embedding_bag(
     bags, count = _bag_of_each_row(input, offsets, include_last_offset)
     if offsets is not None:
         _check_offsets(offsets, input.spec.shape[0])
-    # All bags are looked up at once; which row is whose is known beside it.
+    # The rows of all bags are looked up at once; `bags` has the bag of each row.
     flat = reshape(input, -1)
     rows = embedding(flat, weight, None, max_norm, norm_type)
     if per_sample_weights is not None:
@@ -179,14 +199,17 @@ def embedding_bag(
     if include_last_offset and offsets is not None:
         if not count:
             return zeros(0, weight.spec.shape[1], dtype=weight.dtype, device=weight.device)
-        # What follows the last offset is in no bag. A mean still divides by it, as PyTorch's does.
+        # Rows after the last offset are in no bag. As in PyTorch, a mean still counts them.
         inside = arange(input.spec.shape[0], dtype=offsets.dtype) < offsets[-1:]
         rows = pw.where(unsqueeze(inside, -1), rows, -math.inf if mode == "max" else 0.0)
     return _max_of_bags(rows, bags, count, kept) if mode == "max" else _sum_bags(rows, bags, count, kept, mode)
 
 
 def _check_offsets(offsets: Tensor, length: int) -> None:
-    """Raise ShapeError for offsets that do not begin at 0 or end beyond the input, where they can be read."""
+    """Raise ShapeError unless `offsets` start at 0, ascend, and end within an input of `length` elements.
+
+    Inside a step, where offsets have no values, nothing is checked.
+    """
     if storage.thread_state.current is not None or not offsets.spec.size:
         return
     values = offsets.array("embedding_bag()")
@@ -202,7 +225,10 @@ def _check_offsets(offsets: Tensor, length: int) -> None:
 
 
 def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
-    """The bag of each row, and how many bags there are."""
+    """Return the index of each row's bag, as a vector, and the number of bags.
+
+    Raises OptionInvalid (a ValueError) if `offsets` does not suit the rank of `input`.
+    """
     if input.ndim == 2:
         if offsets is not None:
             raise OptionInvalid(
@@ -215,18 +241,19 @@ def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) 
     count = offsets.spec.shape[0] - int(include_last)
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)
-    # A place belongs to the last bag that starts at it or before it; empty bags start at the same place.
+    # A row belongs to the last bag that starts at or before it. Empty bags have equal starts.
     return searchsorted(starts, places, right=True) - 1, count
 
 
 def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
+    """Return the sum or mean of the rows of each bag: [count, dim]. Rows where `kept` is false are left out."""
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
     empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)
     total = index_add(empty, 0, bags, rows)
     if mode == "sum":
         return total
-    # Every row has a bag of 0 or more: a comparison gives ones in the shape and on the device of the bags.
+    # Bag indices are at least 0, so the comparison gives ones in the shape and on the device of the bags.
     one = pw.cast_to(bags >= 0 if kept is None else kept, rows.dtype)
     sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
     # An empty bag is 0, not 0 / 0.
@@ -234,10 +261,10 @@ def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode:
 
 
 def _max_of_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
-    """The largest elements; of an empty bag zeros."""
+    """Return the maximum of the rows of each bag, zeros for an empty bag: [count, dim]."""
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
-    # Minus infinity loses to every row; a bag that still shows it is empty.
+    # A bag that still contains -inf is empty.
     none = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device) + -math.inf
     wide = expand(unsqueeze(bags, -1), rows.spec.shape)
     largest = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
@@ -245,9 +272,11 @@ def _max_of_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) ->
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """A 1 at the place of each number in a new last dimension, zeros elsewhere: [...] -> int64[..., classes].
+    """Return int64 one-hot vectors of the class indices `input` [...]: [..., num_classes].
 
-    Raises ShapeError for other types than int64, and numbers outside 0..classes - 1.
+    `num_classes` = -1 uses the largest index plus one. Raises ShapeError if `input` is not int64, if it is empty and
+    `num_classes` is -1, or if an index is out of range. Inside a step indices are not checked, and one out of range
+    gives a vector of zeros.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.one_hot(lt.tensor([0, 2]), 3)
@@ -261,7 +290,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if not input.spec.size:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
-    # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
+    # Inside a step the indices have no values to check; one out of range gives zeros.
     if storage.thread_state.current is None and input.spec.size and input.device.type != "meta":
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:

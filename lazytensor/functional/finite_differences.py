@@ -1,4 +1,4 @@
-"""Differences of samples, derivatives by finite differences, and integrals by the trapezoidal rule."""
+"""Differences of neighbouring elements, derivatives by finite differences, and integrals by the trapezoidal rule."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,9 +21,11 @@ from lazytensor.functional.views import normalize_dim, slice_dim, view
 
 @method
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-    """Differences of neighbours along a dimension, n times: [..., e, ...] -> [..., e - n, ...].
+    """Return the `n`-th differences x[i + 1] - x[i] along `dim`: [..., e, ...] -> [..., e - n, ...].
 
-    Of bool, whether they differ. Raises ShapeError for a number, and a negative n.
+    `prepend` and `append` are concatenated with `x` along `dim` first. For a bool tensor the result is true where
+    neighbours differ. If `n` is 0, a copy of `x` is returned. Raises ShapeError if `x` has no dimensions or `n` is
+    negative.
 
     >>> import lazytensor as lt
     >>> lt.diff(lt.tensor([1, 4, 9]))
@@ -36,10 +38,10 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     if n == 0:
         return pw.clone(x)
     d = normalize_dim(dim, x.ndim)
-    # Joined first, then the differences: the seam counts as a pair of neighbours.
+    # Concatenated first, so that the differences at the joints are included.
     parts = [p for p in (prepend, x, append) if p is not None]
     out = cat(parts, d) if len(parts) > 1 else x
-    # More rounds than places leave nothing, and there is nothing less than that.
+    # More rounds than elements leave an empty tensor.
     for _ in range(min(n, out.spec.shape[d])):
         lower, upper = _neighbours(out, d)
         out = pw.logical_xor(upper, lower) if x.dtype.kind == "b" else upper - lower
@@ -48,25 +50,25 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
 
 def _neighbours(x: Tensor, d: int) -> tuple[Tensor, Tensor]:
     extent = x.spec.shape[d]
-    # Of no or one place both are empty.
+    # For an extent of 0 or 1 both are empty.
     return slice_dim(x, d, 0, max(extent - 1, 0)), slice_dim(x, d, min(1, extent), extent)
 
 
 def _double_areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
-    """Twice the area between neighbours: the sum of both heights times their distance.
+    """Return twice the areas between neighbouring points of `y` along `dim`, at points `x` or with spacing `dx`.
 
-    Raises ShapeError for x with dx.
+    Raises ShapeError if both `x` and `dx` are given.
     """
     d = normalize_dim(dim, y.ndim)
     lower, upper = _neighbours(y, d)
-    # Not halved here: one division at the end instead of one for each area.
+    # The caller divides by 2 once, after the sum.
     total = lower + upper
     if x is None:
         return total * (1 if dx is None else dx)
     if dx is not None:
         raise ShapeError("the points are given as x or as dx, not both", where=source.where())
     if x.ndim == 1:
-        # A vector of points lies along the dimension that is integrated, others broadcast from behind.
+        # A vector of points belongs to the integrated dimension; other shapes broadcast from the last dimension.
         at_dim = [1] * y.ndim
         at_dim[d] = -1
         x = view(x, at_dim)
@@ -77,9 +79,10 @@ def _double_areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> 
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
-    """The area under points y [..., n, ...] along `dim`, at places x or dx apart, by the trapezoidal rule: [...].
+    """Return the integral of `y` along `dim` by the trapezoidal rule: [..., n, ...] -> [...].
 
-    Raises ShapeError for both x and dx, and for booleans.
+    `x` holds the positions of the samples: a vector [n], or a tensor that broadcasts with `y`. Otherwise they are `dx`
+    apart, by default 1. Raises ShapeError if both `x` and `dx` are given, or if `y` is bool.
 
     >>> import lazytensor as lt
     >>> lt.trapezoid(lt.tensor([1.0, 3.0, 5.0]))
@@ -89,7 +92,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, 
         text = "trapezoid: received a bool input for `y`, but bool is not supported"
         raise ShapeError(text, where=source.where(), hint="Use .float().")
     areas = _double_areas(y, x, dx, dim)
-    # Counted from the end: areas may have gained dimensions in front from the points.
+    # A negative dimension, since broadcasting with `x` may have added leading dimensions.
     return red.sum(areas, normalize_dim(dim, y.ndim) - y.ndim) / 2.0
 
 
@@ -97,7 +100,10 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
-    """The area under points y [..., n, ...] so far: [..., n - 1, ...]. Raises ShapeError for both x and dx.
+    """Return the running integral of `y` along `dim` by the trapezoidal rule: [..., n, ...] -> [..., n - 1, ...].
+
+    Element i is the integral from sample 0 to sample i + 1. `x` and `dx` give the positions as in `trapezoid`. Raises
+    ShapeError if both are given.
 
     >>> import lazytensor as lt
     >>> lt.cumulative_trapezoid(lt.tensor([1.0, 3.0, 5.0]))
@@ -107,7 +113,11 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | No
 
 
 def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
-    """The derivative along one dimension by second-order differences, one-sided at both ends."""
+    """Return the derivative of `x` along dimension `at` by second-order central differences, one-sided at both ends.
+
+    `step` is the spacing, or a vector of coordinates. `edge_order` is the order of the one-sided differences. Raises
+    ShapeError if the extent is less than `edge_order` + 1.
+    """
     n = x.spec.shape[at]
     if n < edge_order + 1:
         raise ShapeError(
@@ -117,10 +127,10 @@ def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
         places = step.tolist()
         gaps = [b - a for a, b in pairwise(places)]
     else:
-        # Equal steps are the case with gaps that are all alike.
+        # Equal steps are a list of equal gaps.
         gaps = [float(step)] * (n - 1)
     if edge_order == 1:
-        # At the ends the slope of the first and last gap; with order 2, of the parabola through three places.
+        # Order 1 uses the slope of the first and last gap; order 2 that of the parabola through three points.
         start = _weighted_sum(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
         end = _weighted_sum(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
     else:
@@ -131,7 +141,10 @@ def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
 
 
 def _central_weights(gaps: list[float]) -> list[list[float]]:
-    """Weights of the place before, the place itself and the place after, for every place but the ends."""
+    """Return the weights of the previous, the current and the next element, for all elements but the first and last.
+
+    `gaps` are the distances of neighbours.
+    """
     sides = list(pairwise(gaps))
     return [
         [-q / (p * (p + q)) for p, q in sides],
@@ -141,7 +154,10 @@ def _central_weights(gaps: list[float]) -> list[list[float]]:
 
 
 def _weighted_sum(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
-    """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
+    """Return the sum of slices of `x` along dimension `at`, each times its weights.
+
+    `terms` has the start of each slice and its weights; every slice has `count` elements.
+    """
     parts = [slice_dim(x, at, start, start + count) for start, _ in terms]
     products = [p * _weights_along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
     total, *others = products
@@ -151,7 +167,10 @@ def _weighted_sum(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, lis
 
 
 def _edge_weights(near: float, far: float) -> tuple[float, float, float]:
-    """Weights of the end, its neighbour and the next one for the derivative at the end."""
+    """Return the weights of the first three elements in the derivative at the first one.
+
+    `near` and `far` are the distances from the first to the second and from the second to the third.
+    """
     return (
         -(2 * near + far) / (near * (near + far)),
         (near + far) / (near * far),
@@ -160,8 +179,10 @@ def _edge_weights(near: float, far: float) -> tuple[float, float, float]:
 
 
 def _weights_along(weights: list[float], like: Tensor, at: int) -> Operand:
-    """Weights along one dimension, as a number or as a tensor that broadcasts."""
-    # Where all gaps are alike, a number does and no tensor is needed.
+    """Return `weights` as a tensor that broadcasts to `like` along dimension `at`, or as one
+    number if all are equal.
+    """
+    # Equal weights need no tensor.
     if len(set(weights)) == 1:
         return weights[0]
     values = tensor(weights, dtype=like.dtype if like.dtype.kind == "f" else None)
@@ -169,10 +190,15 @@ def _weights_along(weights: list[float], like: Tensor, at: int) -> Operand:
 
 
 def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The derivative along each dimension, each [...] as x.
+    """Return the derivatives of `x` along the dimensions `dim` by finite differences, each in the shape of `x`.
 
-    `spacing` is one step, one for each dimension, or the coordinates themselves. Raises ShapeError for too few
-    places, other edge orders, and steps for other dimensions.
+    - `spacing`: the distance of neighbours (1 if None), a sequence with one distance or coordinate vector per
+      dimension, or one coordinate vector for every dimension.
+    - `dim`: a dimension, a sequence of dimensions, or None for all.
+    - `edge_order`: 1 or 2, the order of the one-sided differences at both ends.
+
+    Raises ShapeError if an extent is less than `edge_order` + 1, for another `edge_order`, and if the number of
+    spacings differs from that of the dimensions.
 
     >>> import lazytensor as lt
     >>> lt.gradient(lt.tensor([1.0, 4.0, 9.0]))

@@ -1,4 +1,4 @@
-"""Elements in another order along dimensions: flipped, rolled or rotated."""
+"""Functions that reorder elements along dimensions: flip, roll and rotate by 90 degrees."""
 
 import functools
 import operator
@@ -21,16 +21,16 @@ from lazytensor.ops.cirh_rows import rolled_indices
 
 @method
 def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tensor:
-    """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...].
+    """Return a copy of `x` with the order of elements reversed along the given dimensions, in the shape of `x`.
 
-    Raises ShapeError for one that is named twice.
+    The dimensions are given as `flip(x, 0, 1)`, `flip(x, (0, 1))` or `dims=`. Raises ShapeError if one is named twice.
 
     >>> import lazytensor as lt
     >>> lt.flip(lt.tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
     given: Sequence[Any] = axes or (dims,)
-    # `flip(x, 0, 1)` and `flip(x, (0, 1))` alike, as PyTorch's methods take dimensions.
+    # Both `flip(x, 0, 1)` and `flip(x, (0, 1))` are accepted, as in PyTorch's methods.
     given = given[0] if isinstance(given[0], Sequence) else given
     reversed_dims = tuple(normalize_dim(d, x.ndim) for d in given)
     if len(set(reversed_dims)) != len(reversed_dims):
@@ -38,7 +38,7 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     if not reversed_dims or not x.ndim:
         return pw.clone(x)
     if half_type() is not None:
-        # The original selects rows, and its gradient adds them.
+        # The vendor's front end gathers rows, and the gradient adds them.
         return functools.reduce(
             lambda out, d: _gather_rows(out, at.descending_indices(x.spec.shape[d]), d), sorted(reversed_dims), x
         )
@@ -51,7 +51,7 @@ def _gather_rows(x: Tensor, places: Node, d: int) -> Tensor:
 
 @method
 def fliplr(x: Tensor) -> Tensor:
-    """The columns in reverse order: [m, n, ...] in and out. Raises ShapeError for less than a matrix.
+    """Return a copy of `x` [m, n, ...] with dimension 1 reversed. Raises ShapeError for fewer than two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.fliplr(lt.tensor([[1, 2], [3, 4]]))
@@ -65,7 +65,7 @@ def fliplr(x: Tensor) -> Tensor:
 
 @method
 def flipud(x: Tensor) -> Tensor:
-    """The rows in reverse order: [n, ...] in and out. Raises ShapeError for a number.
+    """Return a copy of `x` [n, ...] with dimension 0 reversed. Raises ShapeError if `x` has no dimensions.
 
     >>> import lazytensor as lt
     >>> lt.flipud(lt.tensor([[1, 2], [3, 4]]))
@@ -79,9 +79,12 @@ def flipud(x: Tensor) -> Tensor:
 
 @method
 def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved on along dimensions, those that fall off coming in at the start; else in the flat order.
+    """Return a copy of `x` with the elements shifted cyclically along `dims`, in the shape of `x`.
 
-    Raises ShapeError unless there is a shift for each dimension.
+    `shifts` has one integer for each dimension; a positive one moves elements to higher indices. Elements that pass the
+    end continue at the start. If `dims` is None, the flattened elements are shifted. If a dimension is named twice, its
+    shifts add up. Raises ShapeError if the numbers of shifts and dimensions differ, and IndexInvalid for a dimension of
+    a 0-d tensor.
 
     >>> import lazytensor as lt
     >>> lt.roll(lt.tensor([1, 2, 3]), 1)
@@ -93,7 +96,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     if dims is None or (not isinstance(dims, int) and not dims):
         if len(steps) != 1:
             raise ShapeError("shifts and dimensions must align", where=source.where())
-        # Without dimensions PyTorch rolls the flat order, over the ends of rows.
+        # Without dimensions PyTorch rolls the flattened elements.
         return view(_roll_dim(reshape(x, -1), steps[0], 0), x.spec.shape)
     given = [dims] if isinstance(dims, int) else list(dims)
     if len(given) != len(steps):
@@ -103,26 +106,27 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     if not x.ndim:
         raise IndexInvalid(f"Dimension specified as {given[0]} but tensor has no dimensions", where=source.where())
     out = x
-    # A dimension may be named twice: its shifts add up.
+    # If a dimension is named twice, its shifts add up.
     for shift, d in zip(steps, given, strict=True):
         out = _roll_dim(out, shift, normalize_dim(d, x.ndim))
     return pw.clone(out) if out is x else out
 
 
 def _roll_dim(x: Tensor, shift: int, d: int) -> Tensor:
+    """Return `x` shifted cyclically by `shift` along dimension `d`; `x` itself if nothing moves."""
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
     if half_type() is not None:
         return _gather_rows(x, rolled_indices(x.spec.shape[d], shift % x.spec.shape[d]), d)
-    # PyTorch's shift may be any integer; the operation's is less than the extent, so that equal rolls are one node.
+    # The shift is reduced to less than the extent, so that equal rolls are one node.
     return tensor_of(call("turn", operand_node(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 
 @method
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """The plane of two dimensions turned by k quarters, from the first towards the second.
+    """Return `x` rotated by `k` quarter turns in the plane of `dims`, from the first towards the second dimension.
 
-    Raises ShapeError for other than two dimensions.
+    Negative `k` turns the other way. Raises ShapeError unless `dims` has two dimensions and `x` at least two.
 
     >>> import lazytensor as lt
     >>> lt.rot90(lt.tensor([[1, 2], [3, 4]]))
@@ -135,7 +139,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     turns = k % 4
     if turns == 0:
         return pw.clone(x)
-    # Turns are flips and a transpose; three quarters are one quarter back.
+    # A rotation is a composition of flips and a transpose.
     if turns == 2:
         return flip(x, a, b)
     return transpose(flip(x, b), a, b) if turns == 1 else flip(transpose(x, a, b), b)

@@ -1,4 +1,4 @@
-"""Elements gathered and scattered by index tensors and chosen by masks."""
+"""Functions that gather and scatter elements by index tensors, and that select elements by masks."""
 
 import itertools
 import math
@@ -33,12 +33,12 @@ from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 
-# PyTorch has three sets of names for the ways to combine; the operations have one.
+# PyTorch has three sets of names for the reductions; the operations have one.
 _REDUCTIONS_BY_TORCH_NAME = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
 
 
 def at_least_vector(x: Tensor) -> Tensor:
-    """x, or a number as a vector of one element: PyTorch lets a number be indexed along dimension 0."""
+    """Return `x`, or a view of a 0-d `x` as a vector [1]. PyTorch allows indexing a 0-d tensor along dimension 0."""
     return x if x.ndim else view(x, 1)
 
 
@@ -49,7 +49,10 @@ def _cast_index(index: Tensor, what: str) -> Node:
 
 
 def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
-    """Places outside the extent are a RuntimeError for gather and scatter, as in PyTorch."""
+    """Raise ShapeError if `index` has a value outside `low` to `extent` - 1.
+
+    PyTorch raises RuntimeError, not IndexError, in gather and scatter.
+    """
     try:
         check_index_range(index, extent, dim, low)
     except IndexError as e:
@@ -58,9 +61,11 @@ def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> No
 
 @method
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = x[index[i][j]][j] for dim 0, in the shape of the index, which has the rank of x.
+    """Return the elements of `x` at `index` along `dim`, in the shape of `index`.
 
-    Raises ShapeError (a RuntimeError) for places outside x, for an index of another type or rank, or larger elsewhere.
+    For `dim` 0 of a matrix, out[i][j] = x[index[i][j]][j]. `index` is int32 or int64 and has as many dimensions as `x`.
+    `sparse_grad` is ignored. Raises ShapeError (a RuntimeError) for an index out of range, of another dtype or rank, or
+    larger than `x` in another dimension.
 
     >>> import lazytensor as lt
     >>> lt.gather(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([[1], [0]]))
@@ -69,7 +74,7 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
     """
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not index.spec.size:
-        # An empty index may have any rank, which the operation does not take.
+        # The operation does not accept an empty index of another rank.
         none = from_array(np.empty(index.spec.shape, np.int64)).node
         return tensor_of(at.index_get(operand_node(reshape(x, -1)), (none,), (0,)), x)
     places = _cast_index(index, "gather")
@@ -82,14 +87,17 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
 
 
 def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
-    """What is scattered, cut to the extents of the index."""
+    """Return the node of the values to scatter: `src` cropped to the shape of `index`, or a number filled to it.
+
+    Raises ShapeError if `src` has another dtype than `x`, or is smaller than `index`.
+    """
     if not isinstance(src, Tensor):
         return prepare_stored(src, x.dtype, index.spec.shape)
     if src.dtype is not x.dtype:
         raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
     if not index.spec.size:
-        return full(0, Type((), x.dtype))  # nobody reads it
-    # A source may be larger than the index; what the index does not name is not read.
+        return full(0, Type((), x.dtype))  # the value is never read
+    # A source may be larger than the index; the remaining elements are ignored.
     if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
         raise ShapeError(
             f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
@@ -99,13 +107,14 @@ def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
 
 
 def _scatter(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
+    """Return a copy of `x` with `value` combined at the positions `index` along `dim` by the reduction `kind`."""
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
-    # An empty index may have any rank and type.
+    # An empty index may have any rank and dtype.
     if not index.spec.size:
         return pw.clone(x)
     places = _cast_index(index, what)
     if base.ndim == 1 and index.ndim == 0:
-        # A number as index and a vector as target: both are vectors for the operation.
+        # The operation needs vectors, so a 0-d index is reshaped.
         places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
     _check_index_range(index, base.spec.shape[d], d)
     out = tensor_of(at.scatter(operand_node(base), places, value, d, kind), x)
@@ -116,9 +125,11 @@ def _scatter(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: s
 def scatter(
     x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str = ""
 ) -> Tensor:
-    """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead. Shape and type of x.
+    """Return a copy of `x` with `src` written to the positions `index` along `dim`.
 
-    Raises ShapeError for places outside x, another type of src, or a src smaller than the index.
+    For `dim` 0 of a matrix, out[index[i][j]][j] = src[i][j]. `src`, or `value` as a keyword, is a number or a tensor at
+    least as large as `index`. `reduce` "add" or "multiply" combines the values with those of `x` instead. Raises
+    ShapeError for an index out of range, another dtype of `src`, a `src` smaller than `index`, and another `reduce`.
 
     >>> import lazytensor as lt
     >>> lt.scatter(lt.zeros(3), 0, lt.tensor([2, 0]), lt.tensor([5.0, 6.0]))
@@ -135,7 +146,10 @@ def scatter(
 
 @method(in_place=True)
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does.
+    """Return a copy of `x` with `src` added at the positions `index` along `dim`.
+
+    For `dim` 0 of a matrix, out[index[i][j]][j] += src[i][j]. Raises ShapeError for an index out of range, another
+    dtype of `src`, and a `src` smaller than `index`.
 
     >>> import lazytensor as lt
     >>> lt.scatter_add(lt.zeros(3), 0, lt.tensor([2, 2]), lt.tensor([5.0, 6.0]))
@@ -148,9 +162,11 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """x with src combined at the places along `dim` by sum, prod, mean, amax or amin: the shape of x.
+    """Return a copy of `x` with `src` combined at the positions `index` along `dim`.
 
-    x itself counts if asked for. Raises ShapeError for another way, and as `scatter` does.
+    `reduce` is "sum", "prod", "mean", "amax" or "amin". If `include_self` is true, the elements of `x` take part;
+    otherwise they are replaced at the positions in `index`. Integer means are rounded down. Raises ShapeError for
+    another `reduce`, an index out of range, another dtype of `src`, and a `src` smaller than `index`.
 
     >>> import lazytensor as lt
     >>> lt.scatter_reduce(lt.zeros(2), 0, lt.tensor([0, 0, 1]), lt.tensor([1.0, 4.0, 2.0]), "amax")
@@ -162,8 +178,7 @@ def scatter_reduce(
     kind = "add" if reduce == "mean" else _REDUCTIONS_BY_TORCH_NAME[reduce]
     base = x
     if not include_self:
-        # Only the places that are written to forget x; the others keep it.
-        # What changes nothing when it is combined: 0 for sums, 1 for products, an infinity for extremes.
+        # Only the positions in `index` forget the value of x: they are set to the neutral element of the reduction.
         neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
         base = _scatter(x, dim, index, neutral, "set", "scatter_reduce")
     out = _scatter(base, dim, index, values, kind, "scatter_reduce")
@@ -174,26 +189,31 @@ def scatter_reduce(
     one = full(1, values.type)
     if not include_self:
         counts = _scatter(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
-    # Where nothing arrived the count would be 0, and x is kept as it is.
+    # At positions that receive nothing the count is raised to 1, so that x is kept.
     counts = pw.maximum(_scatter(counts, dim, index, one, "add", "scatter_reduce"), 1)
-    # Means of integers round down, as PyTorch's do.
+    # Integer means are rounded down, as in PyTorch.
     return out / counts if x.dtype.kind == "f" else pw.floor_divide(out, counts)
 
 
 def _vector_index_operands(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
-    """x with a dimension, that dimension, and places of a vector."""
+    """Return `x` with at least one dimension, `dim` as a non-negative number, and `index` as an int64 vector node.
+
+    Raises IndexInvalid if `index` is not a vector or out of range. `what` is the function's name in the error.
+    """
     if index.ndim > 1:
         raise IndexInvalid(f"{what}(): Index is supposed to be a vector", where=source.where())
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     places = _cast_index(index, what)
-    # index_select and its kin raise IndexError, where gather and scatter raise RuntimeError.
+    # index_select and the index_* functions raise IndexError, while gather and scatter raise RuntimeError.
     check_index_range(index, base.spec.shape[d], d, 0)
     return base, d, places if index.ndim else call("reshape", places, shape=(1,))
 
 
 @method
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent.
+    """Return the slices of `x` at the positions `index` along `dim`: [..., len(index), ...].
+
+    `index` is a vector of int32 or int64. Raises IndexError for a position out of range or a matrix as index.
 
     >>> import lazytensor as lt
     >>> lt.index_select(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([1, 0]))
@@ -207,7 +227,10 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
-    """x with rows of `src` set at, or added to, places of a dimension. Raises ShapeError for another type or count."""
+    """Return a copy of `x` with slices of `src` written to the positions `index` along `dim`, or added if `accumulate`.
+
+    Raises ShapeError if `src` has another dtype or number of slices.
+    """
     base, d, places = _vector_index_operands(x, dim, index, what)
     if src.dtype is not x.dtype:
         raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
@@ -227,9 +250,10 @@ def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: boo
 
 @method(in_place=True)
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
-    """x with alpha * source added at the places of a dimension that a vector names.
+    """Return a copy of `x` with `alpha` * `source` added at the positions `index` along `dim`.
 
-    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+    `index` is a vector, and slice k of `source` belongs to index[k]. Raises IndexError for a position out of range, and
+    ShapeError if `source` has another dtype or number of slices.
 
     >>> import lazytensor as lt
     >>> lt.index_add(lt.zeros(3), 0, lt.tensor([0, 2, 2]), lt.tensor([1.0, 2.0, 3.0]))
@@ -241,9 +265,10 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Oper
 
 @method(in_place=True)
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """x with `source` written to the places of a dimension that a vector names.
+    """Return a copy of `x` with `source` written to the positions `index` along `dim`.
 
-    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+    `index` is a vector, and slice k of `source` belongs to index[k]. Raises IndexError for a position out of range, and
+    ShapeError if `source` has another dtype or number of slices.
 
     >>> import lazytensor as lt
     >>> lt.index_copy(lt.zeros(3), 0, lt.tensor([2]), lt.tensor([5.0]))
@@ -254,9 +279,10 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 @method(in_place=True)
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
-    """x with one value at the places of a dimension that a vector names.
+    """Return a copy of `x` filled with `value` at the positions `index` along `dim`.
 
-    Raises IndexError outside the extent, ShapeError for a value with dimensions.
+    `index` is a vector; `value` is a number or a 0-d tensor. Raises IndexError for a position out of range, and
+    ShapeError if `value` has dimensions.
 
     >>> import lazytensor as lt
     >>> lt.index_fill(lt.zeros(3), 0, lt.tensor([0, 2]), 9)
@@ -266,7 +292,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
         raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
     base, d, places = _vector_index_operands(x, dim, index, "index_fill")
     extent = base.spec.shape[d]
-    # The places as a mask over the dimension: it broadcasts, where the value would have to be written out.
+    # The positions become a mask along `dim`, which broadcasts; the value would have to be expanded.
     is_named = at.index_put_at(
         full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
     )
@@ -279,9 +305,11 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
 def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """x with `source` combined by prod, mean, amax or amin at the places that a vector names.
+    """Return a copy of `x` with `source` combined at the positions `index` along `dim`.
 
-    Raises IndexError outside the extent, ShapeError for another way.
+    `index` is a vector, and slice k of `source` belongs to index[k]. `reduce` is "prod", "mean", "amax" or "amin". If
+    `include_self` is false, the elements of `x` at these positions are replaced. Raises IndexError for a position out
+    of range, and ShapeError for another `reduce`.
 
     >>> import lazytensor as lt
     >>> lt.index_reduce(lt.ones(2), 0, lt.tensor([1, 1]), lt.tensor([2.0, 3.0]), "prod")
@@ -289,7 +317,7 @@ def index_reduce(
     """
     base, d, _ = _vector_index_operands(x, dim, index, "index_reduce")
     given, column = at_least_vector(source), at_least_vector(index)
-    # The places as a column along `dim`, repeated over the others: then it is scatter_reduce.
+    # The index vector is expanded over the other dimensions, as scatter_reduce needs it.
     for _ in range(base.ndim - d - 1):
         column = unsqueeze(column, -1)
     wide = expand(column, given.spec.shape)
@@ -299,7 +327,9 @@ def index_reduce(
 
 @method
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside.
+    """Return the elements of `x` at the positions `index` of the flattened tensor, in the shape of `index`.
+
+    Raises IndexError for a position out of range; negative positions count from the end.
 
     >>> import lazytensor as lt
     >>> lt.take(lt.tensor([[1, 2], [3, 4]]), lt.tensor([0, 3]))
@@ -311,7 +341,9 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 @method(in_place=True)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside.
+    """Return a copy of `x` with `source` written to the positions `index` of the flattened tensor.
+
+    If `accumulate` is true, the values are added. Raises IndexError for a position out of range.
 
     >>> import lazytensor as lt
     >>> lt.put(lt.zeros(3), lt.tensor([1]), lt.tensor([5.0]))
@@ -328,9 +360,9 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @method
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order.
+    """Return the elements of `x` at `indices` along `dim`, as `gather`, with the other dimensions broadcast.
 
-    Raises ShapeError for unlike ranks, and as `gather` does.
+    If `dim` is None, both tensors are flattened. Raises ShapeError if the ranks differ, and as `gather` does.
 
     >>> import lazytensor as lt
     >>> lt.take_along_dim(lt.tensor([[3, 1, 2]]), lt.tensor([[1, 2]]), 1)
@@ -346,7 +378,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
             where=source.where(),
         )
     shape = list(broadcast_shape(*((*s[:d], 1, *s[d + 1 :]) for s in (x.spec.shape, indices.spec.shape))))
-    # Both keep their own extent along `dim`: the index says how much is taken.
+    # Both keep their extent along `dim`; that of the index is the extent of the result.
     wide = [expand(v, [v.spec.shape[d] if k == d else e for k, e in enumerate(shape)]) for v in (x, indices)]
     return gather(wide[0], d, wide[1])
 
@@ -359,16 +391,17 @@ def _check_mask(mask: Tensor, what: str) -> Tensor:
 
 @method
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of x where the mask holds, [n]; both broadcast.
+    """Return the elements of `x` where `mask` is true, as a vector. Both shapes broadcast.
 
-    Raises ShapeError for a mask that is not bool, and TraceError in a step, whose shapes may not depend on values.
+    Raises ShapeError if `mask` is not bool, and TraceError inside a compiled step, where shapes cannot depend on
+    values.
 
     >>> import lazytensor as lt
     >>> lt.masked_select(lt.arange(4), lt.arange(4) > 1)
     tensor([2, 3])
     """
     shape = broadcast_shape(x.spec.shape, _check_mask(mask, "masked_select").spec.shape)
-    # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
+    # The extent of the result is the number of true elements, so the mask is read, which a step cannot do.
     hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
     flat = reshape(expand(x, shape), -1)
     return tensor_of(at.index_get(operand_node(flat), (from_array(hits).node,), (0,)), x)
@@ -380,9 +413,10 @@ def _too_few_elements_error() -> ShapeError:
 
 @method(in_place=True)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """x with the elements of `source`, in order, where the mask holds; x and mask broadcast.
+    """Return `x` with the elements of `source`, in order, written where `mask` is true. `x` and `mask` broadcast.
 
-    Raises ShapeError for a mask that is not bool, and for another type.
+    Raises ShapeError if `mask` is not bool, if the dtypes differ, or if `source` has too few elements. The number of
+    elements is not checked inside a step.
 
     >>> import lazytensor as lt
     >>> lt.masked_scatter(lt.zeros(3), lt.tensor([True, False, True]), lt.tensor([7.0, 8.0]))
@@ -394,13 +428,13 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         text = f"masked_scatter: expected self and source to have same dtypes but got {types}"
         raise mixed_dtypes_error(x.dtype, source.dtype, text)
     wide = expand(mask, shape)
-    # In a step the mask has no values yet.
+    # Inside a step the mask has no value to check.
     if storage.thread_state.current is None and source.spec.size < int(wide.array("masked_scatter").sum()):
         raise _too_few_elements_error()
     if not source.spec.size or not math.prod(shape):
         return pw.clone(expand(x, shape))
     hits = cast(call("reshape", operand_node(wide), shape=(math.prod(shape),)), dt.int64)
-    # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
+    # The running count of true elements numbers them: element number k takes source[k - 1], without reading the mask.
     counted = call("scan", hits, kind="add", dim=0, reverse=False)
     ranks = tensor_of(counted, x)
     places = pw.clamp(ranks - 1, 0, source.spec.size - 1)
@@ -410,10 +444,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @method
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
-    """The places of all elements that are not zero: int64[count, dimensions], or a vector for each dimension.
+    """Return the indices of all nonzero elements: int64 [count, dimensions], or one vector per dimension if `as_tuple`.
 
-    Raises TraceError in a step, whose shapes may not depend on values. In a step for the wafer the result has a place
-    for each element, and is refused where the step needs it.
+    Raises TraceError inside a compiled step on the host, where shapes cannot depend on values. In a step for the wafer
+    the result is a placeholder with one row per element, and lowering refuses it if the step needs it.
 
     >>> import lazytensor as lt
     >>> lt.nonzero(lt.tensor([0, 4, 5]))
@@ -421,7 +455,7 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
             [2]])
     """
     if half_type() is not None:
-        # It stands for places that depend on x.
+        # A placeholder that depends on x.
         flat = reshape(pw.cast_to(x, dt.int64), (x.spec.size, 1))
         places = expand(flat, (x.spec.size, x.ndim))
         return tuple(places[:, d] for d in range(x.ndim)) if as_tuple else places
@@ -439,7 +473,7 @@ def _index_tensor_like(places: np.ndarray, like: Tensor) -> Tensor:
 
 @method
 def argwhere(x: Tensor) -> Tensor:
-    """`nonzero` as int64[count, dimensions].
+    """Return the indices of all nonzero elements as int64 [count, dimensions]. Raises as `nonzero` does.
 
     >>> import lazytensor as lt
     >>> lt.argwhere(lt.tensor([0, 4, 5]))
@@ -451,9 +485,10 @@ def argwhere(x: Tensor) -> Tensor:
 
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
-    """`input` where the condition holds, else `other`, all broadcast; alone its places, as `nonzero(as_tuple=True)`.
+    """Return `input` where `condition` is true, else `other`. All shapes broadcast and dtypes are promoted.
 
-    Raises ShapeError for shapes that do not broadcast.
+    With `condition` only, return its nonzero indices as `nonzero(condition, as_tuple=True)`. Raises ShapeError if the
+    shapes do not broadcast.
 
     >>> import lazytensor as lt
     >>> x = lt.tensor([-1.0, 2.0])
@@ -469,9 +504,12 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 def repeat_interleave(
     x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times.
+    """Return `x` with each element along `dim` repeated `repeats` times in a row.
 
-    Raises ShapeError for negative repeats, or neither one nor as many as places.
+    `repeats` is one number, or a vector with a number for each element. If `dim` is None, `x` is flattened. If
+    `repeats` is None, `x` is a vector of counts and the result has index k x[k] times. `output_size` is ignored. A
+    vector of repeats is read, which raises TraceError inside a compiled step. Raises ShapeError for negative repeats or
+    a wrong number of them.
 
     >>> import lazytensor as lt
     >>> lt.repeat_interleave(lt.tensor([1, 2]), 2)
@@ -479,7 +517,7 @@ def repeat_interleave(
     """
     if isinstance(repeats, Tensor) and repeats.dtype not in (dt.int32, dt.int64):
         require_elements(repeats, "", "repeat_interleave")
-    # The vector itself says how often: x.repeat_interleave() of counts.
+    # `x.repeat_interleave()` of a vector of counts.
     if repeats is None:
         return _index_tensor_like(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     if dim is not None and not x.ndim:
@@ -505,7 +543,10 @@ def repeat_interleave(
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, one in each row: [choices, r]. Raises ShapeError for other ranks.
+    """Return all combinations of `r` elements of the vector `x`, one per row: [count, r].
+
+    If `with_replacement` is true, an element may occur several times. Raises ShapeError if `x` is not a vector, and
+    MemoryMissing if the result is too large.
 
     >>> import lazytensor as lt
     >>> lt.combinations(lt.tensor([1, 2, 3]))
@@ -526,9 +567,9 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The place in each dimension of places in the flat order of `shape`.
+    """Return the index in each dimension of `shape` for flat (row-major) `indices`.
 
-    As many tensors as dimensions, each in the shape of the indices.
+    The result has one tensor per dimension, each in the shape of `indices`. Indices are not checked.
 
     >>> import lazytensor as lt
     >>> lt.unravel_index(lt.tensor([5]), (2, 3))
@@ -536,7 +577,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     rest, places = indices, []
-    # The last dimension runs fastest: its place is the remainder, the quotient counts the rest.
+    # The last dimension varies fastest: its index is the remainder.
     for e in reversed(extents):
         quotient = pw.floor_divide(rest, e)
         places.append(rest - quotient * e)

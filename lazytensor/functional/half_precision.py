@@ -1,8 +1,7 @@
-"""Half types on the host: PyTorch's kernels for a CPU compute in float32 and round the result once.
+"""Arithmetic of half types on the host: compute in float32 and round the result once, as PyTorch's CPU kernels do.
 
-A second operand that is a number takes part unrounded: `x.bfloat16() * 0.1` multiplies by 0.1 in float32. The wafer
-rounds every operand and every result, so nothing here applies to a tensor on the wafer or to a step that is traced for
-it.
+A number as second operand is not rounded: `x.bfloat16() * 0.1` multiplies by 0.1 in float32. The wafer rounds every
+operand and every result, so these functions do not apply to tensors on the wafer or to steps for it.
 """
 
 import functools
@@ -22,25 +21,26 @@ F = TypeVar("F", bound=Callable[..., Tensor])
 
 
 UNROUNDED_NUMBER_OPS = frozenset(("mul", "div", "floor_divide"))
-"""Operations that take a number unrounded; sums and comparisons take it in the half type."""
+"""Operations that use a number unrounded. Sums and comparisons round it to the half type first."""
 
 
 def host_half_dtype(x: Any) -> DType | None:
-    """Return the type of x if it is a half tensor on the host; None for everything else."""
+    """Return the dtype of `x` if it is a half tensor on the CPU and automatic casts are off, else None."""
     if x.__class__ is float or not isinstance(x, Tensor):
         return None
     dtype = x.dtype
-    # Nearly all tensors leave here: half types are the only ones of two bytes that have fractions.
+    # Most tensors return here: half types are the only two-byte floating-point types.
     if dtype.itemsize != 2 or dtype.kind != "f" or half_type() is not None or x.device is not CPU:
         return None
     return dtype
 
 
 def apply_to_number(name: str, a: Operand, b: Operand) -> Tensor | None:
-    """Return the operation `name` of a half tensor and an unrounded number; None for other operands and operations.
+    """Return the operation `name` of a half tensor and an unrounded number, or None if the rule does not apply.
 
-    The number is a Python number or a 0-d tensor of another type. It is the second operand, as in PyTorch; a Python
-    number that is multiplied may be the first.
+    The number is a Python number or a 0-d tensor of another dtype. It is `b`; for "mul" a Python number may also be
+    `a`. The operation is computed in float32 and rounded once. None is returned for other operands and for operations
+    outside UNROUNDED_NUMBER_OPS.
     """
     if name not in UNROUNDED_NUMBER_OPS:
         return None
@@ -57,12 +57,17 @@ def apply_to_number(name: str, a: Operand, b: Operand) -> Tensor | None:
 
 
 def _is_unrounded_number(value: Operand, half: DType) -> bool:
-    """Whether an operand is a number that PyTorch does not round to the half type."""
+    """Return whether `value` is a number that PyTorch does not round to `half`: not a tensor, or
+    0-d of another dtype.
+    """
     return not isinstance(value, Tensor) or (not value.ndim and value.dtype is not half and value.device is CPU)
 
 
 def half_power(a: Operand, exponent: Operand) -> Tensor | None:
-    """Return the power of a half tensor on the host and a Python number; None for other operands."""
+    """Return `a` ** `exponent`, rounded once, for one half tensor on the CPU and one Python number; None otherwise.
+
+    A number as `a` has to be positive.
+    """
     half = host_half_dtype(exponent)
     if half is not None and not isinstance(a, Tensor) and a > 0 and result_type(a, exponent) is half:
         return wrap(call("power_of_number", operand_node(typed(Tensor, exponent)), base=float(a), half=half))
@@ -73,14 +78,16 @@ def half_power(a: Operand, exponent: Operand) -> Tensor | None:
 
 
 def uses_host_kernels(*values: Any) -> bool:
-    """Return whether an operation of these operands follows PyTorch's kernels for a CPU."""
+    """Return whether an operation on `values` follows PyTorch's CPU kernels: all tensors on the CPU, automatic casts
+    off.
+    """
     return half_type() is None and all(v.device is CPU for v in values if isinstance(v, Tensor))
 
 
 def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | None:
-    """Return a + alpha * b, or their difference for the name "sub", rounded once; None for other than half tensors.
+    """Return `a` + `alpha` * `b` ("add") or `a` - `alpha` * `b` ("sub"), rounded once; None unless the result is half.
 
-    PyTorch takes alpha and an operand that is a number in the half type.
+    As in PyTorch, `alpha` and a number operand are rounded to the half type first.
     """
     half = host_half_dtype(a) or host_half_dtype(b)
     if half is None or result_type(a, b) is not half:
@@ -91,7 +98,11 @@ def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | No
 
 
 def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) -> Tensor | None:
-    """Return `addcmul` or `addcdiv`, rounded once, of three half tensors on the host; None for other operands."""
+    """Return `addcmul` or `addcdiv` (by `name`) of three half tensors on the CPU, rounded once; None for other
+    operands.
+
+    The result is x + value * a * b, or x + value * a / b.
+    """
     half = host_half_dtype(x)
     terms = [v for v in (x, a, b) if isinstance(v, Tensor) and v.dtype is half]
     if half is None or len(terms) < 3 or isinstance(value, Tensor):
@@ -101,10 +112,10 @@ def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) ->
 
 
 def round_once(function: F) -> F:
-    """Return `function` so that it computes half tensors on the host in float32 and rounds the result.
+    """Return `function` wrapped to compute half tensors on the CPU in float32 and to round the result once.
 
-    The first argument decides; other tensors of its type are converted too. A call with tensors of several floating
-    types is left as it is.
+    The first argument selects the half type; other tensors of that dtype are converted too. A call that also has a
+    tensor with dimensions of another floating-point dtype is not changed.
     """
 
     @functools.wraps(function)
@@ -124,5 +135,5 @@ def round_once(function: F) -> F:
 
 
 def _is_other_float(value: Any, half: DType) -> bool:
-    """Whether a value is a tensor with dimensions of another floating type."""
+    """Return whether `value` is a floating-point tensor with dimensions and another dtype than `half`."""
     return isinstance(value, Tensor) and value.dtype is not half and value.dtype.kind == "f" and value.ndim > 0

@@ -1,4 +1,4 @@
-"""Writing into a tensor: the result of an operation, other values, one number."""
+"""Functions that write into a tensor: the result of an operation, the values of another tensor, or one number."""
 
 from lazytensor.autograd import saved_tensors
 from lazytensor.core import source, storage
@@ -17,12 +17,14 @@ from lazytensor.ops.elementwise import cast
 
 
 def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
-    """Write the result of an operation into x, which it was computed from, and from other operands.
+    """Write `value`, the result of an in-place operation, into `x`, and return `x`.
 
-    Raises ShapeError if x would have to grow, or to lose its kind.
+    `value` was computed from `x` and `operands`, so the autograd history of `x` becomes that of `value`. It is
+    converted to the dtype of `x`. Raises ShapeError if the shapes differ, or if the dtype cannot be cast:
+    floating-point to integer, or a number to bool.
     """
     n = value.node
-    # What a gradient needs of them is asked outside of steps alone.
+    # Saved tensors are tracked only outside of steps.
     is_asked = n.tracks and storage.thread_state.current is None
     before = {x.storage_node(), x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
@@ -32,7 +34,8 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
                 where=source.where(),
                 hint="Write `x = x + y` for a result of another shape.",
             )
-        # PyTorch's rule for results: floats take all, integers take integers, and everybody takes booleans.
+        # PyTorch's rule: floating-point tensors accept every dtype, integers accept integers and bool, bool accepts
+        # bool.
         if x.dtype.kind != "f" and value.dtype.kind not in (x.dtype.kind, "b"):
             raise ShapeError(
                 f"result type {value.dtype.name} can't be cast to the desired output type {x.dtype.name}",
@@ -41,7 +44,7 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
             )
         n = cast(n, x.dtype)
     elif value is not x:
-        # The tensor of the result goes, and x alone shows its value.
+        # The result's tensor is dropped, and only x keeps its value.
         n.cells -= 1
     old = x.cell.node
     x.write(n)
@@ -53,10 +56,13 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 
 
 def overwrite(x: Tensor, n: Node) -> Tensor:
-    """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
-    # What lies in a store between steps is not tracked, and not fetched to be written over.
+    """Write the value of node `n`, which does not depend on `x`, into `x`, and return `x`.
+
+    If `x` is part of an autograd graph, it stays so, and its former value gets no gradient.
+    """
+    # A value that is stored between steps has no gradient, and is not fetched only to be overwritten.
     is_asked = (x.cell.node is not None or storage.is_pinned(x.cell)) and is_grad_enabled()
-    is_told = half_type() is not None  # in a step for the wafer the text has what is written over
+    is_told = half_type() is not None  # a graph for the wafer also names the overwritten value
     if is_asked and not n.tracks and not x.leaf_id and (x.node.tracks or is_told):
         n = call("overwritten", n, x.node)
     x.write(n)
@@ -65,10 +71,10 @@ def overwrite(x: Tensor, n: Node) -> Tensor:
 
 @method
 def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
-    """Write the values of another tensor, converted and broadcast.
+    """Write the values of `value`, converted to the dtype of `x` and broadcast, into `x`, and return `x`.
 
-    Raises TraceError outside a step if both are on the wafer and the other tensor is the result of an operation,
-    unless the script has changed this tensor in place since the loop.
+    `non_blocking` is ignored. Outside a step, raises TraceError if both tensors are on the wafer and `value` is the
+    result of an operation, unless the script has changed `x` in place since the loop.
     """
     if x.device.type == "lazy" and storage.thread_state.current is None and isinstance(value, Tensor):
         _refuse_pending(x, value)
@@ -78,16 +84,21 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 
 
 def write_values(x: Tensor, value: Operand) -> Tensor:
-    """Write values into x as `copy_` does, whatever computed them: for state that the package changes itself."""
+    """Write `value`, converted and broadcast, into `x`, and return `x`, without the TraceError of `copy_`.
+
+    The package uses it for state that it changes itself. Raises ShapeError if the memory of both tensors overlaps
+    partly.
+    """
     if isinstance(value, Tensor):
         refuse_overlap(x, value, is_copy=True)
-    # Any type goes into any other here, unlike results: a copy says that it converts.
+    # A copy converts between all dtypes, unlike the result of an in-place operation.
     return overwrite(x, prepare_operand(value, x.dtype, x.spec.shape))
 
 
 def _refuse_pending(x: Tensor, value: Tensor) -> None:
-    # As the original does it: a write through a view or through `.data` passes, an operation in place, and any write
-    # to a tensor that the script has changed in place before.
+    """Refuse a copy into `x`, outside a step, of a value that the loop has recorded and not yet computed."""
+    # The vendor's package accepts a write through a view or `.data`, an in-place operation, and any write to a tensor
+    # that the script has changed in place before.
     is_computed = value.device.type == "lazy" and _is_pending(value.node)
     if is_computed and not _is_pending(x.node) and not x.view_ops and not x.__dict__.get(SILENT_WRITES_ATTRIBUTE):
         error = TraceError(
@@ -99,7 +110,7 @@ def _refuse_pending(x: Tensor, value: Tensor) -> None:
 
 
 def _is_pending(n: Node) -> bool:
-    """Whether a node is the result of an operation, other than a copy, and has no value yet."""
+    """Return whether `n` is the result of an operation, other than a copy, and has no value yet."""
     stored_node = n
     while stored_node.op in ("variable", "clone", "detach"):
         stored_node = stored_node.inputs[0]
@@ -108,7 +119,10 @@ def _is_pending(n: Node) -> bool:
 
 @method
 def fill_(x: Tensor, value: Operand) -> Tensor:
-    """Write one value everywhere. Raises ShapeError for a tensor of more than one."""
+    """Write the number `value` to every element of `x`, and return `x`.
+
+    Raises ShapeError if `value` is a tensor with dimensions, and NumberTooLarge if the dtype cannot hold the number.
+    """
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
@@ -119,13 +133,16 @@ def fill_(x: Tensor, value: Operand) -> Tensor:
 
 @method
 def zero_(x: Tensor) -> Tensor:
-    """Write zeros everywhere."""
+    """Write 0 to every element of `x`, and return `x`."""
     if overlapping_writes.has_repeated_elements(x):
         return overlapping_writes.fill(x, 0)
     return overwrite(x, full(0, x.spec))
 
 
 def shows_no_values(x: Tensor) -> bool:
-    """Whether a tensor shows no values, and so uses up no random numbers."""
+    """Return whether `x` has no values, because it is on the device "meta" or an abstract parameter.
+
+    In-place random functions draw nothing for such a tensor.
+    """
     stored = x.cell.node
     return x.device.type == "meta" or (storage.is_abstract and stored is not None and storage.is_abstract_leaf(stored))

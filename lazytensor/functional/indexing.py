@@ -1,4 +1,7 @@
-"""Reading and writing parts of a tensor: integers, slices, None and Ellipsis see it, tensors and masks pick from it."""
+"""Indexing: reading and writing parts of a tensor.
+
+Integers, slices, None and Ellipsis give views. Index tensors and masks gather copies.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,17 +27,19 @@ from lazytensor.ops.index import check_bounds, index_get, index_put_at
 from lazytensor.ops.shape import broadcast_to
 
 IndexTensors = list[tuple[int, Tensor]]
-"""Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
+"""Pairs of a dimension of a view and the int64 tensor or bool mask that indexes from that dimension on."""
 
 
 @method(names="__getitem__")
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """The part of x that `index` names: a view, or a copy if tensors choose.
+    """Return x[index]: a view, or a copy if `index` contains a tensor or a mask.
 
-    Raises IndexError for more parts than dimensions, places outside the extents, and masks of another shape.
+    `index` may contain integers, slices, None, Ellipsis, bools, sequences, int tensors and bool masks, as in PyTorch.
+    Masks are read, which raises TraceError inside a compiled step. Raises IndexError for too many parts, indices out of
+    range, and masks whose shape does not match.
     """
     if x.spec.shape:
-        # The two indices of nearly every call take the short way.
+        # A fast path for the most frequent indices.
         if index.__class__ is int:
             return views.select(x, 0, index)
         if index.__class__ is slice:
@@ -48,24 +53,24 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def _distinct_view(x: Tensor, view: Tensor) -> Tensor:
-    """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
+    """Return `view` as a tensor object other than `x`, also if it shows all of `x`; within a step it may be `x`."""
     return views.view(x, x.spec.shape) if view is x and storage.thread_state.current is None else view
 
 
 @method(names="__setitem__")
 def setitem(x: Tensor, index: Any, value: Operand) -> None:
-    """Write `value`, broadcast, to the part of x that `index` names.
+    """Write `value`, broadcast, to x[index].
 
-    Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
-    tensors pick the places.
+    Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast. If index tensors select the
+    elements, ShapeError is also raised if `value` is a tensor of another dtype.
     """
-    # True names all of it, which a new dimension does too without places to look up.
+    # True selects all of x, as a new dimension does, which needs no index tensor.
     view, picks = _split_index(x, None if index is True else index)
-    # In the type of the target: a double from NumPy is not to raise what it is written into.
+    # Converted to the dtype of the target, so that a float64 from NumPy does not promote it.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
-        # One number is filled in.
+        # A tensor with dimensions must not overlap the view.
         if isinstance(value, Tensor) and value.ndim:
             _refuse_overlapping_value(view, value)
         overwrite(view, prepare_operand(_drop_leading_ones(value, view.spec.shape), view.dtype, view.spec.shape))
@@ -83,9 +88,10 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
 
 @method(in_place=True)
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """x with `values` written to, or added to, x[indices]; None takes a whole dimension.
+    """Return a copy of `x` with `values` written to x[indices], or added if `accumulate` is true.
 
-    Raises IndexError outside the extents, ShapeError for values that do not broadcast or have another type.
+    None in `indices` stands for a whole dimension. Raises IndexError for indices out of range, and ShapeError if
+    `values` does not broadcast or has another dtype.
 
     >>> import lazytensor as lt
     >>> lt.index_put(lt.zeros(3), (lt.tensor([1]),), lt.tensor(5.0))
@@ -98,7 +104,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
 
 
 def _refuse_overlapping_value(view: Tensor, value: Tensor) -> None:
-    """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
+    """Raise ShapeError if `value` shares storage elements with `view`, after broadcasting it as PyTorch does."""
     if value.cell is not view.cell:
         return
     shape = view.spec.shape
@@ -117,7 +123,7 @@ def _refuse_overlapping_value(view: Tensor, value: Tensor) -> None:
 def put_into_overlapping_view(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """Write or add values to x[indices], where x shows elements of its storage several times."""
+    """Write `values` to x[indices], or add them if `accumulate`, where `x` contains storage elements several times."""
     _, picks = _split_index(x, tuple(slice(None) if i is None else i for i in indices))
     return _write_overlapping_view(x, picks, values, accumulate)
 
@@ -130,7 +136,9 @@ def _write_overlapping_view(view: Tensor, picks: IndexTensors, value: Operand, a
 
 
 def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
-    """Raise ShapeError for an index or a value that shows elements of the view, as `index_put_` and masks refuse it."""
+    """Raise ShapeError if an index tensor or the value shares elements with `view`, as PyTorch's in-place indexing
+    does.
+    """
     masks = [p for _, p in picks if p.dtype is dt.bool_]
     if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
         refuse_overlap(view, *masks)
@@ -143,7 +151,7 @@ def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
 
 
 def _refuse_read_elements(picks: IndexTensors, view: Tensor, value: Tensor) -> None:
-    """Raise ShapeError for a value that shows some of the places that are written to."""
+    """Raise ShapeError if `value` contains some of the storage elements that are written."""
     dims, indices = _resolve_index_tensors(view, picks)
     written = OPS["index_get"].eval(
         overlapping_writes.storage_indices(view), *map(storage.value_of, indices), dims=dims
@@ -153,10 +161,10 @@ def _refuse_read_elements(picks: IndexTensors, view: Tensor, value: Tensor) -> N
 
 
 def _require_same_dtype(picks: IndexTensors, view: Tensor, value: Operand) -> None:
-    """Raise ShapeError for a tensor of another type than what it is written into, where tensors pick the places."""
+    """Raise ShapeError if `value` is a tensor of another dtype than `view`. One element with masks only is accepted."""
     if not isinstance(value, Tensor) or value.dtype is view.dtype:
         return
-    # One element is filled in wherever a mask holds, as a number would be.
+    # With a mask, one element is filled in as a number is.
     if value.spec.size == 1 and all(p.dtype is dt.bool_ for _, p in picks):
         return
     types = f"{view.dtype.name} for the destination and {value.dtype.name} for the source"
@@ -165,6 +173,7 @@ def _require_same_dtype(picks: IndexTensors, view: Tensor, value: Operand) -> No
 
 
 def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
+    """Return the node of `x` with `value` written to, or added at, the elements that `indices` select."""
     base = operand_node(x)
     shape = index_get(base, indices, dims).type.shape
     value = _drop_leading_ones(value, shape)
@@ -180,7 +189,7 @@ def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], valu
 
 
 def _drop_leading_ones(value: Any, shape: tuple[int, ...]) -> Any:
-    """A value without the leading extents of 1 that its target does not have."""
+    """Return `value` without leading extents of 1 that exceed the rank of `shape`."""
     if isinstance(value, Tensor) and value.ndim > len(shape):
         extra = value.ndim - len(shape)
         if all(e == 1 for e in value.spec.shape[:extra]):
@@ -189,7 +198,9 @@ def _drop_leading_ones(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_plain_mask(picks: IndexTensors, view: Tensor, value: Operand) -> bool:
-    """Whether writing needs no places: one mask, and a value that is the same for each of its hits."""
+    """Return whether a write needs no indices: one mask from dimension 0 on, and a value equal for all selected
+    positions.
+    """
     if len(picks) != 1 or picks[0][1].dtype is not dt.bool_:
         return False
     at, mask = picks[0]
@@ -205,9 +216,12 @@ def _fill_masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
 
 
 def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
-    """x through the integers, slices and None of an index, and the tensors of it with the dimensions they index."""
+    """Return the view of `x` by the integers, slices and None of `index`, and its index tensors with their dimensions.
+
+    The dimensions that an index tensor indexes stay in the view. Raises IndexInvalid for too many parts.
+    """
     parts = [_normalize_part(p) for p in _index_parts(index)]
-    # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
+    # Unnamed dimensions get `:`, at the Ellipsis or at the end.
     named = sum(_count_indexed_dims(p) for p in parts)
     if named > x.ndim:
         raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
@@ -216,19 +230,19 @@ def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
     view, d, picks = x, 0, []
     for p in parts:
         if p is Ellipsis:
-            continue  # a second one finds nothing left
+            continue  # a second Ellipsis stands for no dimensions
         if p is None:
             view, d = views.unsqueeze(view, d), d + 1
         elif isinstance(p, slice):
             view, d = _slice_dim(view, d, p), d + 1
         elif isinstance(p, bool):
             view = views.unsqueeze(view, d)
-            # True is a new dimension of one place, False of none.
+            # True is a new dimension of extent 1, False of extent 0.
             picks.append((d, from_array(np.zeros(int(p), np.int64))))
             d += 1
         elif isinstance(p, Tensor):
             picks.append((d, p))
-            # The dimensions stay in the view: they are what the tensors pick from.
+            # The dimensions stay in the view, since the index tensors gather from them.
             d += max(p.ndim, 1) if p.dtype is dt.bool_ else 1
         else:
             view = views.select(view, d, p)
@@ -236,18 +250,21 @@ def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
 
 
 def _index_parts(index: Any) -> list[Any]:
-    """The parts of an index. A list is one part, unless it holds slices, sequences or tensors as a tuple would."""
+    """Return the parts of an index. A list is one part, unless it contains slices, sequences or tensors."""
     if isinstance(index, tuple):
         return list(index)
     odd = (slice, type(None), type(Ellipsis), list, tuple, Tensor, np.ndarray)
-    # NumPy's old rule, which PyTorch kept, and its limit of 32.
+    # NumPy's former rule, which PyTorch keeps, with its limit of 32.
     if isinstance(index, list) and len(index) < 32 and any(isinstance(p, odd) for p in index):
         return index
     return [index]
 
 
 def _normalize_part(p: Any) -> Any:
-    """One part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool."""
+    """Return one part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool.
+
+    Raises IndexInvalid for objects that cannot be an index.
+    """
     if p is None or p is Ellipsis or isinstance(p, slice | bool) or p.__class__ is int:
         return p
     if isinstance(p, list | tuple | range | np.ndarray) and not (isinstance(p, np.ndarray) and not p.ndim):
@@ -255,7 +272,7 @@ def _normalize_part(p: Any) -> Any:
         p = from_array(array.astype(np.int64) if not array.size and array.dtype.kind != "b" else array)
     if isinstance(p, Tensor):
         return _index_tensor(p)
-    # NumPy's truth value is no Python bool, and it is a mask too, not place 0 or 1.
+    # A NumPy bool is a mask, not index 0 or 1.
     if isinstance(p, np.bool_):
         return bool(p)
     if not hasattr(p, "__index__"):
@@ -268,35 +285,42 @@ def _normalize_part(p: Any) -> Any:
 
 
 def _index_tensor(p: Tensor) -> Any:
+    """Return an index tensor as int64 or bool; a 0-d one as a bool or, outside a step, an int.
+
+    Raises IndexInvalid for a floating-point tensor.
+    """
     if p.dtype.kind == "f":
         raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
-    # Bytes were PyTorch's masks before it had bool, and still are when they index.
+    # uint8 tensors are masks, as in PyTorch before it had bool.
     if p.dtype is dt.uint8:
         p = tensor_of(cast(operand_node(p), dt.bool_), p)
     if not p.ndim and p.dtype is dt.bool_:
         return bool(p)
-    # A number that is known selects as an int does, and gives a view.
+    # Outside a step a 0-d index selects as an int does, and gives a view.
     if not p.ndim and storage.thread_state.current is None:
         return int(p)
-    # Narrower integers count as places too; the operations know int64 only.
+    # Narrower integers are valid indices; the operations use int64 only.
     return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(operand_node(p), dt.int64), p)
 
 
 def _count_indexed_dims(p: Any) -> int:
-    """How many dimensions of the tensor a part of an index is about."""
+    """Return the number of tensor dimensions that a part of an index covers."""
     if p is None or p is Ellipsis or isinstance(p, bool):
         return 0
     return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1
 
 
 def _resolve_index_tensors(view: Tensor, picks: IndexTensors) -> tuple[tuple[int, ...], tuple[Node, ...]]:
-    """Dimensions and int64 nodes of an index; a mask becomes the places of its hits, one tensor for each dimension."""
+    """Return the dimensions and int64 nodes of index tensors; a mask becomes one index node for each of its dimensions.
+
+    Masks are read. Raises IndexInvalid for indices out of range, mismatched masks, and shapes that do not broadcast.
+    """
     dims: list[int] = []
     nodes: list[Node] = []
     for d, p in picks:
         if p.dtype is dt.bool_:
             _check_mask(view, d, p)
-            # How many hits there are is the extent of the result, so the mask has to be read.
+            # The number of true elements is the extent of the result, so the mask has to be read.
             for k, hits in enumerate(np.nonzero(p.array("indexing with a bool mask"))):
                 dims.append(d + k)
                 nodes.append(from_array(hits.astype(np.int64)).node)
@@ -316,6 +340,7 @@ def _resolve_index_tensors(view: Tensor, picks: IndexTensors) -> tuple[tuple[int
 
 
 def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
+    """Raise IndexInvalid if the shape of `mask` differs from that of `view` from dimension `d` on."""
     shape = view.spec.shape
     for k, e in enumerate(mask.spec.shape):
         if shape[d + k] != e:
@@ -327,9 +352,10 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
 
 
 def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
-    """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already.
+    """Raise IndexError if `index` has a value outside `low` to `extent` - 1; `low` is -extent if None.
 
-    Raises MemoryMissing, before it reads an expanded index, if one byte for each place is more than the memory.
+    Inside a step and on the device "meta" nothing is checked. Raises MemoryMissing if an expanded index of one byte per
+    element would not fit in memory.
     """
     require_memory(Type(index.spec.shape, dt.uint8), index.device)
     if storage.thread_state.current is None and index.device.type != "meta":
@@ -337,8 +363,9 @@ def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = No
 
 
 def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:
+    """Return a view of `x` sliced along dimension `d`; `x` itself for a full slice."""
     extent = x.spec.shape[d]
-    # NumPy turns round here; PyTorch's strides cannot be negative.
+    # NumPy allows a negative step; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
         raise OptionInvalid("step must be greater than zero", where=source.where())
     start, limit, stride = part.indices(extent)

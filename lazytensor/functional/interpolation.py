@@ -1,4 +1,4 @@
-"""Images on another grid: interpolation to a size or by a factor, and sampling at given places."""
+"""Resampling of images: interpolation to another size, and sampling at given coordinates."""
 
 import functools
 import math
@@ -38,10 +38,17 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """[N, C, ...] with other extents, given as `size` or as factors.
+    """Return `input` [N, C, ...] resampled to other spatial extents.
 
-    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. Raises ValueError for options that
-    do not belong together, NotImplementedError for a mode that does not fit the rank, OptionMissing for antialias.
+    - `size`, `scale_factor`: the new extents, or factors of the old ones (results are rounded down). Exactly one is
+      given.
+    - `mode`: "nearest", "nearest-exact", "linear" (1-D), "bilinear" or "bicubic" (2-D), "trilinear" (3-D), or "area".
+    - `align_corners`: align the centres of the corner pixels; for the linear and cubic modes only.
+    - `recompute_scale_factor`: use the ratio of the extents as the step between samples, not 1 / `scale_factor`.
+    - `antialias`: not supported; raises OptionMissing if true.
+
+    Raises OptionInvalid (a ValueError) for options that do not go together. Raises OptionMissing (a
+    NotImplementedError) for a mode that does not fit the rank, and ShapeError for empty extents.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.interpolate(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -55,21 +62,21 @@ def interpolate(
             where=source.where(),
             hint="Leave it out, or smooth the input before with avg_pool2d.",
         )
-    # The step between places is 1 / factor where factors are given, not the ratio of extents, which was rounded down;
-    # `recompute_scale_factor` asks for the ratio.
+    # The step between samples is 1 / factor if factors are given. The ratio of extents differs because of rounding;
+    # `recompute_scale_factor` selects the ratio.
     outputs, factors = _output_extents(input.spec.shape[2:], size, scale_factor)
-    # Area is a mean over regions, which adaptive pooling is.
+    # "area" is a mean over regions, which is adaptive average pooling.
     if mode == "area":
         return _AREA_POOLS[rank](
             tensor_of(cast_to_float32(operand_node(input))[0], input) if half_type() is not None else input, outputs
         )
-    # Without factors the ratio of extents is the step.
+    # Without factors the step is the ratio of extents.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
     if input.dtype is not uint8:
         require_elements(input, "f", "interpolate")
     n = operand_node(input)
-    # Each dimension by itself: weights of a grid are products, and four corners become twice two.
+    # Dimensions are resampled one after another, since the weights of a grid are products.
     for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
         extent = input.spec.shape[dim]
         n = apply_taps(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
@@ -77,6 +84,9 @@ def interpolate(
 
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
+    """Raise OptionInvalid if `align_corners` does not apply to `mode`, and OptionMissing if `mode` does not fit the
+    rank.
+    """
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise OptionInvalid(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
@@ -92,6 +102,10 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
 
 
 def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
+    """Return the output extents, and the scale factors if these were given, else None.
+
+    Raises OptionInvalid unless exactly one of `size` and `scale_factor` is given with a value per dimension.
+    """
     rank = len(extents)
     if (size is None) == (scale_factor is None):
         both = "only one of size or scale_factor should be defined" if size is not None else None
@@ -117,17 +131,21 @@ def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> t
 
 
 def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: bool) -> list[Tap]:
-    # PyTorch computes places of nearest in float32; one more digit would choose another neighbour at times.
+    """Return the taps of an interpolation along one dimension, from `extent` to `out` elements.
+
+    `scale` is the step between samples in the input, or None for the ratio of the extents.
+    """
+    # PyTorch computes nearest positions in float32; more precision would sometimes select another neighbour.
     step = np.float32(extent / out if scale is None else scale)
     places = np.arange(out)
     if mode.startswith("nearest"):
         at = (places + np.float32(0.5 if mode == "nearest-exact" else 0)).astype(np.float32) * step
         return [(_clip_indices(np.floor(at), extent), np.ones(out))]
     if align_corners:
-        # The first and last places of both grids coincide.
+        # The first and last samples of both grids coincide.
         at = places * ((extent - 1) / (out - 1) if out > 1 else 0.0)
     else:
-        # The centres of places are compared; what lies before the first centre takes the first place, but in cubic.
+        # Pixel centres are aligned. Positions before the first centre use the first pixel, except in bicubic mode.
         at = (places + 0.5) * float(step) - 0.5
         at = at if mode == "bicubic" else np.maximum(at, 0)
     low = np.floor(at) if mode == "bicubic" else np.minimum(np.floor(at), extent - 1)
@@ -142,7 +160,9 @@ def _clip_indices(at: np.ndarray, extent: int) -> tuple[int, ...]:
 
 
 def cubic_weights(t: Any) -> list[Any]:
-    """The weights of the four places around a point that lies `t` behind the second."""
+    """Return the cubic kernel's weights of the four samples around a point. `t` is its distance
+    from the second sample.
+    """
     near = [((CUBIC_COEFFICIENT + 2) * u - (CUBIC_COEFFICIENT + 3)) * u * u + 1 for u in (t, 1 - t)]
     far = [
         ((CUBIC_COEFFICIENT * u - 5 * CUBIC_COEFFICIENT) * u + 8 * CUBIC_COEFFICIENT) * u - 4 * CUBIC_COEFFICIENT
@@ -154,7 +174,7 @@ def cubic_weights(t: Any) -> list[Any]:
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """The older name of `interpolate`: [N, C, ...] with other extents. Raises as it does.
+    """Return `interpolate(input, size, scale_factor, mode, align_corners)`, under its older name. Raises as it does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.upsample(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -164,7 +184,9 @@ def upsample(
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` to the nearest place: [N, C, ...] with other extents. Raises as it does.
+    """Return `input` [N, C, ...] resampled to `size` or by `scale_factor` with the nearest sample.
+
+    Raises as `interpolate` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.upsample_nearest(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -174,7 +196,9 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` linearly with aligned corners: [N, C, H, W] with other extents. Raises as it does.
+    """Return images [N, C, H, W] resampled to `size` or by `scale_factor` bilinearly, with aligned corners.
+
+    Raises as `interpolate` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.upsample_bilinear(lt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))
@@ -190,10 +214,16 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """[N, C, (D,) H, W] read at grid [N, ..., 2 or 3] with coordinates from -1 to 1, the last dimension first.
+    """Return samples of `input` at the coordinates `grid`: [N, C, H', W'] or [N, C, D', H', W'].
 
-    `mode` is bilinear, nearest or, of images, bicubic; `padding_mode` zeros, border or reflection. Raises ValueError
-    for another mode, ShapeError for shapes that do not fit.
+    - `input`: [N, C, H, W] or [N, C, D, H, W].
+    - `grid`: [N, H', W', 2] or [N, D', H', W', 3]. Coordinates are from -1 to 1, in the order x, y(, z): the last
+      dimension of `input` first.
+    - `mode`: "bilinear", "nearest" or, for images, "bicubic".
+    - `padding_mode`: value outside the image: "zeros", "border" (the nearest pixel), or "reflection".
+    - `align_corners`: whether -1 and 1 are the centres of the corner pixels or, if false or None, their outer edges.
+
+    Raises OptionInvalid (a ValueError) for another mode, and ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.grid_sample(lt.ones(1, 1, 2, 2), lt.zeros(1, 3, 3, 2), align_corners=False).shape
@@ -222,7 +252,7 @@ def grid_sample(
         return _sample_cubic(input, raw, inner)
     places = [padded(p) for padded, p in zip(inner, raw, strict=True)]
     if mode == "nearest":
-        # The nearest place is a step function of the grid, whose gradient is 0 and not missing.
+        # The nearest pixel is a step function of the grid, so the gradient by the grid is zero, not missing.
         return _gather_elements(input, [pw.round(p) for p in places]) + unsqueeze(
             functools.reduce(operator.add, [p * 0.0 for p in places]), 1
         )
@@ -230,10 +260,13 @@ def grid_sample(
 
 
 def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """What lies around each place, four rows of four, weighed by the cubic kernel: [N, C, H', W']."""
+    """Return bicubic samples at `places` (row and column coordinates in pixels): [N, C, H', W'].
+
+    `inner` has, for each dimension, the function that moves a coordinate into the image.
+    """
     low = [pw.floor(p.detach()) for p in places]
     weights = [cubic_weights(p - at) for p, at in zip(places, low, strict=True)]
-    # Here the neighbours are moved into the image, each by itself, and not the place.
+    # Each neighbour is moved into the image separately, not the coordinate.
     rows, columns = ([padded(at + float(k)) for k in range(-1, 3)] for padded, at in zip(inner, low, strict=True))
     terms = []
     for row, down in zip(rows, weights[0], strict=True):
@@ -243,8 +276,8 @@ def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[
 
 
 def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
-    """What lies around each place, each corner weighed by how near it is: [N, C, ...]."""
-    # The gradient of a place comes from its weights alone; the corner it lies in is a step function.
+    """Return multilinear samples at `places` (one pixel coordinate tensor per dimension): [N, C, ...]."""
+    # Only the weights depend on the coordinate; the corner index is a step function.
     low = [pw.floor(p.detach()) for p in places]
     corners = []
     for corner in product((0, 1), repeat=len(places)):
@@ -256,17 +289,17 @@ def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
 
 
 def _unnormalize_coordinate(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
-    """A coordinate from -1..1 counted in places of a dimension."""
+    """Return a coordinate from -1 to 1 as a pixel coordinate of a dimension."""
     at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
     return at if align_corners else at - 0.5
 
 
 def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """A place moved into the dimension, as the padding says."""
+    """Return pixel coordinates `at` moved into the dimension by `padding_mode`; "zeros" leaves them unchanged."""
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
         span = high - low
-        # Unfolded, the coordinate runs to and fro over the span: even turns count up, odd ones down.
+        # Reflection folds the coordinate: even spans count up, odd ones down.
         if span > 0:
             off = pw.abs(at - low)
             turns = pw.floor(off.detach() / span)
@@ -279,12 +312,12 @@ def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_cor
 
 
 def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
-    """The elements at whole-numbered places, 0 outside: [N, C, ...]"""
+    """Return the elements of `input` at integer pixel coordinates `places`, 0 outside the image: [N, C, ...]."""
     n, c, *extents = input.spec.shape
     inside: Tensor | None = None
     flat: Tensor | None = None
     for at, extent in zip(places, extents, strict=True):
-        # Places outside read place 0, and are set to 0 afterwards: the index has to be good for all.
+        # Positions outside read element 0 and are set to 0 afterwards, since every index has to be valid.
         good = pw.logical_and(at >= 0.0, at <= float(extent - 1))
         inside = good if inside is None else pw.logical_and(inside, good)
         whole = pw.cast_to(pw.where(good, at, 0.0), int64)
@@ -299,9 +332,10 @@ def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """A grid [N, H, W, 2] for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size [N, C, H, W] to give.
+    """Return a sampling grid for `grid_sample` from affine matrices: [N, H, W, 2] or [N, D, H, W, 3].
 
-    Raises ShapeError for matrices of another shape.
+    `theta` is [N, 2, 3] or [N, 3, 4], and `size` the output size [N, C, H, W] or [N, C, D, H, W]. `align_corners` has
+    the meaning of `grid_sample`. Raises ShapeError if `theta` has another shape.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.affine_grid(lt.eye(2, 3).unsqueeze(0), (1, 1, 2, 2), align_corners=True)[0, 0]
@@ -314,9 +348,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ShapeError(
             f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}", where=source.where()
         )
-    # From -1 to 1 lie the centres of places with aligned corners, else their outer borders.
+    # With aligned corners -1 and 1 are the centres of the outer pixels, else their outer edges.
     axes = [np.linspace(-1, 1, e) * (1 if align_corners else (e - 1) / e) if e > 1 else np.zeros(1) for e in extents]
-    # The last dimension comes first in a coordinate: x before y.
+    # A coordinate starts with the last dimension: x before y.
     mesh = np.meshgrid(*axes, indexing="ij")[::-1]
     base = np.stack([*mesh, np.ones(extents)], -1).reshape(-1, rank + 1)
     points = from_array(base.astype(theta.dtype.host), theta.dtype)
@@ -327,9 +361,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sample` with its modes as numbers: [N, C, H, W] read at [N, H', W', 2].
+    """Return `grid_sample(input, grid, ...)` with the modes given as numbers.
 
-    The modes are 0 bilinear and 1 nearest, the paddings 0 zeros, 1 border and 2 reflection. Raises as it does.
+    `interpolation_mode` is 0 bilinear, 1 nearest or 2 bicubic; `padding_mode` is 0 zeros, 1 border or 2 reflection.
+    Raises as `grid_sample` does.
 
     >>> import lazytensor as lt
     >>> corners = lt.tensor([[[[-1.0, -1.0], [0.0, 0.0]]]])

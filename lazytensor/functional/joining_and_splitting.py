@@ -1,4 +1,4 @@
-"""Tensors joined, split, stacked and tiled; grids of them; and the forms of views that copy (`view_copy`)."""
+"""Functions that join, split, stack and tile tensors, that build grids, and copying forms of views (`view_copy`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ Sections = int | Sequence[int] | Tensor
 
 
 def as_tensor_tuple(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The tensors passed as `f(a, b)` or `f([a, b])`; a single tensor counts as one."""
+    """Return the tensors of a call `f(a, b)` or `f([a, b])` as a tuple."""
     return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
 
 
@@ -46,9 +46,11 @@ def split(
     *,
     split_size: int | Sequence[int] | Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
+    """Return views of consecutive pieces of `x` along `dim`.
 
-    Raises ShapeError for sizes that do not add up to the extent.
+    `split_size_or_sections`, or `split_size`, is the size of each piece, where the last may be smaller, or a list of
+    sizes. Raises ShapeError if the sizes do not add up to the extent or the size is not positive. Raises
+    ArgumentInvalid (a TypeError) if no size is given.
 
     >>> import lazytensor as lt
     >>> lt.split(lt.arange(5), 2)
@@ -56,13 +58,13 @@ def split(
     """
     at = normalize_dim(dim, x.ndim)
     extent = x.spec.shape[at]
-    # As a method its first argument is called `split_size`.
+    # The method's first parameter is called `split_size`.
     sizes = split_size_or_sections if split_size is None else split_size
     if sizes is None:
         raise ArgumentInvalid(
             "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
         )
-    # PyTorch cuts a fraction off here.
+    # PyTorch truncates a fraction here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)
     if isinstance(sizes, Tensor):
@@ -71,11 +73,11 @@ def split(
     if isinstance(sizes, int):
         if sizes <= 0 and (sizes or extent):
             raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
-        # Of an extent of 0 there is one piece, which is empty: nothing would be no answer to unpack.
+        # An extent of 0 gives one empty piece.
         sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
-    # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
+    # Each piece stores all sizes, since CIRH has one split operation with several results.
     name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
     return mark_multi_output_views(
         name, [x.make_view("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))]
@@ -84,7 +86,9 @@ def split(
 
 @method
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none.
+    """Return at most `chunks` views of `x` along `dim`, of equal size except that the last may be smaller.
+
+    The size is ceil(extent / chunks), so there may be fewer pieces. Raises ShapeError if `chunks` is not positive.
 
     >>> import lazytensor as lt
     >>> lt.chunk(lt.arange(4), 2)
@@ -92,15 +96,15 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
-    # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
+    # Rounded up, so there may be fewer chunks than requested, as in PyTorch.
     return split(x, max(1, -(-x.spec.shape[normalize_dim(dim, x.ndim)] // chunks)), dim)
 
 
 @method
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """A view of every place of a dimension, which disappears from the shapes.
+    """Return a view of `x` at each index along `dim`, without that dimension.
 
-    Raises IndexError for one out of range.
+    Raises IndexError if `x` does not have the dimension.
 
     >>> import lazytensor as lt
     >>> lt.unbind(lt.tensor([[1, 2], [3, 4]]))
@@ -110,20 +114,21 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
     d = normalize_dim(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
-    # Cut and not selected, as the front end has it: the gradient of a cut is padding.
+    # Sliced, not selected, as in the vendor's front end: the gradient of a slice is padding.
     return mark_multi_output_views("Unbind", (view(slice_dim(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
 
 
 def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
-    """Raise ShapeError if there are no tensors."""
+    """Raise ShapeError if `tensors` is empty. `what` is the function's name in the error."""
     if not len(tensors):
         raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension: their other extents agree.
+    """Return `tensors` concatenated along `dim`. All other extents have to agree, and dtypes are promoted.
 
-    Raises OptionInvalid for none, and ShapeError for numbers and for extents that differ.
+    Empty vectors [0] fit every shape. Raises OptionInvalid (a ValueError) if there are no tensors, and ShapeError for
+    0-d tensors and for extents that differ.
 
     >>> import lazytensor as lt
     >>> lt.cat([lt.zeros(2), lt.ones(1)])
@@ -131,19 +136,20 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     if not len(tensors):
         raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
-    # Thousands of tensors have one line, which is looked up once.
+    # The user's line is looked up once for all tensors.
     with source.fixed_location(source.where()):
         return tensor_of(_concat_node(tensors, dim), *tensors)
 
 
 def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
+    """Return the node of `tensors` concatenated along `dim`, in their promoted dtype."""
     types = [x.spec for x in tensors]
     if not all(t.shape for t in types):
         raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
-    # Types are promoted among all of them, as for an operation.
+    # Dtypes are promoted over all tensors.
     dtypes = {t.dtype for t in types}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
+    # An empty vector is compatible with every shape: scripts start a collection with `torch.tensor([])`.
     like = next((t.shape for t in types if t.shape != (0,)), (0,))
     at = normalize_dim(dim, len(like))
     if like != (0,):
@@ -153,9 +159,9 @@ def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape [...] side by side in a new dimension: [..., n, ...].
+    """Return `tensors` of one shape [...] joined along a new dimension `dim`: [..., n, ...]. Dtypes are promoted.
 
-    Raises ShapeError for none, and for shapes that differ.
+    Raises ShapeError if there are no tensors or their shapes differ.
 
     >>> import lazytensor as lt
     >>> lt.stack([lt.zeros(2), lt.ones(2)], dim=1)
@@ -171,9 +177,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def broadcast_shapes(*sizes: Any) -> Size:
-    """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent.
+    """Return the Size that the given shapes broadcast to. An integer counts as a shape with one dimension.
 
-    Raises ShapeError if they do not.
+    Raises ShapeError if the shapes do not broadcast.
 
     >>> import lazytensor as lt
     >>> lt.broadcast_shapes((2, 1), (3,))
@@ -184,24 +190,27 @@ def broadcast_shapes(*sizes: Any) -> Size:
 
 @method
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
-    """The sum over what broadcasting would repeat, in the shape `size`.
+    """Return `x` summed over the dimensions that broadcasting `size` to the shape of `x` would expand.
 
-    Raises ShapeError unless that broadcasts to the shape of x.
+    `x` itself is returned if it has that shape. Integers and bools are summed in int64. Raises ShapeError if `size`
+    does not broadcast to the shape of `x`.
     """
     shape = parse_size(size)
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
         raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
-    # Nothing to add up; PyTorch gives the tensor itself, not a copy.
+    # PyTorch returns the tensor itself here, not a copy.
     if shape and shape == x.spec.shape:
         return x
-    n = operand_node(x) if x.dtype.kind == "f" else cast(operand_node(x), int64)  # integers and bool add up in int64
+    n = operand_node(x) if x.dtype.kind == "f" else cast(operand_node(x), int64)  # as in PyTorch
     return tensor_of(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
 
 
 @method
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent.
+    """Return views of consecutive pieces of `x` along `dim` with the sizes `split_sizes`.
+
+    Raises ShapeError if the sizes do not add up to the extent.
 
     >>> import lazytensor as lt
     >>> lt.split_with_sizes(lt.arange(4), [1, 3])
@@ -212,7 +221,7 @@ def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tup
 
 @method
 def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split`: views of consecutive pieces.
+    """Return `split(x, split_size, dim)`: views of consecutive pieces.
 
     >>> import lazytensor as lt
     >>> lt.unsafe_split(lt.arange(4), 3)
@@ -223,7 +232,7 @@ def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tu
 
 @method
 def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `chunk`: at most so many views of equal size.
+    """Return `chunk(x, chunks, dim)`: at most `chunks` views of equal size.
 
     >>> import lazytensor as lt
     >>> lt.unsafe_chunk(lt.arange(4), 2)
@@ -244,9 +253,11 @@ def tensor_split(
     indices: Sequence[int] | None = None,
     sections: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """Views of pieces of nearly equal size, or of what lies between the given places of a dimension.
+    """Return views of `x` split along `dim` into nearly equal sections, or at given indices.
 
-    A place beyond the end gives an empty piece. Raises ShapeError for a number, and for no sections.
+    `indices_or_sections` is a number of sections, or a sequence or tensor of indices; `sections` and `indices` are its
+    keyword forms. If the extent is not divisible, the first sections are one longer. An index beyond the end gives an
+    empty piece. Raises ShapeError if `x` has no dimensions or the number of sections is not positive.
 
     >>> import lazytensor as lt
     >>> lt.tensor_split(lt.arange(5), 2)
@@ -257,20 +268,21 @@ def tensor_split(
     at = normalize_dim(dim, x.ndim)
     extent, wanted = x.spec.shape[at], indices_or_sections
     wanted = indices if indices is not None else sections if sections is not None else wanted
-    # The number of pieces is a number of the graph's shape, so a tensor of cuts has to be read.
+    # The number of pieces decides the structure of the graph, so a tensor of indices is read.
     cuts = wanted.tolist() if isinstance(wanted, Tensor) else wanted
     if isinstance(cuts, int):
         if cuts <= 0:
             raise ShapeError(f"number of sections must be larger than 0, got {cuts}", where=source.where())
         # The first extent % sections pieces are one longer.
         cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
-    # A slice limits places to the extent and counts negative ones from the end, as PyTorch does here.
+    # A slice limits indices to the extent and counts negative ones from the end, as PyTorch does here.
     places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
     return mark_multi_output_views("Split", (slice_dim(x, at, a, max(a, b)) for a, b, _ in places))
 
 
 def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
-    # NumPy's rule, which `tensor_split` alone leaves: unequal pieces are an error.
+    """Return `tensor_split` of `x`. Raises ShapeError if the number of sections does not divide the extent."""
+    # NumPy's rule: unequal sections are an error, except in `tensor_split`.
     if isinstance(sections, int) and (sections <= 0 or x.spec.shape[dim] % sections):
         raise ShapeError(
             f"torch.{what} attempted to split along dimension {dim}, but the size of the dimension "
@@ -291,9 +303,9 @@ def _require_rank(x: Tensor, what: str, rank: int) -> None:
 
 @method
 def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Views of pieces along the columns; of a vector along itself.
+    """Return views of `x` split along dimension 1, or dimension 0 of a vector, into equal sections or at given indices.
 
-    Raises ShapeError for a number, and for uneven sections.
+    Raises ShapeError if `x` has no dimensions, or if the extent is not divisible by the number of sections.
 
     >>> import lazytensor as lt
     >>> lt.hsplit(lt.arange(4), 2)
@@ -305,7 +317,9 @@ def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 @method
 def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Views of pieces along the rows. Raises ShapeError for less than a matrix, and for sections of unequal size.
+    """Return views of `x` split along dimension 0 into equal sections or at given indices.
+
+    Raises ShapeError if `x` has fewer than two dimensions, or if the extent is not divisible by the number of sections.
 
     >>> import lazytensor as lt
     >>> lt.vsplit(lt.tensor([[1, 2], [3, 4]]), 2)
@@ -317,7 +331,10 @@ def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 @method
 def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections.
+    """Return views of `x` split along dimension 2 into equal sections or at given indices.
+
+    Raises ShapeError if `x` has fewer than three dimensions, or if the extent is not divisible by the number of
+    sections.
 
     >>> import lazytensor as lt
     >>> [part.shape for part in lt.dsplit(lt.ones(1, 2, 4), 2)]
@@ -328,11 +345,13 @@ def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 
 def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
+    """Return the function `atleast_1d`, `atleast_2d` or `atleast_3d`, according to `rank`."""
+
     def one(x: Tensor) -> Tensor:
         if x.ndim >= rank:
             return x
         shape = x.spec.shape
-        # A matrix gets its third dimension behind, [m, n, 1], a vector one on each side: NumPy's rule for images.
+        # NumPy's rule for images: a matrix becomes [m, n, 1], and a vector [1, n, 1].
         if rank == 3:
             return view(x, (1, 1, 1) if not shape else (1, *shape, 1) if len(shape) == 1 else (*shape, 1))
         return view(x, (*(1,) * (rank - len(shape)), *shape))
@@ -352,20 +371,24 @@ atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\nla
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ.
+    """Return `tensors` concatenated along dimension 1, or dimension 0 if they are vectors. 0-d tensors become vectors.
+
+    Raises ShapeError if there are no tensors or other extents differ.
 
     >>> import lazytensor as lt
     >>> lt.hstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
     tensor([1, 2, 8, 9])
     """
     require_tensors(tensors, "hstack")
-    # The rank of the first decides for all, as in NumPy.
+    # The rank of the first tensor decides, as in NumPy.
     raised = atleast_1d(list(tensors))
     return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ.
+    """Return `tensors` concatenated along dimension 0. Vectors [n] become rows [1, n].
+
+    Raises ShapeError if there are no tensors or other extents differ.
 
     >>> import lazytensor as lt
     >>> lt.vstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
@@ -377,7 +400,9 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ.
+    """Return `tensors` concatenated along dimension 2. Vectors become [1, n, 1] and matrices [m, n, 1].
+
+    Raises ShapeError if there are no tensors or other extents differ.
 
     >>> import lazytensor as lt
     >>> lt.dstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
@@ -392,7 +417,9 @@ row_stack = vstack
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs.
+    """Return `tensors` concatenated along dimension 1. Vectors [n] become columns [n, 1].
+
+    Raises ShapeError if there are no tensors or the row counts differ.
 
     >>> import lazytensor as lt
     >>> lt.column_stack([lt.tensor([1, 2]), lt.tensor([8, 9])])
@@ -400,13 +427,16 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
             [2, 9]])
     """
     require_tensors(tensors, "column_stack")
-    # Only vectors are turned: rows of a matrix stay rows.
+    # Only vectors become columns; matrices stay as they are.
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
 
 
 @method
 def tile(x: Tensor, *dims: Any) -> Tensor:
-    """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front.
+    """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)` or `tile(x, (2, 3))`.
+
+    If `dims` has fewer numbers than `x` dimensions, it is preceded by ones. If it has more, `x` gets leading dimensions
+    of extent 1.
 
     >>> import lazytensor as lt
     >>> lt.tile(lt.tensor([1, 2]), (2, 2))
@@ -414,28 +444,29 @@ def tile(x: Tensor, *dims: Any) -> Tensor:
             [1, 2, 1, 2]])
     """
     times = parse_size(dims)
-    # tile takes missing numbers as 1 in front; repeat refuses them.
+    # `tile` fills missing numbers with leading ones; `repeat` refuses them.
     return views.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.
+    """Return a matrix with the given matrices along its diagonal and zeros elsewhere. Vectors count as rows.
 
-    Raises ShapeError for more dimensions.
+    Dtypes are promoted. Without arguments the result is an empty row [1, 0]. Raises ShapeError for more than two
+    dimensions.
 
     >>> import lazytensor as lt
     >>> lt.block_diag(lt.tensor([[1, 2]]), lt.tensor([[3]]))
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
-    # Of nothing PyTorch answers with one empty row.
+    # Without arguments PyTorch returns one empty row.
     blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
     if any(b.ndim > 2 for b in blocks):
         raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
     dtype = result_type(*blocks)
     columns = sum(b.spec.shape[1] for b in blocks)
     lines, at = [], 0
-    # Each block is padded to the full width, and the strips are put one below the other.
+    # Each block is padded to the full width, then all are concatenated by rows.
     for b in blocks:
         width = b.spec.shape[1]
         lines.append(constant_pad_nd(cast_to(b, dtype), (at, columns - at - width)))
@@ -444,9 +475,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Vectors spread over the grid of their products: views, each of shape [n0, n1, ...]; "xy" exchanges the first two.
+    """Return coordinate grids from vectors, one view of shape [n0, n1, ...] for each vector.
 
-    Raises ShapeError for another indexing, for matrices, and for different types.
+    Grid k has the values of vector k along dimension k. `indexing="xy"` exchanges the first two dimensions of the
+    grids. Raises ShapeError for another `indexing`, for matrices, and for different dtypes.
 
     >>> import lazytensor as lt
     >>> lt.meshgrid(lt.tensor([1, 2]), lt.tensor([8, 9]), indexing="ij")[0]
@@ -458,7 +490,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
         raise ShapeError("torch.meshgrid expects scalars or vectors of one dtype", where=source.where())
-    # "xy" is "ij" of the exchanged vectors, with the answers exchanged back.
+    # "xy" is "ij" of the exchanged vectors, with the results exchanged back.
     swap = indexing == "xy" and len(vectors) > 1
     order = [vectors[1], vectors[0], *vectors[2:]] if swap else list(vectors)
     shape = tuple(v.spec.size for v in order)
@@ -469,7 +501,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices.
+    """Return the Cartesian product of vectors, one combination per row: [n0 * n1 * ..., number of vectors].
+
+    A single vector is returned itself. Raises ShapeError for matrices and for different dtypes.
 
     >>> import lazytensor as lt
     >>> lt.cartesian_prod(lt.tensor([1, 2]), lt.tensor([8, 9]))
@@ -479,14 +513,16 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             [2, 9]])
     """
     vectors = as_tensor_tuple(tensors)
-    # PyTorch gives a single vector back as it is, without a second dimension.
+    # PyTorch returns a single vector as it is, without a second dimension.
     if len(vectors) == 1:
         return vectors[0]
     return stack([ravel(g) for g in meshgrid(*vectors)], 1)
 
 
 def _make_copy_function(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
-    # PyTorch has these for compilers that allow no aliases; here they are the view, cloned.
+    """Return a function `name` that returns copies of the views that `function` returns."""
+
+    # PyTorch provides these for compilers that allow no aliases. Here they clone the view.
     def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         out = function(x, *args, **kwargs)
         return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)

@@ -1,4 +1,4 @@
-"""Constructors from before dtypes: `torch.Tensor(...)`, `torch.FloatTensor(...)` and `Tensor.new`."""
+"""Legacy constructors: `torch.Tensor(...)`, `torch.FloatTensor(...)` and `Tensor.new`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +15,11 @@ from lazytensor.functional.type_promotion import default_dtype
 
 
 def construct_legacy(*given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
+    """Return the result of `torch.Tensor(...)` in the default dtype.
 
-    Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
-    Raises TypeError for anything else.
+    Integers or a Size give a tensor of that shape with unspecified values (zeros here). A sequence or an array gives a
+    tensor of its data. A tensor gives another tensor over the same storage. Raises ArgumentInvalid (a TypeError) for
+    anything else, and ShapeError for a negative extent or a device other than the CPU.
     """
     if len(given) == 1 and isinstance(given[0], Tensor):
         return given[0].make_view("reshape", shape=given[0].spec.shape)
@@ -26,7 +27,11 @@ def construct_legacy(*given: Any, device: Any = None, size: Any = None) -> Tenso
 
 
 def construct_legacy_of_dtype(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `construct_legacy` does."""
+    """Return the result of `torch.FloatTensor(...)` and similar classes, in the dtype `kind`.
+
+    The arguments are those of `construct_legacy`. Raises ArgumentInvalid (a TypeError) also for a tensor of another
+    dtype.
+    """
     if device is not None and Device(device).type != "cpu":
         raise ShapeError(
             f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed",
@@ -63,12 +68,12 @@ def construct_legacy_of_dtype(kind: DType, *given: Any, device: Any = None, size
 
 
 def _is_extent(value: Any) -> bool:
-    """Whether a value counts as a whole number: NumPy's and tensors of one do, truth values do not."""
+    """Return whether `value` is an integer: a Python or NumPy integer or a 0-d integer tensor, but not a bool."""
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return is_number or (isinstance(value, Tensor) and not value.spec.shape and value.dtype.kind == "i")
 
 
 @method
 def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+    """Return a tensor of the dtype of `x` from a shape or from data, as the legacy constructors do."""
     return construct_legacy_of_dtype(x.dtype, *given, device=device, size=size)

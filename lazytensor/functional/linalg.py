@@ -1,6 +1,7 @@
-"""Linear algebra: factorizations, systems, determinants, inverses, norms of matrices.
+"""Linear algebra: factorizations, linear systems, determinants, inverses and matrix norms.
 
-Some of these stand under `torch.` and under `torch.linalg`, there with newer answers.
+The functions are published under `torch` or `torch.linalg`. Matrices are the last two dimensions of a tensor; the
+leading dimensions are a batch.
 """
 
 import math
@@ -31,21 +32,21 @@ from lazytensor.ops.shape import broadcast_to
 
 
 class SignLog(NamedTuple):
-    """The answer of `slogdet`."""
+    """The result of `slogdet`: the sign of the determinant and the logarithm of its absolute value."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class QR(NamedTuple):
-    """The answer of `qr`."""
+    """The result of `qr`: A = Q R."""
 
     Q: Tensor
     R: Tensor
 
 
 class SVD(NamedTuple):
-    """The answer of `svd`: U S Vh."""
+    """The result of `svd`: A = U diag(S) Vh."""
 
     U: Tensor
     S: Tensor
@@ -53,28 +54,28 @@ class SVD(NamedTuple):
 
 
 class Reflectors(NamedTuple):
-    """The answer of `geqrf`."""
+    """The result of `geqrf`: R with the Householder vectors below it, and their factors."""
 
     a: Tensor
     tau: Tensor
 
 
 class Solution(NamedTuple):
-    """The answer of `triangular_solve`."""
+    """The result of `triangular_solve`: the solution and a copy of the coefficient matrix."""
 
     solution: Tensor
     cloned_coefficient: Tensor
 
 
 class Eigen(NamedTuple):
-    """The answer of `eigh`."""
+    """The result of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 def _matrix_node(x: Tensor) -> Node:
-    """The node of a stack of matrices. Raises ShapeError for less than a matrix, and for integers."""
+    """Return the node of a batch of matrices. Raises ShapeError for fewer than two dimensions or integers."""
     if x.ndim < 2:
         raise ShapeError(
             f"linalg: The input tensor A must have at least 2 dimensions, but it has the shape {list(x.shape)}",
@@ -86,22 +87,22 @@ def _matrix_node(x: Tensor) -> Node:
 
 
 def _broadcast_stacks(a: Tensor, b: Tensor) -> tuple[Node, Node]:
-    """Two stacks of matrices with equal leading extents."""
+    """Return the nodes of two batches of matrices, broadcast to the same leading dimensions."""
     x, y = _matrix_node(a), _matrix_node(b)
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
     return broadcast_to(x, (*lead, *x.type.shape[-2:])), broadcast_to(y, (*lead, *y.type.shape[-2:]))
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B (X A = B if not left): [..., n, n] and [..., n, k], stacks broadcast -> [..., n, k].
+    """Return X with A X = B, or X A = B if `left` is false: [..., n, n] and [..., n, k] -> [..., n, k].
 
-    B may be a vector, or a stack of vectors that fits the stack of A. Raises ShapeError for shapes that do not fit, and
-    for a singular matrix when it runs.
+    The batch dimensions broadcast. `B` may be a vector [n], or a batch of vectors with exactly the batch dimensions of
+    `A`; then so is X. Raises ShapeError if the shapes do not fit, and at execution if a matrix is singular.
     """
     if not left:
         # X A = B is A^T X^T = B^T.
         return transpose_matrices(solve(transpose_matrices(A), transpose_matrices(B)))
-    # PyTorch's rule for reading B as vectors: its shape has to be the stack's and n, exactly.
+    # PyTorch's rule: B is a batch of vectors if its shape is exactly the batch shape of A and n.
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
         out = solve(A, unsqueeze(B, -1))
         return views.view(out, out.spec.shape[:-1])
@@ -110,7 +111,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @method(names="inverse")
 def inv(A: Tensor) -> Tensor:
-    """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none.
+    """Return the inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if a matrix is singular.
 
     >>> import lazytensor as lt
     >>> lt.inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -131,23 +132,26 @@ def pinv(
     rcond: float | None = None,
     hermitian: bool = False,
 ) -> Tensor:
-    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+    """Return the Moore-Penrose pseudoinverse of each matrix: [..., m, n] -> [..., n, m].
 
-    Singular values below rtol times the largest count as 0. Raises OptionMissing for atol.
+    Singular values below `rtol` (or `rcond`) times the largest count as 0. The default is max(m, n) times the rounding
+    error of the dtype. `hermitian` is ignored. Raises OptionMissing if `atol` is given.
     """
     if atol is not None:
         raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
     n = _matrix_node(A)
     tolerance = rtol if rtol is not None else rcond
     if tolerance is None:
-        # The larger extent times the rounding of the type, LAPACK's usual bound.
+        # The larger extent times the rounding error of the dtype, LAPACK's usual bound.
         tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
     return tensor_of(call("pinv", n, rcond=float(tolerance)), A)
 
 
 @method
 def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+    """Return the Moore-Penrose pseudoinverse of each matrix: [..., m, n] -> [..., n, m].
+
+    Singular values below `rcond` times the largest count as 0.
 
     >>> import lazytensor as lt
     >>> lt.pinverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -158,12 +162,13 @@ def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (X A = B if not left), where one triangle of A counts: [..., n, n], [..., n, k] -> [..., n, k].
+    """Return X with A X = B, or X A = B if `left` is false, for triangular A: [..., n, n], [..., n, k] -> [..., n, k].
 
-    With `unitriangular` the diagonal counts as 1. Raises ShapeError for shapes that do not fit.
+    Only the upper triangle of `A` is read if `upper` is true, else only the lower one. If `unitriangular` is true, its
+    diagonal counts as ones. Raises ShapeError if the shapes do not fit.
     """
     if not left:
-        # Transposed, the upper triangle is the lower one.
+        # Transposing exchanges the upper and the lower triangle.
         flipped = solve_triangular(
             transpose_matrices(A), transpose_matrices(B), upper=not upper, unitriangular=unitriangular
         )
@@ -173,7 +178,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 
 def _set_unit_diagonal(a: Node) -> Node:
-    """A matrix with ones on its diagonal."""
+    """Return the matrices of `a` with ones on the diagonal."""
     strict = a - linalg.band_part(a, 0, 0)
     return strict + linalg.identity_matrices(a.type, a.type.shape[-1])
 
@@ -182,9 +187,10 @@ def _set_unit_diagonal(a: Node) -> Node:
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Solution:
-    """X with A X = B, or A^T X = B if `transpose`, and a copy of A: [..., n, k] and [..., n, n].
+    """Return X with A X = b, or A^T X = b if `transpose` is true, and a copy of `A`: [..., n, k] and [..., n, n].
 
-    Raises ShapeError for shapes that do not fit.
+    Only the upper triangle of `A` is read if `upper` is true, else only the lower one. If `unitriangular` is true, its
+    diagonal counts as ones. Raises ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.triangular_solve(lt.tensor([[4.0], [8.0]]), lt.tensor([[2.0, 1.0], [0.0, 4.0]])).solution
@@ -198,7 +204,9 @@ def triangular_solve(
 
 @method
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite.
+    """Return the lower triangular L with x = L L^T, or L^T if `upper` is true: [..., n, n].
+
+    Raises ShapeError if a matrix is not positive definite.
 
     >>> import lazytensor as lt
     >>> lt.cholesky(lt.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -211,28 +219,30 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 
 @method
 def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with L L^T X = b, or L^T L X = b if `upper`: [..., n, k] and [..., n, n] -> [..., n, k].
+    """Return X with L L^T X = b, or L^T L X = b if `upper` is true: [..., n, k] and [..., n, n] -> [..., n, k].
 
-    Raises ShapeError for shapes that do not fit.
+    `L` is the Cholesky factor, upper triangular if `upper` is true. Raises ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.cholesky_solve(lt.tensor([[4.0], [16.0]]), lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[1.],
             [1.]])
     """
-    if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
+    if L.requires_grad:  # the gradient is that of L L^T, which is not limited to one triangle
         whole = L - L.detach() + (diagonals.triu if upper else diagonals.tril)(L.detach())
         left, right_ = (transpose_matrices(whole), whole) if upper else (whole, transpose_matrices(whole))
         return solve(matrix.matmul(left, right_), b)
     low, right = _broadcast_stacks(L, b)
-    # L y = b, then L^T x = y; with the upper triangle in the other order.
+    # L y = b, then L^T x = y; the other way round with the upper triangle.
     half = linalg.triangular(low, right, not upper, upper)
     return tensor_of(linalg.triangular(low, half, not upper, not upper), L, b)
 
 
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes.
+    """Return the inverse of L L^T, or of L^T L if `upper` is true: [..., n, n].
+
+    `L` is the Cholesky factor, upper triangular if `upper` is true. Raises ShapeError if it is not square.
 
     >>> import lazytensor as lt
     >>> lt.cholesky_inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
@@ -254,10 +264,13 @@ def _slice_columns(x: Tensor, first: int, limit: int) -> Tensor:
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
-    """L and U in one matrix [..., m, n], and the exchanges of rows int32[..., min(m, n)]; no gradient."""
+    """Return L and U packed in one matrix [..., m, n], and the row exchanges int32 [..., min(m, n)].
+
+    `pivot` is ignored: rows are always exchanged. The result has no gradient.
+    """
     packed = tensor_of(call("lu", _matrix_node(A)), A).detach()
     m, n = A.spec.shape[-2:]
-    # The operation has one result: rows 0..m - 1 are L and U, row m holds the exchanges.
+    # The operation has one result: rows 0 to m - 1 contain L and U, row m the exchanges.
     pivots = views.select(packed, -2, m)
     return pw.clone(_slice_rows(packed, 0, m)), pw.cast_to(_slice_columns(pivots, 0, min(m, n)), int32)
 
@@ -265,7 +278,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """P [..., m, m], L [..., m, k] and U [..., k, n] of a packed factorization; what is not asked for is empty.
+    """Return P [..., m, m], L [..., m, k] and U [..., k, n] of the factorization that `lu_factor` returned.
+
+    k is min(m, n). L and U are empty tensors if `unpack_data` is false, and P if `unpack_pivots` is false.
 
     >>> import lazytensor as lt
     >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([2, 2], dtype=lt.int32)
@@ -295,13 +310,18 @@ def _permutation_matrix(pivots: Tensor, n: int, dtype: DType) -> Tensor:
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U; no gradient."""
+    """Return P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U, where k = min(m, n).
+
+    `pivot` is ignored. The result has no gradient.
+    """
     return lu_unpack(*lu_factor(A))
 
 
 @method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k].
+    """Return X with A X = b from the factorization of A by `lu_factor`: [..., n, k].
+
+    `b` is [..., n, k], `LU_data` [..., n, n] and `LU_pivots` int32 [..., n].
 
     >>> import lazytensor as lt
     >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([1, 2], dtype=lt.int32)
@@ -318,7 +338,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 @method
 def det(A: Tensor) -> Tensor:
-    """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square.
+    """Return the determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError if the matrices are not square.
 
     >>> import lazytensor as lt
     >>> lt.det(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -329,9 +349,9 @@ def det(A: Tensor) -> Tensor:
 
 @method
 def slogdet(A: Tensor) -> SignLog:
-    """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...].
+    """Return the sign of each determinant and the logarithm of its absolute value: [..., n, n] -> two tensors [...].
 
-    Raises ShapeError for matrices that are not square.
+    Raises ShapeError if the matrices are not square.
 
     >>> import lazytensor as lt
     >>> lt.slogdet(lt.tensor([[0.0, 2.0], [4.0, 0.0]])).sign
@@ -343,9 +363,9 @@ def slogdet(A: Tensor) -> SignLog:
 
 @method
 def logdet(x: Tensor) -> Tensor:
-    """The logarithm of each determinant, NaN where it is negative: [..., n, n] -> [...].
+    """Return the logarithm of each determinant, NaN if it is negative: [..., n, n] -> [...].
 
-    Raises ShapeError for others.
+    Raises ShapeError if the matrices are not square.
 
     >>> import lazytensor as lt
     >>> lt.logdet(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -357,9 +377,10 @@ def logdet(x: Tensor) -> Tensor:
 
 @method
 def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
-    """Q [..., m, k] with orthonormal columns and the triangle R [..., k, n], A = Q R.
+    """Return Q [..., m, k] with orthonormal columns and the upper triangular R [..., k, n], with A = Q R, k = min(m,
+    n).
 
-    Raises OptionMissing for other forms than the reduced one.
+    Raises OptionMissing for another `mode` than "reduced", or if `some` is false.
 
     >>> import lazytensor as lt
     >>> lt.abs(lt.qr(lt.tensor([[3.0, 0.0], [4.0, 5.0]])).R)
@@ -370,13 +391,15 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
         raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
     packed = tensor_of(call("qr", _matrix_node(A)), A)
     m = A.spec.shape[-2]
-    # Packed as Q above R^T, so that both have k columns.
+    # The operation returns Q above R^T, which both have k columns.
     return QR(_slice_rows(packed, 0, m), transpose_matrices(_slice_rows(packed, m, sum(A.spec.shape[-2:]))))
 
 
 @method
 def geqrf(x: Tensor) -> Reflectors:
-    """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient.
+    """Return R with the Householder vectors below its diagonal [..., m, n], and their factors [..., min(m, n)].
+
+    The result has no gradient.
 
     >>> import lazytensor as lt
     >>> lt.geqrf(lt.tensor([[3.0, 1.0], [4.0, 2.0]]))[0]
@@ -390,11 +413,14 @@ def geqrf(x: Tensor) -> Reflectors:
 
 
 def _apply_reflectors(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
-    """Q y or Q^T y, one reflection after the other."""
+    """Return Q y, or Q^T y if `transpose` is true, by one Householder reflection after another.
+
+    `a` and `tau` are the result of `geqrf`.
+    """
     m, count = a.spec.shape[-2], tau.spec.shape[-1]
-    # The vectors lie below the diagonal, and begin with a 1 that is not stored.
+    # The vectors are stored below the diagonal, without their leading 1.
     low = diagonals.tril(_slice_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
-    # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
+    # Q is H1 H2 ... Hk, so Q y applies the last reflection first, and Q^T y the first.
     for i in range(count) if transpose else reversed(range(count)):
         v = _slice_columns(low, i, i + 1)
         scale = unsqueeze(_slice_columns(tau, i, i + 1), -1)
@@ -404,7 +430,9 @@ def _apply_reflectors(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Ten
 
 @method
 def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes.
+    """Return Q @ other, for the Q that `geqrf` describes by `a` and `tau`: [..., m, n].
+
+    If `left` is false, return other @ Q. If `transpose` is true, Q^T takes the place of Q.
 
     >>> import lazytensor as lt
     >>> factors, tau = lt.geqrf(lt.tensor([[3.0], [4.0]]))
@@ -419,16 +447,16 @@ def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: b
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of the Q that `geqrf` describes: [..., m, n] and [..., k] -> [..., m, n]."""
+    """Return the first n columns of the Q that `geqrf` describes: [..., m, n] and [..., k] -> [..., m, n]."""
     m, n = A.spec.shape[-2:]
     start = views.expand(creation.eye(m, n, dtype=A.dtype), (*A.spec.shape[:-2], m, n))
     return _apply_reflectors(A, tau, start, False)
 
 
 def svd(A: Tensor, full_matrices: bool = True) -> SVD:
-    """The singular value decomposition A = U diag(S) Vh: [..., m, k], [..., k] and [..., k, n].
+    """Return the singular value decomposition A = U diag(S) Vh: U [..., m, k], S [..., k] and Vh [..., k, n].
 
-    Raises OptionMissing for full matrices where A is not square.
+    k is min(m, n). Raises OptionMissing if `full_matrices` is true and the matrices are not square.
     """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
         raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
@@ -438,29 +466,32 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
 
 
 def svdvals(A: Tensor) -> Tensor:
-    """The singular values, the largest first: [..., m, n] -> [..., min(m, n)]."""
+    """Return the singular values of each matrix in descending order: [..., m, n] -> [..., min(m, n)]."""
     return tensor_of(call("singular_values", _matrix_node(A)), A)
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues [..., n] in rising order and eigenvectors [..., n, n] of symmetric matrices.
+    """Return the eigenvalues [..., n] in ascending order and the eigenvectors [..., n, n] of symmetric matrices.
 
-    Raises ShapeError for matrices that are not square.
+    `UPLO` is ignored. Raises ShapeError if the matrices are not square.
     """
     packed = tensor_of(call("eigh", _matrix_node(A)), A)
     return Eigen(views.select(packed, -2, 0), _slice_rows(packed, 1, A.spec.shape[-1] + 1))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric matrices in rising order: [..., n, n] -> [..., n].
+    """Return the eigenvalues of symmetric matrices in ascending order: [..., n, n] -> [..., n].
 
-    Raises ShapeError as `eigh` does.
+    `UPLO` is ignored. Raises ShapeError if the matrices are not square.
     """
     return eigh(A).eigenvalues
 
 
 def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
-    """How many singular values are above `tol`, by default the rounding of the largest: [..., m, n] -> int64[...]."""
+    """Return the rank of each matrix, the number of singular values above `tol`: [..., m, n] -> int64 [...].
+
+    `tol` defaults to the largest singular value times max(m, n) times the rounding error of the dtype.
+    """
     values = svdvals(A.detach())
     if tol is None:
         limit: Any = red.amax(values, -1, True) * (max(A.spec.shape[-2:]) * 2.0 ** (-A.dtype.mantissa_bits))
@@ -471,9 +502,9 @@ def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
 
 @method
 def matrix_exp(x: Tensor) -> Tensor:
-    """The exponential of each matrix: [..., n, n] -> [..., n, n].
+    """Return the matrix exponential of each matrix: [..., n, n] -> [..., n, n].
 
-    Raises ShapeError for matrices that are not square.
+    Raises ShapeError if the matrices are not square.
 
     >>> import lazytensor as lt
     >>> lt.matrix_exp(lt.zeros(2, 2))
@@ -485,9 +516,10 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 @method
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Each matrix [..., n, n] multiplied n times with itself; negative powers are those of the inverse.
+    """Return the `n`-th power of each matrix [..., n, n]. Negative powers are powers of the inverse; power 0 is the
+    identity.
 
-    Raises ShapeError where there is none.
+    Raises ShapeError if `n` is negative and a matrix is singular.
 
     >>> import lazytensor as lt
     >>> lt.matrix_power(lt.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -498,7 +530,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
         return matrix_power(inv(x), -n)
     if n == 0:
         return _identity_stack(x, x.spec.shape[-1])
-    # By squaring: about log2(n) products.
+    # Exponentiation by squaring takes about log2(n) products.
     half = matrix_power(x, n // 2) if n > 1 else None
     whole = x if half is None else matrix.matmul(half, half)
     return matrix.matmul(whole, x) if n > 1 and n % 2 else whole
@@ -512,16 +544,17 @@ def matrix_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """A norm of each matrix: [..., m, n] -> [...].
+    """Return a norm of each matrix over the two dimensions `dim`: [..., m, n] -> [...].
 
-    `ord` is "fro", "nuc" (sum of singular values), 2 or -2 (largest, smallest), 1 or -1 (columns), inf or -inf (rows).
-    Raises ShapeError for another one.
+    `ord` is "fro" (Frobenius), "nuc" (sum of singular values), 2 or -2 (largest or smallest singular value), 1 or -1
+    (largest or smallest column sum of |x|), inf or -inf (the same of rows). If `keepdim` is true, both dimensions stay
+    with extent 1. If `dtype` is given, `A` is converted first. Raises ShapeError for another `ord`.
     """
     x = A if dtype is None else pw.cast_to(A, dtype)
     row, column = (normalize_dim(d, x.ndim) for d in dim)
     if ord == "fro":
         return vector_norm(x, 2, (row, column), keepdim)
-    # The three that need singular values; they are those of the matrix along the two dimensions.
+    # These norms need the singular values of the matrices over the two dimensions.
     if ord in ("nuc", 2, -2):
         rest = [d for d in range(x.ndim) if d not in (row, column)]
         values = svdvals(views.permute(x, [*rest, row, column]))
@@ -530,7 +563,7 @@ def matrix_norm(
         return views.view(out, kept) if keepdim else out
     if ord not in (1, -1, math.inf, -math.inf):
         raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
-    # Sums over one of the two dimensions, then the extreme over the other.
+    # Sum over one of the dimensions, then take the extreme over the other.
     by_column = abs(ord) == 1
     first, second = (row, column) if by_column else (column, row)
     sums = red.sum(pw.abs(x), first, True)
@@ -542,9 +575,12 @@ def matrix_norm(
 def norm(
     A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """A vector norm, or the norm of matrices where `dim` has two dimensions or A is a matrix and `ord` is given.
+    """Return a vector norm or a matrix norm of `A` over the dimensions `dim`, which are removed unless `keepdim` is
+    true.
 
-    The result is without those dimensions. Raises ShapeError for orders of more than two dimensions.
+    If `ord` is None, it is the Euclidean norm over `dim`, or over all elements. If `ord` is given and `dim` has two
+    dimensions, or `A` has two and `dim` is None, it is `matrix_norm`. Otherwise it is `vector_norm`. If `dtype` is
+    given, `A` is converted first. Raises ShapeError if `ord` is given for more than two dimensions.
     """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
@@ -557,10 +593,12 @@ def norm(
 
 
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product along a dimension of extent 3, broadcast. Raises ShapeError for another extent."""
+    """Return the cross product along `dim`, which has extent 3. The shapes broadcast. Raises ShapeError for another
+    extent.
+    """
     return tensor_products.cross(x, other, dim)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of a diagonal of each matrix: [..., m, n] -> [..., k]."""
+    """Return a view of a diagonal of each matrix: [..., m, n] -> [..., k]. `offset` > 0 is above the main diagonal."""
     return diagonals.diagonal(A, offset, dim1, dim2)

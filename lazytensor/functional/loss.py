@@ -1,7 +1,8 @@
-"""Losses. Each gives its elements, their sum or their mean; targets are read as they are, without classes for them.
+"""Loss functions. Each returns its elementwise losses, their sum or their mean.
 
-Where nothing else is said, input and target have one shape [...] (or shapes that broadcast), and so have the elements;
-the sum and the mean are numbers, []. All raise ValueError for another `reduction` than none, mean and sum.
+If a docstring states no shapes, input and target have one shape or broadcast, and so do the elementwise losses; sum and
+mean are 0-d. `reduction` is "none", "mean" or "sum"; any other raises OptionInvalid (a ValueError). `size_average` and
+`reduce` are PyTorch's deprecated forms of `reduction` and override it if given.
 """
 
 import math
@@ -33,13 +34,17 @@ from lazytensor.ops.probability import check_probabilities
 
 _REDUCTIONS = ("none", "mean", "sum")
 MIN_LOG = -100.0
-"""Where PyTorch cuts the logarithm of a probability, so that a loss stays finite."""
+"""The lower bound of the logarithm of a probability, as in PyTorch, so that a loss stays finite."""
 
 
 def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """The reduction, also from the two older arguments. Raises ValueError for an unknown one."""
+    """Return the reduction, "none", "mean" or "sum", from `reduction` or PyTorch's two deprecated arguments.
+
+    If `size_average` or `reduce` is given, `reduction` is ignored: `reduce=False` gives "none", else
+    `size_average=False` gives "sum", else "mean". Raises OptionInvalid (a ValueError) for an unknown `reduction`.
+    """
     if size_average is not None or reduce is not None:
-        # PyTorch's table of the two: reduce=False wins over everything, size_average=False sums.
+        # As in PyTorch, reduce=False takes precedence over size_average.
         mean = size_average is None or size_average
         return "none" if reduce is False else "mean" if mean else "sum"
     if reduction not in _REDUCTIONS:
@@ -48,7 +53,9 @@ def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: 
 
 
 def apply_reduction(x: Tensor, reduction: str) -> Tensor:
-    """The elements x [...], their mean or their sum []. Raises ValueError for another reduction."""
+    """Return the losses `x`, their mean or their sum. Raises OptionInvalid (a ValueError) for an
+    unknown `reduction`.
+    """
     return x if resolve_reduction(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
 
@@ -62,9 +69,17 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of class scores [N, C, ...] and labels [N, ...], or probabilities in the shape of the scores.
+    """Return the cross entropy between class scores and targets.
 
-    Labels of `ignore_index` do not count; `weight` [C] weighs classes. Raises ShapeError if shapes do not fit.
+    - `input`: unnormalized scores [N, C, ...] or [C].
+    - `target`: class indices [N, ...] (int64), or class probabilities in the shape of `input`.
+    - `weight`: a weight for each class, [C]. A mean over class indices is divided by the sum of the weights.
+    - `ignore_index`: targets with this class index do not count.
+    - `label_smoothing`: between 0 and 1, the share of a uniform distribution that is mixed into the target.
+
+    `reduction` "none" gives [N, ...]. Half types are computed in float32 while automatic casts are on. Raises
+    ShapeError if shapes, dtypes or `label_smoothing` do not fit. Raises IndexInvalid for an index that is no class;
+    inside a step it is not checked.
 
     >>> import lazytensor as lt
     >>> float(lt.nn.functional.cross_entropy(lt.zeros(2, 10), lt.tensor([1, 7])))
@@ -80,7 +95,7 @@ def cross_entropy(
         check_range(input, target, ignore_index)
         (logits,) = cast_to_float32(operand_node(input))
         labels = target.node
-        # The operation, which CIRH knows whole, takes [N, C] and [N]; other shapes are laid out that way.
+        # CIRH has one operation for [N, C] and [N]; other shapes are reshaped to that.
         if logits.type.shape[1:] == () or len(logits.type.shape) > 2:
             rows = flatten_to_rows(tensor_of(logits, input))
             logits, labels = operand_node(rows), view(target, -1).node
@@ -93,14 +108,14 @@ def cross_entropy(
     loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
         return loss
-    # Smoothed labels are (1 - s) onehot + s / C, and the loss is linear in them.
+    # Smoothed labels are (1 - s) * onehot + s / C, and the loss is linear in them.
     share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
     smooth = _label_smoothing_loss(logp, target, weight, ignore_index, reduction)
     return loss * (1 - label_smoothing) + smooth * share
 
 
 def flatten_to_rows(x: Tensor) -> Tensor:
-    """[N, C, ...] as [places, C]; [C] as [1, C]."""
+    """Return class scores [N, C, ...] as rows [N * ..., C], and [C] as [1, C]."""
     if x.ndim == 1:
         return unsqueeze(x, 0)
     if x.ndim == 2:
@@ -111,10 +126,11 @@ def flatten_to_rows(x: Tensor) -> Tensor:
 def _soft_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
 ) -> Tensor:
+    """Return the cross entropy of class scores and class probabilities of the same shape."""
     dim = 1 if input.ndim > 1 else 0
     classes = input.spec.shape[dim]
     if label_smoothing:
-        # Probabilities are smoothed towards the uniform distribution before they are compared.
+        # Probabilities are mixed with the uniform distribution first.
         target = target * (1 - label_smoothing) + label_smoothing / classes
     part = red.log_softmax(tensor_of(*cast_to_float32(operand_node(input)), input), dim) * target
     if weight is not None:
@@ -123,15 +139,15 @@ def _soft_cross_entropy(
     if reduction == "none":
         return -red.sum(part, dim)
     total = -red.sum(part)
-    # The mean is over places, without the weights of classes that labels would count by.
+    # The mean divides by the number of samples, not by the sum of class weights.
     return total / float(input.spec.size // max(classes, 1)) if reduction == "mean" else total
 
 
 def _label_weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels that are safe to look up, flat, and what each one counts: 0 if it is ignored."""
+    """Return flat labels that are safe to look up, and the weight of each: 0 if it is ignored."""
     flat = view(pw.cast_to(target, int64), -1)
     keep = flat != ignore_index
-    # An ignored label may be any number, also one that no class has; class 0 is looked up instead.
+    # An ignored label may be out of range, so class 0 is looked up instead.
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
@@ -141,10 +157,10 @@ def _label_weights(target: Tensor, weight: Tensor | None, ignore_index: int, lik
 
 
 def _gather_labels(rows: Tensor, places: Tensor) -> Tensor:
-    """One element of each row: [N, C] and [N, 1] to [N, 1]."""
+    """Return one element of each row: `rows` [N, C] at `places` [N, 1] gives [N, 1]."""
     if half_type() is None:
         return tensor_of(call("at_places", operand_node(rows), places.node), rows)
-    # The front end has no word for the gradient of a look-up in rows; a choice by comparison it prints both ways.
+    # The vendor's front end cannot print the gradient of a gather in rows, but it can print a selection by comparison.
     classes = unsqueeze(arange(rows.spec.shape[1], device=rows.device), 0)
     return red.sum(pw.where(classes == places, rows, 0.0), 1, keepdim=True)
 
@@ -158,10 +174,13 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the logarithm of the probability of the label: log-probabilities [N, C, ...] and labels [N, ...].
+    """Return the negative log-likelihood loss of log-probabilities [N, C, ...] or [C] at class indices [N, ...].
 
-    `weight` [C] weighs classes, and the mean is by the sum of the weights. Labels of `ignore_index` do not count.
-    Raises ShapeError if shapes do not fit.
+    - `weight`: a weight for each class, [C]. The mean is divided by the sum of the weights.
+    - `ignore_index`: targets with this class index do not count.
+
+    `reduction` "none" gives [N, ...]. Raises ShapeError if shapes or dtypes do not fit. Raises IndexInvalid for an
+    index that is no class; inside a step it is not checked.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.nll_loss(lt.zeros(2, 3), lt.tensor([0, 2]))
@@ -179,7 +198,7 @@ def nll_loss(
         return loss if reduction != "none" else view(loss, target.spec.shape)
     safe, counts = _label_weights(target, weight, ignore_index, input)
     loss = -(view(_gather_labels(flatten_to_rows(input), unsqueeze(safe, 1)), -1) * counts)
-    # 0 times a probability of 0 would be NaN.
+    # 0 * log(0) would be NaN.
     loss = pw.where(counts == 0.0, 0.0, loss)
     if reduction == "none":
         return view(loss, target.spec.shape)
@@ -190,7 +209,10 @@ def nll_loss(
 def _label_smoothing_loss(
     logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str
 ) -> Tensor:
-    """The loss against all classes alike, for label smoothing."""
+    """Return the loss against the uniform distribution over classes, summed over C, for label smoothing.
+
+    `logp` are log-probabilities [N, C, ...]. Ignored labels do not count.
+    """
     rows = flatten_to_rows(logp)
     loss = -red.sum(rows if weight is None else rows * weight, 1)
     is_ignored = view(target, -1) == ignore_index
@@ -217,9 +239,10 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """`cross_entropy` of linear(input [..., in], linear_weight [C, in], linear_bias [C]) and labels [...].
+    """Return `cross_entropy` of the scores linear(input, linear_weight, linear_bias) and `target`.
 
-    Raises ShapeError if shapes do not fit.
+    `input` is [..., in], `linear_weight` [C, in] and `linear_bias` [C]. `options` is ignored; `ignore_index` None
+    stands for -100. The other parameters are those of `cross_entropy`. Raises ShapeError if shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.linear_cross_entropy(lt.eye(2), lt.eye(2), lt.tensor([0, 1]))
@@ -240,12 +263,12 @@ def linear_cross_entropy(
 
 
 def _reduce_weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Weighted elements; the mean is by the sum of the weights."""
+    """Return `loss` * `weight`, reduced; the mean is divided by the sum of the broadcast weights."""
     if weight is None:
         return apply_reduction(loss, reduction)
     product = loss * weight
     if reduction == "mean":
-        # The weights broadcast to the elements, so that each counts as often as it is used.
+        # The weights are broadcast to the losses, so that each counts as often as it is used.
         spread = (loss.detach() * 0.0 + 1.0) * weight
         return red.sum(product) / red.sum(spread)
     return apply_reduction(product, reduction)
@@ -259,7 +282,9 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of (input - target)^2, broadcast; `weight` weighs them.
+    """Return the squared error (input - target)**2: its mean, sum or elements. The shapes broadcast.
+
+    If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.mse_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -269,7 +294,7 @@ def mse_loss(
     if weight is not None:
         d = input - target
         return _reduce_weighted(d * d, weight, reduction)
-    # Under automatic casts the vendor compares in float32.
+    # While automatic casts are on, the vendor computes in float32.
     x, y = cast_to_float32(operand_node(input), operand_node(target))
     if x.type != y.type:
         shape = common_shape(input, target)
@@ -286,7 +311,9 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of |input - target|, broadcast; `weight` weighs them.
+    """Return the absolute error |input - target|: its mean, sum or elements. The shapes broadcast.
+
+    If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -303,7 +330,9 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """|d| - beta / 2 for differences of beta and more, d^2 / (2 beta) below. Raises ShapeError for a negative beta.
+    """Return the smooth L1 loss of d = |input - target|: d**2 / (2 * beta) if d < `beta`, else d - beta / 2.
+
+    If `beta` is 0, it is `l1_loss`. Raises ShapeError if `beta` is negative.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.smooth_l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -313,7 +342,7 @@ def smooth_l1_loss(
     if beta < 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
     if beta == 0:
-        # The limit; the formula would divide by 0.
+        # The limit for beta = 0, where the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
     d = _absolute_difference(input, target)
     near = d * d * (0.5 / beta)
@@ -321,7 +350,7 @@ def smooth_l1_loss(
 
 
 def _absolute_difference(input: Tensor, target: Tensor) -> Tensor:
-    """|input - target| in their common type, which truth values take before they are subtracted."""
+    """Return |input - target| in the promoted dtype. Raises TypeUnsupported if that is not floating-point."""
     dtype = result_type(input, target)
     x = pw.cast_to(input, dtype)
     require_elements(x, "f", "a loss")
@@ -331,7 +360,10 @@ def _absolute_difference(input: Tensor, target: Tensor) -> Tensor:
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0.
+    """Return the Huber loss of d = |input - target|: d**2 / 2 if d <= `delta`, else delta * (d - delta / 2).
+
+    If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights. Raises
+    ShapeError if `delta` is not positive.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.huber_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -352,9 +384,12 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-(t log x + (1 - t) log(1 - x)) of probabilities x [...] and targets of the same shape.
+    """Return the binary cross entropy -(t * log(x) + (1 - t) * log(1 - x)) of probabilities x and targets t of one
+    shape.
 
-    Raises ValueError for different shapes.
+    Logarithms are at least -100. `weight` multiplies the elements. Raises OptionInvalid (a ValueError) if the shapes
+    differ, and TypeUnsupported for integers. On the host, ShapeError is raised if the dtypes differ, or when a
+    probability outside 0 to 1 is computed.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.binary_cross_entropy(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
@@ -370,7 +405,7 @@ def binary_cross_entropy(
         require_elements(x, "f", "binary_cross_entropy")
     loss = _probability_entropy(input, target)
     if loss is None:
-        # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
+        # (t - 1) log(1 - x) - t log x rounds in PyTorch's order.
         yes, no = _clamped_log(input), _clamped_log(1.0 - input)
         loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
@@ -378,7 +413,11 @@ def binary_cross_entropy(
 
 
 def _probability_entropy(x: Tensor, target: Tensor) -> Tensor | None:
-    """The losses of probabilities on the host, with PyTorch's gradient and checks; None on the wafer."""
+    """Return elementwise binary cross entropies on the host, with PyTorch's gradient and range checks; None on the
+    wafer.
+
+    Raises ShapeError if the dtypes differ.
+    """
     if half_type() is not None or x.device is not CPU or target.device is not CPU:
         return None
     if x.dtype is not target.dtype:
@@ -389,7 +428,10 @@ def _probability_entropy(x: Tensor, target: Tensor) -> Tensor | None:
 
 
 def _check_probability(x: Tensor, what: str) -> Node:
-    """The node of x, checked to be in 0..1: at once if its value is known, else when it is computed."""
+    """Return the node of `x` with a check that its values are between 0 and 1.
+
+    The check runs at once if the value is known, else when it is computed. `what` is the parameter's name in the error.
+    """
     n = operand_node(x)
     checked = call("probability", n, what=what)
     if n.value is not None:
@@ -398,7 +440,7 @@ def _check_probability(x: Tensor, what: str) -> Node:
 
 
 def _clamped_log(x: Tensor) -> Tensor:
-    """The logarithm, cut at -100 where no gradient flows either."""
+    """Return log(x), at least -100. The gradient is zero where the bound applies."""
     tiny = x <= math.exp(MIN_LOG)
     return pw.where(tiny, MIN_LOG, pw.log(pw.where(tiny, 1.0, x)))
 
@@ -412,9 +454,10 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Cross entropy of a yes-or-no score and its probability, without overflow; both [...].
+    """Return the binary cross entropy of sigmoid(input) and `target`, computed without overflow.
 
-    `pos_weight` weighs the yes. Raises ValueError for different shapes.
+    Both have one shape. `weight` multiplies the elements, and `pos_weight` the positive term t * log(sigmoid(x)).
+    Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported if `target` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.binary_cross_entropy_with_logits(lt.zeros(2), lt.tensor([0.0, 1.0]))
@@ -426,9 +469,9 @@ def binary_cross_entropy_with_logits(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})", where=source.where()
         )
     require_elements(target, "f", "the target of binary_cross_entropy_with_logits")
-    # CIRH knows the plain case as one operation.
+    # CIRH has one operation for the case without `pos_weight`.
     if pos_weight is None and input.dtype is target.dtype:
-        # The wafer's mean is a part of the operation; PyTorch takes it of the elements, in another order of roundings.
+        # On the wafer the mean is part of the operation. PyTorch takes it of the elements, which rounds differently.
         own = reduction if weight is None and half_type() is not None else "none"
         loss = tensor_of(
             call("binary_entropy", operand_node(input), operand_node(target), reduction=own), input, target
@@ -450,9 +493,10 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """t (log t - x) of log-probabilities x, broadcast; "batchmean" divides the sum by the first extent.
+    """Return the Kullback-Leibler divergence t * (log(t) - x) of log-probabilities x (`input`) and probabilities t.
 
-    Raises ValueError for another reduction.
+    If `log_target` is true, `target` holds log(t). `reduction` may also be "batchmean": the sum divided by the first
+    extent. The shapes broadcast. Raises TypeUnsupported for integers.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.kl_div(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]), reduction="sum")
@@ -465,11 +509,11 @@ def kl_div(
         loss = pw.exp(target) * (target - input)
     else:
         is_zero = target == 0.0
-        # t log t is 0 at 0, where the logarithm is not; its gradient, if it has one, must not see infinity either.
+        # t log t is 0 at t = 0, where the logarithm is -inf; the gradient must not contain that infinity.
         safe = pw.where(is_zero, 1.0, target) if target.requires_grad else target
         own = pw.where(is_zero, 0.0, target * pw.log(safe))
         loss = own - target * input
-    # The mean of the mathematics: over the batch alone, not over every element.
+    # The mathematical definition: the mean over the batch only.
     if reduction == "batchmean":
         return red.sum(loss) / float(input.spec.shape[0]) if input.ndim else red.sum(loss)
     return apply_reduction(loss, elements)
@@ -485,9 +529,10 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x - t log x, or exp(x) - t x with log_input, broadcast; `full` adds Stirling's term for t > 1.
+    """Return the Poisson negative log-likelihood: exp(x) - t * x, or x - t * log(x + eps) if `log_input` is false.
 
-    Raises ValueError for another reduction.
+    x is `input` and t is `target`; the shapes broadcast. If `full` is true, Stirling's approximation of log(t!) is
+    added where t > 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.poisson_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]))
@@ -497,7 +542,7 @@ def poisson_nll_loss(
     if full:
         many = target > 1.0
         t = pw.where(many, target, 1.0)
-        # log t! is about t log t - t + log(2 pi t) / 2, which is good for t > 1 only.
+        # log(t!) is about t log t - t + log(2 pi t) / 2, which is accurate for t > 1 only.
         stirling = t * pw.log(t) - t + pw.log(t * (2 * math.pi)) * 0.5
         loss = loss + pw.where(many, stirling, 0.0)
     return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
@@ -506,10 +551,12 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log var + (x - t)^2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2.
+    """Return the Gaussian negative log-likelihood (log(var) + (input - target)**2 / var) / 2, where var is at least
+    `eps`.
 
-    `var` has the shape of x, or 1 or nothing in its last dimension. Raises ValueError for another shape, and for a
-    negative number.
+    `var` is a number, or a tensor in the shape of `input`, or one whose last dimension is missing or has extent 1. If
+    `full` is true, log(2 * pi) / 2 is added. The gradient ignores the lower bound `eps`. Raises OptionInvalid (a
+    ValueError) for another shape of `var` and for a negative number.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.gaussian_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))
@@ -523,7 +570,7 @@ def gaussian_nll_loss(
             raise OptionInvalid("var is of incorrect size", where=source.where())
     if resolve_reduction(reduction) and not isinstance(var, Tensor) and var < 0:
         raise OptionInvalid("var has negative entry/entries", where=source.where())
-    # The floor under the variance is not seen by the gradient.
+    # The gradient ignores the lower bound of the variance.
     lifted = pw.maximum(spread.detach(), float(eps)) - spread.detach()
     safe = spread + lifted
     d = input - target

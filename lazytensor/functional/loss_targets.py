@@ -1,4 +1,4 @@
-"""What labels and class weights of a loss have to be, and what PyTorch says of those that do not fit."""
+"""Checks of class labels and class weights of a loss, with PyTorch's error messages."""
 
 from lazytensor.core import source, storage
 from lazytensor.core.autocast import half_type, host_half_type
@@ -10,14 +10,15 @@ from lazytensor.functional.views import DTYPE_NAMES, view
 
 
 def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
-    """The labels in the scores' shape without the dimension of classes, as integers that are looked up.
+    """Return class labels as int64 in the shape of `input` without its class dimension.
 
-    Raises ShapeError for other shapes and types, and CountInvalid, which is a ValueError too, where there is not one
-    label for each sample.
+    `input` holds scores [N, C, ...] or [C]. uint8 labels are converted, and int32 labels in a step for the wafer.
+    Raises CountInvalid (a ShapeError and a ValueError) if the number of labels is not that of the samples. Raises
+    ShapeError for other shapes and dtypes.
     """
     shape, labels = input.spec.shape, target.spec.shape
     wanted = (*shape[:1], *shape[2:]) if input.ndim > 1 else ()
-    # One sample without a dimension for samples has a label with it or without.
+    # The label of one unbatched sample may be 0-d or [1].
     if input.ndim < 1 or (labels != wanted and not (input.ndim == 1 and labels == (1,))):
         lead = _batch_size_message(shape, labels)
         fault = CountInvalid if lead else ShapeError
@@ -36,7 +37,7 @@ def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
             where=source.where(),
             hint="Use .long().",
         )
-    # PyTorch takes bytes too, and a step that is traced for the wafer int32.
+    # PyTorch accepts uint8, and a step for the wafer int32.
     if target.dtype is uint8 or (target.dtype is int32 and half_type() is not None):
         target = cast_to(target, int64)
     if target.dtype is not int64:
@@ -49,19 +50,22 @@ def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
 
 
 def _batch_size_message(shape: tuple[int, ...], labels: tuple[int, ...]) -> str:
-    """What PyTorch says of labels that are not as many as the samples; nothing if they are."""
+    """Return PyTorch's message if the number of labels differs from that of the samples, else ""."""
     if not shape:
         return "Expected 1 or more dimensions (got 0)"
     if len(shape) == 1:
         is_list = len(labels) == 1
         return f"For 1D input, 1D target must have size 1, but got target size: {labels[0]}" if is_list else ""
-    # A label without dimensions counts as none there.
+    # A 0-d label counts as no label here.
     count = labels[0] if labels else 0
     return f"Expected input batch_size ({shape[0]}) to match target batch_size ({count})." if shape[0] != count else ""
 
 
 def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
-    """Raises IndexInvalid for a label that is no class, where its value is known: not in a step that is recorded."""
+    """Raise IndexInvalid if a label other than `ignore_index` is no class of `input`.
+
+    Inside a step, and where labels have no values, nothing is checked.
+    """
     if (
         storage.thread_state.current is not None
         or storage.is_abstract
@@ -70,11 +74,11 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
     ):
         return
     n, classes = target.node, input.spec.shape[min(1, input.ndim - 1)]
-    # Labels in another shape are the same; who asks for them would have all computed that is pending.
+    # The labels before a reshape have the same values; reading the reshaped tensor would compute everything pending.
     while n.op == "reshape":
         n = n.inputs[0]
     labels = storage.value_of(n, "the labels of a loss")
-    # Two passes for the good case, which is all but one.
+    # Valid labels need two passes only.
     if labels.min() < 0 or labels.max() >= classes:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]
         if wrong.size:
@@ -90,21 +94,22 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
 
 
 def class_weights(input: Tensor, weight: Tensor, *, of_labels: bool) -> Tensor:
-    """The weights as [C].
+    """Return class weights as a vector [C].
 
-    Raises ShapeError unless there is one for each class: in PyTorch's three texts, for labels of samples, labels of
-    places and probabilities. Weights that labels are looked up in are of the type of the scores.
+    `of_labels` is true if the target holds class indices, false for probabilities. Raises ShapeError unless there is
+    one weight for each class, with PyTorch's message for each kind of target. For class indices the weights need the
+    dtype of `input`, unless automatic casts are on.
     """
     shape = weight.spec.shape
     classes = input.spec.shape[min(1, input.ndim - 1)]
     if of_labels and input.ndim > 2:
-        # With places beside samples PyTorch counts the weights, however they are laid out.
+        # With dimensions after C, PyTorch checks only the number of weights.
         if weight.spec.size != classes or len([n for n in shape if n != 1]) > 1:
             _refuse_weights("weight tensor should be defined either for all or no classes", shape, classes)
     elif shape != (classes,):
         text = f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor"
         _refuse_weights(f"{'' if of_labels else 'cross_entropy: '}{text} of shape: {list(shape)}", shape, classes)
-    # Automatic casts bring narrow types together; a wide one stays.
+    # Automatic casts convert all types but float64.
     is_cast = (half_type() or host_half_type()) is not None and float64 not in (input.dtype, weight.dtype)
     if of_labels and weight.dtype != input.dtype and not is_cast:
         of_input, of_weight = (DTYPE_NAMES.get(t.dtype, t.dtype.name) for t in (input, weight))

@@ -1,7 +1,8 @@
-"""Losses with margins, and of similarities between vectors.
+"""Margin losses and losses of similarities between vectors.
 
-Where nothing else is said, all operands have one shape [...] or broadcast, and so have the elements of the loss; the
-sum and the mean are numbers, []. All raise ValueError for another `reduction` than none, mean and sum.
+If a docstring states no shapes, all operands have one shape or broadcast, and so do the elementwise losses; sum and
+mean are 0-d. `reduction` is "none", "mean" or "sum"; any other raises OptionInvalid (a ValueError). `size_average` and
+`reduce` are PyTorch's deprecated forms of `reduction` and override it if given.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 
 COSINE_EPSILON = 1e-12
-"""Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
+"""Added to squared lengths, as in PyTorch, so that the gradient exists at zero."""
 
 
 def hinge_embedding_loss(
@@ -34,13 +35,15 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x where the target is 1, max(0, margin - x) where it is -1, both [...].
+    """Return x where `target` is 1 and max(0, `margin` - x) where it is -1, for the elements x of `input`.
+
+    A target that is neither counts the sum of both.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hinge_embedding_loss(lt.tensor([0.5]), lt.tensor([-1.0]))
     tensor(0.5000)
     """
-    # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
+    # Two masks, since a target that is neither 1 nor -1 counts both parts, as in PyTorch.
     far = pw.where(target != 1, pw.relu(float(margin) - input), 0.0)
     near = pw.where(target != -1, input, 0.0)
     return apply_reduction(far + near, resolve_reduction(reduction, size_average, reduce))
@@ -55,7 +58,9 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - t (x1 - x2)), all [...]. Raises ShapeError unless all three have the same rank.
+    """Return max(0, `margin` - target * (input1 - input2)). The target is 1 if `input1` should be larger, else -1.
+
+    Raises ShapeError unless all three tensors have the same number of dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.margin_ranking_loss(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
@@ -67,7 +72,7 @@ def margin_ranking_loss(
             f"{input2.shape}, {target.shape}",
             where=source.where(),
         )
-    # In the order of ATen, whose slope at the margin itself is that of the clamp.
+    # Computed as ATen does; the gradient at the margin itself is that of clamp.
     loss = pw.clamp(-target * (input1 - input2) + margin, min=0)
     return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
 
@@ -81,16 +86,18 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and [].
+    """Return 1 - cos(input1, input2) where `target` is 1, and max(0, cos - `margin`) where it is -1.
+
+    The inputs are [N, D] with targets [N], or [D] with a 0-d target. The elementwise losses have the shape of `target`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.cosine_embedding_loss(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
     tensor(1.)
     """
     a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
-    # [N, D] with targets [N] reduces dimension 1, [D] with a number dimension 0.
+    # Inputs [N, D] are reduced over dimension 1, inputs [D] over dimension 0.
     dim = target.ndim
-    # One root of the product of both, as PyTorch rounds it.
+    # One square root of the product, as PyTorch rounds it.
     first, second = (red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b))
     cosine = red.sum(a * b, dim) / pw.sqrt(first * second)
     near = pw.where(target == 1, 1.0 - cosine, 0.0)
@@ -108,9 +115,10 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over other classes j of max(0, margin - x_y + x_j)^p: scores [N, C] or [C], labels [N] or [].
+    """Return the sum over classes j != y of max(0, `margin` - x_y + x_j)**p, divided by the number of classes.
 
-    `weight` [C] weighs labels. Raises ValueError for p other than 1 and 2.
+    `input` holds scores x, [N, C] or [C], and `target` the class index y, [N] or []. `weight` [C] multiplies the loss
+    by the weight of class y. Raises OptionInvalid (a ValueError) unless `p` is 1 or 2.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multi_margin_loss(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
@@ -121,13 +129,13 @@ def multi_margin_loss(
     rows, labels = flatten_to_rows(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
     own = tensor_of(call("at_places", operand_node(rows), labels.node), input)
-    # The labelled class is among the rows with exactly the margin, and is taken out below.
+    # Class y itself contributes the margin, and is masked below.
     over = pw.relu(float(margin) - own + rows)
     over = over * over if p == 2 else over
     numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
-        # The weight of each row is that of its label.
+        # Each row is multiplied by the weight of its label.
         label_weights = call("at_places", operand_node(unsqueeze(weight, 0)), view(target, (1, -1)).node)
         loss = loss * view(tensor_of(label_weights, weight), (-1, 1))
     return apply_reduction(
@@ -143,7 +151,10 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...].
+    """Return the binary cross entropy of sigmoid(input) and `target`, averaged over the last dimension: [..., C] ->
+    [...].
+
+    `weight` multiplies the elements before the average.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multilabel_soft_margin_loss(lt.zeros(1, 2), lt.tensor([[0.0, 1.0]]))
@@ -161,9 +172,9 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-t x)), both [...].
+    """Return log(1 + exp(-target * input)). Targets are 1 or -1.
 
-    Raises AutogradError for a target that needs a gradient: there is none for it.
+    Raises AutogradError if `target` requires a gradient, since there is none for it.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.soft_margin_loss(lt.zeros(2), lt.tensor([1.0, -1.0]))
@@ -192,9 +203,10 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances: three of [..., D] -> [...].
+    """Return max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is the `p`-norm distance.
 
-    With `swap` the nearer of anchor and positive counts for the negative.
+    The tensors are [..., D] and the elementwise losses [...]. `eps` is added to the differences. If `swap` is true,
+    d(positive, negative) replaces d(anchor, negative) where it is smaller.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.triplet_margin_loss(lt.zeros(1, 2), lt.zeros(1, 2), lt.tensor([[3.0, 4.0]]), margin=6.0)
@@ -220,9 +232,10 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with any distance: three of [..., D] -> [...].
+    """Return max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is `distance_function`.
 
-    With `swap` the nearer of anchor and positive counts for the negative.
+    `distance_function` defaults to `pairwise_distance`, which maps two tensors [..., D] to [...]. If `swap` is true,
+    d(positive, negative) replaces d(anchor, negative) where it is smaller.
 
     >>> import lazytensor as lt
     >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
@@ -243,9 +256,10 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+    """Return the sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
 
-    Scores [N, C] or [C]; the target has the same shape and lists labels up to the first -1.
+    `input` holds scores x, [N, C] or [C]. `target` has the same shape and lists the labels of a sample, up to the first
+    -1. The elementwise losses are [N] or [].
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multilabel_margin_loss(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
@@ -253,13 +267,13 @@ def multilabel_margin_loss(
     """
     rows, labels = flatten_to_rows(input), flatten_to_rows(target)
     classes = rows.spec.shape[1]
-    # A running product of truths falls to 0 at the first -1 and stays there.
+    # The cumulative product becomes 0 at the first -1 and stays 0.
     listed = cumulative.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
     numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
-    # The score of each label as a sum with a one-hot row: a gather would need places for labels that are none.
+    # The score of each label is a sum with a one-hot row, since a gather would need indices for missing labels.
     own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
-    # Pairs (label, other class): labels behind the -1 are none, and a listed class is no other class.
+    # Pairs of a label and a class that is no label of the sample.
     counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
     over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
     loss = red.sum(over, (1, 2)) / float(classes)

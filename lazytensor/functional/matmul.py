@@ -1,4 +1,6 @@
-"""Matrix products of tensors; those of layers (`linear`) run in the half type where automatic casts are on."""
+"""Matrix products of tensors, and the products of layers (`linear`), which use the half type while automatic casts are
+on.
+"""
 
 import math
 
@@ -21,10 +23,13 @@ from lazytensor.ops.shape import broadcast_to, reshape
 
 
 def _matmul_operands(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+    """Return the nodes of both operands in one dtype, with automatic casts. Raises ShapeError if
+    their dtypes differ.
+    """
     x, y = operand_node(a), operand_node(b)
     if host_half_type() is not None:
         x, y = cast_layer_operands(x, y)
-    if x.type.dtype is not y.type.dtype:  # a script's calls of matmul were lowered before; others meet in float32
+    if x.type.dtype is not y.type.dtype:  # calls of a script were cast before; others use float32
         x, y = cast_to_float32(x, y)
     if x.type.dtype is not y.type.dtype:
         types = f"{x.type.dtype.name} != {y.type.dtype.name}"
@@ -35,9 +40,9 @@ def _matmul_operands(a: Tensor, b: Tensor) -> tuple[Node, Node]:
 
 @method
 def mm(a: Tensor, b: Tensor) -> Tensor:
-    """The product of two matrices: [m, k] @ [k, n] -> [m, n].
+    """Return the matrix product of `a` [m, k] and `b` [k, n]: [m, n].
 
-    Raises ShapeError for other ranks, extents that differ, and different types.
+    Raises ShapeError unless both are matrices with matching extents and one dtype.
 
     >>> import lazytensor as lt
     >>> lt.mm(lt.tensor([[1, 2]]), lt.tensor([[3], [4]]))
@@ -50,7 +55,9 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def bmm(a: Tensor, b: Tensor) -> Tensor:
-    """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does.
+    """Return the matrix products of two batches, [b, m, k] and [b, k, n]: [b, m, n].
+
+    Raises ShapeError unless both have three dimensions, matching extents and one dtype.
 
     >>> import lazytensor as lt
     >>> lt.bmm(lt.ones(2, 1, 3), lt.ones(2, 3, 4)).shape
@@ -63,9 +70,10 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 
 @method(operator="matmul")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """The product of vectors, matrices or stacks: [..., m, k] @ [..., k, n] -> [..., m, n], leading extents broadcast.
+    """Return the matrix product of `a` [..., m, k] and `b` [..., k, n]: [..., m, n]. Batch dimensions broadcast.
 
-    A vector counts as a row on the left, a column on the right. Raises ShapeError for numbers, and as `mm` does.
+    A vector `a` counts as a row and a vector `b` as a column; the dimension that this adds is removed from the result.
+    Raises ShapeError for a 0-d operand, extents that do not match, and different dtypes.
 
     >>> import lazytensor as lt
     >>> lt.matmul(lt.ones(2, 3), lt.ones(3, 4)).shape
@@ -77,15 +85,15 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         left = views.unsqueeze(a, 0) if a.ndim == 1 else a
         right = views.unsqueeze(b, 1) if b.ndim == 1 else b
         out = matmul(left, right)
-        # The vector's own extent of 1 disappears again.
+        # Remove the extent of 1 that was added for a vector.
         gone = [d for d, one in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if one]
         return views.view(out, tuple(e for d, e in enumerate(out.shape) if d - out.ndim not in gone))
     x, y = _matmul_operands(a, b)
     if y.type.shape[:-2] == () and len(x.type.shape) > 2:
-        # Rows of all matrices at once: one large product instead of many small ones.
+        # One large product of all rows is faster than many small ones.
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
         return tensor_of(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
-    # The operation multiplies stacks of equal extents only.
+    # The operation needs equal batch extents.
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
     x = broadcast_to(x, (*lead, *x.type.shape[-2:]))
     y = broadcast_to(y, (*lead, *y.type.shape[-2:]))
@@ -94,7 +102,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths.
+    """Return the inner product of two vectors [n], as a 0-d tensor.
+
+    Raises ShapeError unless both are vectors of one length, and TypeUnsupported for bool.
 
     >>> import lazytensor as lt
     >>> lt.dot(lt.tensor([1, 2]), lt.tensor([3, 4]))
@@ -109,7 +119,9 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def mv(a: Tensor, b: Tensor) -> Tensor:
-    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does.
+    """Return the product of a matrix [m, k] and a vector [k]: [m].
+
+    Raises IndexInvalid if `a` is 0-d, and ShapeError for other ranks or extents that do not match.
 
     >>> import lazytensor as lt
     >>> lt.mv(lt.tensor([[1, 2], [3, 4]]), lt.tensor([1, 1]))
@@ -119,14 +131,15 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
         raise IndexInvalid(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
     if a.ndim != 2 or b.ndim != 1:
         raise ShapeError(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
-    # Of all products these two are those that PyTorch's casts on a CPU leave alone.
+    # `mv` and `dot` are the only products that PyTorch's autocast on a CPU does not convert.
     with host_autocast(None):
         return matmul(a, b)
 
 
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """All products of an element of a [m] with one of b [n]: [m, n].
+    """Return the outer product of two vectors: a [m] and b [n] give [m, n] with a[i] * b[j]. Raises ShapeError
+    otherwise.
 
     >>> import lazytensor as lt
     >>> lt.outer(lt.tensor([1, 2]), lt.tensor([3, 4]))
@@ -135,13 +148,13 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer: expected two vectors, got {a.spec} and {b.spec}", where=source.where())
-    # The row needs no dimension of its own to broadcast, and the front end prints none.
+    # The row broadcasts without a new dimension, and the vendor's front end prints none.
     return views.unsqueeze(a, 1) * b
 
 
 def add_scaled_product(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
-    """beta * x + alpha * product, broadcast; with beta = 0 nothing of x is used, not even NaN."""
-    # Truth values add up with `or`, as PyTorch's kernels do.
+    """Return beta * x + alpha * product, broadcast. If `beta` is 0, `x` is ignored, even if it contains NaN."""
+    # Bools are added with `or`, as in PyTorch's kernels.
     if x.dtype.kind == "b" and product.dtype.kind == "b":
         return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
     product = product if pw.is_number(alpha, 1) else _scale(product, alpha)
@@ -151,17 +164,17 @@ def add_scaled_product(x: Tensor, product: Tensor, beta: Operand, alpha: Operand
 
 
 def _scale(x: Tensor, factor: Operand) -> Tensor:
-    """x times a factor that takes the dtype of x: integers stay integers."""
+    """Return `x` times `factor`, which is truncated to an integer if `x` is an integer tensor."""
     return x * (int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
 
 
 def cast_addend(x: Tensor) -> Tensor:
-    """What is added to a product: in its type where PyTorch's casts on a CPU are on."""
+    """Return `x`, converted to the type of the product inside PyTorch's autocast on a CPU."""
     return x if host_half_type() is None else tensor_of(cast_layer_operands(operand_node(x))[0], x)
 
 
 def _require_one_dtype(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
-    """Both, as PyTorch takes them where no casts are on. Raises ShapeError for unlike types."""
+    """Return both tensors. Raises ShapeError if the dtypes differ while no automatic casts are on."""
     if x.dtype is not product.dtype and half_type() is None and host_half_type() is None:
         text = f"self and mat2 must have the same dtype, got {x.spec} and {product.spec}"
         raise mixed_dtypes_error(x.dtype, product.dtype, text)
@@ -171,7 +184,9 @@ def _require_one_dtype(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
 @method(in_place=True)
 @round_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does.
+    """Return beta * x + alpha * (a @ b) for matrices [m, k] and [k, n]; `x` broadcasts to [m, n].
+
+    If `beta` is 0, `x` is ignored. Raises ShapeError as `mm` does, and if the dtypes differ.
 
     >>> import lazytensor as lt
     >>> lt.addmm(lt.ones(1, 1), lt.ones(1, 2), lt.ones(2, 1))
@@ -183,24 +198,26 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand 
 @method(in_place=True)
 @round_once
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n].
+    """Return beta * x + alpha * (a @ b) for batches [b, m, k] and [b, k, n]; `x` broadcasts to [b, m, n].
 
-    Raises IndexInvalid where a or b has too few dimensions, ShapeError as `bmm` does.
+    If `beta` is 0, `x` is ignored. Raises IndexInvalid if `a` or `b` has too few dimensions, and ShapeError as `bmm`
+    does.
 
     >>> import lazytensor as lt
     >>> lt.baddbmm(lt.ones(1, 1, 1), lt.ones(1, 1, 2), lt.ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    # PyTorch broadcasts x first, and reads two extents of a and the last one of b.
+    # PyTorch reads these extents first, to broadcast x.
     views.normalize_dim(1, a.ndim)
     views.normalize_dim(2, b.ndim)
     return add_scaled_product(*_require_one_dtype(cast_addend(x), bmm(a, b)), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias; x is [..., in], weight [out, in], bias [out]; result [..., out].
+    """Return x @ weight.T + bias for `x` [..., in], `weight` [out, in] and `bias` [out]: [..., out].
 
-    Raises ShapeError if they do not fit.
+    While automatic casts are on, the operands are converted to the half type. Raises ShapeError if shapes or dtypes do
+    not fit.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.linear(lt.tensor([[1.0, 2.0]]), lt.tensor([[3.0, 4.0]]), lt.tensor([0.5]))
@@ -208,7 +225,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     pair = operand_node(x), operand_node(weight)
     operands = cast_layer_operands(*pair) if bias is None else cast_layer_operands(*pair, operand_node(bias))
-    # For its error, which names both types.
+    # Raises the error that names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
         _matmul_operands(x, weight)
     kind = operands[0].type.dtype
@@ -216,16 +233,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         out = linear(x, weight)
         return out + views.expand(bias, out.spec.shape)
     if bias is not None and kind.is_half and half_type() is None:
-        # On a CPU the sum with the bias is rounded once, as PyTorch's kernel rounds; the wafer adds what is rounded.
+        # On a CPU the sum with the bias is rounded once, as in PyTorch's kernel. The wafer adds to the rounded product.
         wide = call("linear", *(cast(n, float32) for n in operands))
         return tensor_of(cast(wide, kind), x, weight)
     return tensor_of(call("linear", *operands), x, weight)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2], bias [out] -> [..., out].
+    """Return x1^T W_k x2 + b_k for each output k: inputs [..., in1] and [..., in2] give [..., out].
 
-    Raises ShapeError if the inputs do not fit the weight.
+    `weight` is [out, in1, in2] and `bias` [out]. Raises ShapeError if the inputs do not fit the weight.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.bilinear(lt.ones(1, 2), lt.ones(1, 3), lt.ones(1, 2, 3))
@@ -238,7 +255,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"{list(weight.shape)}",
             where=source.where(),
         )
-    # One product with all matrices stacked, [out * in2, in1]; the sum over in2 is taken element by element.
+    # One product with all matrices stacked as [out * in2, in1]; the sum over in2 is elementwise.
     rows = linear(input1, views.reshape(views.transpose(weight, 1, 2), (outputs * second, first)))
     rows = views.reshape(rows, (*input1.spec.shape[:-1], outputs, second))
     out = reduction.sum(rows * views.unsqueeze(input2, -2), -1)

@@ -1,4 +1,4 @@
-"""Normalization by mean and variance: over batches, layers, groups, instances; and by neighbouring channels.
+"""Normalization over batches, layers, groups and instances, and over neighbouring channels.
 
 Half types are normalized in float32 and rounded once at the end.
 """
@@ -30,7 +30,7 @@ from lazytensor.ops.shape import reshape as reshaped
 
 Dims = tuple[int, ...]
 EPSILON_HALF = 2.0**-23
-"""The distance of 1 to the next float32: what `rms_norm` adds if no eps is given."""
+"""The distance from 1 to the next float32. `rms_norm` adds it if no `eps` is given."""
 
 
 def _cast_half_to_float32(n: Node) -> Node:
@@ -38,23 +38,24 @@ def _cast_half_to_float32(n: Node) -> Node:
 
 
 def _param_or_neutral(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> Node:
-    """A weight or bias in `dtype`, or what stands for a missing one."""
+    """Return the node of a weight or bias in `dtype`, or a tensor filled with `neutral` if `given` is None."""
     return full(neutral, Type(shape, dtype)) if given is None else cast(operand_node(given), dtype)
 
 
 def _cast_result(y: Node, input: Tensor) -> Tensor:
-    """y in the half type under automatic casts, else in the dtype of the input."""
-    # The vendor's layers answer in the half type, even if they were given float32.
+    """Return `y` in the half type while automatic casts are on, else in the dtype of `input`."""
+    # The vendor's layers return the half type even for float32 inputs.
     return tensor_of(cast(y, input.dtype) if half_type() is None else _cast_to_half(y), input)
 
 
 def _cast_with_params(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
 ) -> tuple[Node, Node, Node]:
-    """Return x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts.
+    """Return the input, weight and bias [C] in the dtype of the computation: the half type while automatic casts are
+    on.
 
-    The ones and zeros in place of a missing weight and bias have the type `missing` under automatic casts, if that is
-    given.
+    A missing weight or bias is replaced by ones or zeros. While automatic casts are on, these have the dtype `missing`,
+    if it is given.
     """
     x = operand_node(input)
     x = _cast_half_to_float32(x) if half_type() is None else _cast_to_half(x)
@@ -67,12 +68,12 @@ def _cast_with_params(
 
 
 def _cast_to_half(x: Node) -> Node:
-    """The result of a normalization in the half type, where automatic casts are on."""
+    """Return `x` in the half type while automatic casts are on, else unchanged."""
     return cast_to_half(x)[0]
 
 
 def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
-    """x * weight + bias, both read in `shape` and repeated over x."""
+    """Return x * weight + bias, where both are reshaped to `shape` and broadcast. A missing one is skipped."""
     if weight is not None:
         x = x * broadcast_to(reshaped(cast(operand_node(weight), x.type.dtype), shape), x.type.shape)
     if bias is not None:
@@ -83,7 +84,9 @@ def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Di
 def _check_normalized_shape(
     name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None
 ) -> Dims:
-    """The shape that is normalized. Raises ShapeError if the input does not end with it."""
+    """Return `normalized_shape` as a tuple. Raises ShapeError if `input` does not end with it or a parameter differs
+    from it.
+    """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
         raise ShapeError(
@@ -103,9 +106,10 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape.
+    """Return `input` normalized to mean 0 and variance 1 over the trailing dimensions `normalized_shape`, in its shape.
 
-    The result has the shape of the input. Raises ShapeError if that does not end with `normalized_shape`.
+    The result is (x - mean) / sqrt(variance + eps) * weight + bias, where `weight` and `bias` have the shape
+    `normalized_shape`. Raises ShapeError if `input` does not end with `normalized_shape`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.layer_norm(lt.tensor([1.0, 3.0]), (2,))
@@ -114,7 +118,7 @@ def layer_norm(
     shape = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
     x = operand_node(input)
     wide = _cast_half_to_float32(x)
-    # The operation always has both; ones and zeros stand for what is missing.
+    # The operation needs both; ones and zeros replace a missing one.
     shift, scale = (
         _param_or_neutral(bias, 0, shape, wide.type.dtype),
         _param_or_neutral(weight, 1, shape, wide.type.dtype),
@@ -126,9 +130,10 @@ def layer_norm(
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`layer_norm` with the mean and the inverse deviation that it used, both [..., 1, ...].
+    """Return the result of `layer_norm`, the mean, and 1 / sqrt(variance + eps), the latter two with reduced extents of
+    1.
 
-    Raises ShapeError as it does.
+    Raises ShapeError as `layer_norm` does.
 
     >>> import lazytensor as lt
     >>> lt.native_layer_norm(lt.tensor([[1.0, 3.0]]), (2,), None, None, 1e-5)[0]
@@ -145,9 +150,11 @@ def native_layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x divided by its root mean square over the trailing dimensions, then weight of that shape: [...] in and out.
+    """Return `input` divided by its root mean square over the trailing dimensions `normalized_shape`, times `weight`.
 
-    Raises ShapeError if shapes do not fit.
+    The result has the shape of `input`. `eps` is added to the mean square; if None, it is the machine epsilon of
+    float32, or 2**-52 for float64. In a step for the wafer it is that of the input's dtype. Raises ShapeError if the
+    shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.rms_norm(lt.tensor([3.0, 4.0]), (2,))
@@ -166,7 +173,10 @@ def rms_norm(
 
 
 def _compose_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
-    """Return `rms_norm` as a wafer has it: in the type of the input, whose distance of 1 to the next number is eps."""
+    """Return `rms_norm` as the wafer computes it: from simpler operations, in the dtype of the input.
+
+    `eps` defaults to the machine epsilon of that dtype.
+    """
     least = eps if eps is not None else finfo(input.dtype).eps
     square = reduction.mean(pw.pow(input, 2), dims, True)
     y = input * pw.rsqrt(square + least)
@@ -176,9 +186,10 @@ def _compose_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: flo
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C].
+    """Return `input` [N, C, ...] normalized to mean 0 and variance 1 over each of `num_groups` groups of channels.
 
-    Raises ShapeError if the groups do not divide C.
+    The result is scaled by `weight` [C] and shifted by `bias` [C]. Raises ShapeError if `num_groups` does not divide C,
+    and CountZero (also a ZeroDivisionError) if it is 0.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.group_norm(lt.tensor([[1.0, 3.0]]), 1)
@@ -190,7 +201,9 @@ def group_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm` with the means and inverse deviations [N, groups] that it used. Raises ShapeError as it does.
+    """Return the result of `group_norm`, the means, and 1 / sqrt(variance + eps), the latter two [N, groups].
+
+    `N`, `C` and `HxW` are ignored. Raises as `group_norm` does.
 
     >>> import lazytensor as lt
     >>> lt.native_group_norm(lt.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 1e-5)[0]
@@ -202,6 +215,7 @@ def native_group_norm(
 def _group_norm(
     input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the group normalization of `input`, and the means and inverse standard deviations [N, groups]."""
     if not groups:
         raise CountZero("group_norm: num_groups is 0", where=source.where(), hint="Give a positive number of groups.")
     if input.ndim < 2 or groups <= 0 or input.spec.shape[1] % groups:
@@ -212,7 +226,7 @@ def _group_norm(
         )
     x, scale, shift = _cast_with_params(input, weight, bias)
     y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
-    # What follows is recorded, but never computed unless somebody asks for it.
+    # The following is recorded, but computed only if it is read.
     grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
     mean = call("mean", grouped, dims=(2,), keepdim=False)
     inverse = inverse_deviation(center(grouped, (2,))[1], eps)
@@ -224,10 +238,10 @@ def _group_norm(
 
 
 def _update_running(running: Tensor | None, value: Node, momentum: float) -> None:
-    """Move a running statistic towards the value of this batch."""
+    """Write (1 - momentum) * running + momentum * value to a running statistic, if there is one, without a gradient."""
     if running is None:
         return
-    # The statistics are no part of the loss, and their history must not keep one step's graph alive in the next.
+    # The statistics are not part of the loss, and their history must not keep the graph of one step alive in the next.
     with grad_mode(False):
         old = operand_node(running)
         new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
@@ -238,16 +252,19 @@ def _update_running(running: Tensor | None, value: Node, momentum: float) -> Non
 def _update_running_statistics(
     x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float, eps: float
 ) -> tuple[Node, Node]:
-    """The mean [C] and the inverse deviation [C] of a batch; running statistics follow, the variance corrected."""
+    """Return the mean [C] and 1 / sqrt(variance + eps) [C] of a batch, and update the running statistics.
+
+    The running variance uses the unbiased variance.
+    """
     dims, channels = (0, *range(2, len(x.type.shape))), x.type.shape[1:2]
     variance = reshaped(center(x, dims)[1], channels)
     mean = call("mean", x, dims=dims, keepdim=False)
     n = x.type.size // max(channels[0], 1)
-    # A batch without elements has no statistics to follow.
+    # An empty batch does not update the statistics.
     if not n:
         return mean, inverse_deviation(variance, eps)
     _update_running(running[0], mean, momentum)
-    # PyTorch normalizes by the plain variance and remembers the corrected one, n / (n - 1).
+    # PyTorch normalizes by the biased variance and stores the unbiased one, multiplied by n / (n - 1).
     _update_running(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
     return mean, inverse_deviation(variance, eps)
 
@@ -261,13 +278,17 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
-    # The front end has float32 ones and zeros in place of a missing weight and bias.
+    """Return the batch normalization of `input`, and the means and inverse standard deviations [C] that it used.
+
+    In training the running statistics are updated in place.
+    """
+    # The vendor's front end uses float32 ones and zeros for a missing weight and bias.
     x, scale, shift = _cast_with_params(input, weight, bias, float32)
-    # Mean 0 and variance 1 stand for missing statistics.
+    # Mean 0 and variance 1 replace missing statistics.
     stats = [_param_or_neutral(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
         y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
-        # The statistics are those of the input before it was lowered.
+        # The statistics are those of the input before its cast.
         mean, inverse = _update_running_statistics(_cast_half_to_float32(operand_node(input)), running, momentum, eps)
     else:
         y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
@@ -285,9 +306,12 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """[N, C, ...] normalized for each channel: by the batch in training (running statistics follow), else by those.
+    """Return `input` [N, C, ...] normalized for each channel, scaled by `weight` [C] and shifted by `bias` [C].
 
-    Raises ValueError for a batch of one value in each channel, ShapeError if there are no statistics to use.
+    If `training` is true, the mean and variance of the batch are used. `running_mean` and `running_var` [C], if given,
+    are then updated in place: running = (1 - momentum) * running + momentum * value, with the unbiased variance.
+    Otherwise the running statistics are used. `eps` is added to the variance. Raises OptionInvalid (a ValueError) in
+    training if there is one value per channel, and ShapeError outside training without running statistics.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.batch_norm(lt.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -298,7 +322,7 @@ def batch_norm(
         return pw.clone(input)
     if input.spec.size:
         require_elements(input, "f", "batch_norm")
-    # PyTorch's own guard: the variance of one value is 0, and its correction divides by 0.
+    # As in PyTorch: the variance of one value is 0, and its unbiased form divides by 0.
     if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
         raise OptionInvalid(
             f"Expected more than 1 value per channel when training, got input size {input.shape}", where=source.where()
@@ -318,7 +342,9 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`batch_norm` of [N, C, ...] with the mean and the inverse deviation [C] of the batch, empty out of training.
+    """Return the result of `batch_norm`, the mean [C] of the batch, and 1 / sqrt(variance + eps) [C].
+
+    If `training` is false, the latter two are empty. The checks of `batch_norm` are not made.
 
     >>> import lazytensor as lt
     >>> x = lt.tensor([[1.0], [3.0]])
@@ -343,9 +369,11 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """[N, C, ...] normalized for each channel of each sample; running statistics follow the mean over the samples.
+    """Return `input` [N, C, ...] normalized for each channel of each sample, times `weight` [C], plus `bias` [C].
 
-    Raises ValueError for a single spatial element, which has no variance.
+    `running_mean` and `running_var`, if given, are updated in place with the averages over the samples. If
+    `use_input_stats` is false, they are used for the normalization instead, as in `batch_norm`. Raises OptionInvalid (a
+    ValueError) if there is one spatial element, whose variance would be 0.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.instance_norm(lt.tensor([[[1.0, 3.0]]]))
@@ -365,13 +393,13 @@ def instance_norm(
     if running_mean is not None and running_var is not None:
         many = math.prod(rest)
         mean = call("mean", wide, dims=(0, *dims), keepdim=False)
-        # A sample's variance for each channel, averaged over the samples; not the variance of all together.
+        # The variance of each sample and channel, averaged over the samples; not the variance of all samples together.
         spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
         _update_running(running_mean, mean, momentum)
         _update_running(running_var, spread * (many / (many - 1)), momentum)
     y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
     shape = (channels, *(1,) * len(rest))
-    # What is computed on the way is a tensor, so that a second walk back finds its values used up.
+    # The intermediate is a tensor, so that a second backward pass finds its values freed.
     if weight is not None:
         y = _apply_affine(tensor_of(y, input).node, weight, None, shape)
     if bias is not None:
@@ -380,9 +408,10 @@ def instance_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...].
+    """Return x / (k + alpha * mean of x**2 over `size` neighbouring channels)**beta for `input` [N, C, ...].
 
-    Raises ValueError for fewer than 3 dimensions.
+    Channels beyond the ends count as zeros, and the mean always divides by `size`. Raises OptionInvalid (a ValueError)
+    for fewer than three dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.local_response_norm(lt.ones(1, 2, 2), 2, alpha=0.5).shape
@@ -396,7 +425,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     if half_type() is not None:
         input = tensor_of(cast_to_float32(operand_node(input))[0], input)
-    # Channels beyond the ends count as 0, but in the divisor: the mean is always over `size`.
+    # Channels beyond the ends count as 0, and the mean always divides by `size`.
     before, after = size // 2, (size - 1) // 2
     square = (input * input).unsqueeze(1)
     if input.ndim == 3:
@@ -409,7 +438,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
-    """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out.
+    """Return `input` divided by its `p`-norm along `dim`, or by `eps` where the norm is smaller, in the shape of
+    `input`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.normalize(lt.tensor([[3.0, 4.0]]))

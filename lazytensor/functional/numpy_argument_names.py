@@ -1,4 +1,4 @@
-"""NumPy's names of arguments, which PyTorch's functions and methods take besides their own: `axis=` for `dim=`."""
+"""NumPy's argument names, which PyTorch's functions and methods accept too: `axis=` for `dim=`."""
 
 import functools
 from collections.abc import Callable
@@ -8,15 +8,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NUMPY_ARGUMENT_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 FIRST_OPERAND_NAMES, SECOND_OPERAND_NAMES = ("input", "x", "a", "x1"), ("other", "x2")
-"""What the first two operands may be called, PyTorch's own name first."""
+"""The accepted names of the first and the second operand, PyTorch's name first."""
 
 
 def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
-    """What the parameters of a function are called by PyTorch and NumPy, and what they are called here."""
+    """Return a map from names that PyTorch and NumPy use for the parameters of `function` to the names in its
+    signature.
+    """
     code = cast(Any, _unwrap(function)).__code__
     positional = code.co_varnames[: code.co_argcount]
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    # By place, so an operand may be called anything inside; one that has one of these names keeps it.
+    # By position, since the functions here name their operands differently. A parameter that has one of the names keeps
+    # it.
     names = {
         new: old
         for news, old in zip((FIRST_OPERAND_NAMES, SECOND_OPERAND_NAMES), positional, strict=False)
@@ -27,7 +30,10 @@ def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def accept_alternative_names(function: F) -> F:
-    """A method that takes the other names too; the same one if it has no parameter with another name."""
+    """Return the method `function` wrapped to accept NumPy's and PyTorch's parameter names; itself if none differ.
+
+    The names of the first operand are excluded, since that is the tensor.
+    """
     table = {new: old for new, old in alternative_names(function).items() if new not in FIRST_OPERAND_NAMES}
     if not table:
         return function
@@ -42,13 +48,13 @@ def accept_alternative_names(function: F) -> F:
 
 
 def rename_arguments(table: dict[str, str], kwargs: dict[str, Any]) -> None:
-    """Give keywords the names that they have here."""
+    """Replace keys of `kwargs` by the names that `table` gives them, in place."""
     for name in table.keys() & kwargs.keys():
         kwargs[table[name]] = kwargs.pop(name)
 
 
 def _unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a wrapper was put around."""
+    """Return the innermost function that `function` wraps."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function

@@ -1,6 +1,6 @@
-"""PyTorch's spelling of public functions: `out=`, and the names `input` and `other` for the operands.
+"""PyTorch's keywords of public functions: `out=`, and the names `input` and `other` for the operands.
 
-A function on tensors is written without them. The wrapper does nothing when no keyword is given.
+Functions are written without them; `public` adds them by a wrapper. It does nothing if no keyword is given.
 """
 
 import functools
@@ -23,13 +23,13 @@ R = TypeVar("R", covariant=True)
 
 
 ELEMENTWISE_MODULES = frozenset(("pointwise", "elementary", "ternary"))
-"""Modules of functions whose `out` may share all of its elements with an operand, and not only some."""
+"""Modules of elementwise functions. Their `out` may share all elements with an operand, but not only some."""
 GATHERING_FUNCTIONS = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
-"""Functions whose `out` may not share elements with an operand."""
+"""Functions whose `out` must not share elements with an operand."""
 
 
 class Public(Protocol[P, R]):
-    """A public function: what is written for it, and the keywords that every public function takes besides."""
+    """The type of a public function: its signature, and the keywords that every public function accepts."""
 
     __name__: str
 
@@ -46,14 +46,23 @@ class Public(Protocol[P, R]):
 
 
 def public(function: Callable[P, R]) -> Public[P, R]:
-    """`function` as the package offers it: with automatic casts and refusals, `out=`, and PyTorch's operand names."""
-    # A cast rather than a type of its own for each: the wrapper passes on every argument that it does not know.
+    """Return `function` as the package publishes it.
+
+    The wrapper adds argument checks, automatic casts, refusals of the wafer, `out=`, and PyTorch's names of the
+    operands.
+    """
+    # One cast serves all functions: the wrapper passes every other argument on.
     return typing.cast(Public[P, R], accept_torch_names(publish(function, place="")))
 
 
 def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with `out=` and PyTorch's names for the first two operands, unless it has them itself."""
-    # Asked once, when the function is published: a call must not pay for it.
+    """Return `function` wrapped to accept `out=` and PyTorch's names of the first two operands.
+
+    A function that has a parameter `out` is returned itself. With `out=`, the result is written to `out`, and `out` is
+    returned. The call raises AutogradError if an argument requires a gradient, and ShapeError if `out` overlaps an
+    operand in a way that PyTorch refuses.
+    """
+    # Inspected once, when the function is published, and not at each call.
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.name == "out" for p in parameters):
         return function
@@ -79,13 +88,14 @@ def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tensors(args: Sequence[Any]) -> list[Tensor]:
-    """Return the tensors of arguments, also those in lists, as `cat` takes them."""
+    """Return the tensors among `args`, including those in lists and tuples."""
     given = [t for v in args for t in (v if isinstance(v, tuple | list) else (v,))]
     return [t for t in given if isinstance(t, Tensor)]
 
 
 def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
-    # Also inside lists, as `cat` takes its tensors.
+    """Raise AutogradError if gradients are recorded and an argument or `out` requires a gradient."""
+    # Also inside lists, as `cat` receives its tensors.
     given = [*args, *kwargs.values(), *(out if isinstance(out, tuple | list) else (out,))]
     given += [t for v in given if isinstance(v, tuple | list) for t in v]
     if is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in given):
@@ -98,7 +108,10 @@ def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def _write_results(value: Any, out: Any) -> Any:
-    """`value` written to `out`; several results go to a tuple of tensors."""
+    """Write `value` to `out` and return `out`. Several results need a tuple of as many tensors.
+
+    Raises ArgumentInvalid (a TypeError) if `out` has another structure.
+    """
     if isinstance(value, Tensor):
         return _write_result(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
@@ -106,7 +119,7 @@ def _write_results(value: Any, out: Any) -> Any:
             f"out= must be {_expected_out_text(value)}, not {type(out).__name__}", where=source.where()
         )
     written = [_write_result(v, o) for v, o in zip(value, out, strict=True)]
-    # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
+    # Named tuples keep their class: `torch.max(x, 0, out=...)` has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
 
 
@@ -115,11 +128,12 @@ def _expected_out_text(value: Any) -> str:
 
 
 def _write_result(value: Tensor, out: Any) -> Tensor:
+    """Write `value` to the tensor `out` and return it. An empty `out` takes the shape of `value`."""
     if not isinstance(out, Tensor):
         raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
     if out.spec.size or not value.spec.size or out.view_ops:
         return assign(out, value)
-    # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.
+    # An empty tensor is resized to the shape of the result, as in PyTorch. No alias can observe it.
     if out.dtype.kind != "f" and value.dtype.kind not in (out.dtype.kind, "b"):
         raise ShapeError(
             f"result type {value.dtype.name} can't be cast to the desired output type {out.dtype.name}",

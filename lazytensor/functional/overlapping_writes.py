@@ -1,6 +1,6 @@
-"""Writes by place to views that show elements of the storage several times, as `expand` and `unfold` give them.
+"""In-place writes to views that contain storage elements several times, such as those of `expand` and `unfold`.
 
-PyTorch lets few functions write to them: `zero_`, `fill_` of a number, `masked_fill_`, `index_fill_`, `index_put_`.
+PyTorch allows such writes in few functions: `zero_`, `fill_` of a number, `masked_fill_`, `index_fill_`, `index_put_`.
 """
 
 import numpy as np
@@ -17,18 +17,21 @@ from lazytensor.ops.index import index_put_at
 
 
 def has_repeated_elements(x: Tensor) -> bool:
-    """Return whether x may show an element of its storage several times."""
+    """Return whether the view `x` may contain an element of its storage several times."""
     return bool(x.view_ops) and has_repeats(x)
 
 
 def storage_indices(x: Tensor) -> np.ndarray:
-    """Return the place in the storage of each element of x."""
+    """Return the flat storage index of each element of `x`, as an array in the shape of `x`."""
     shape = x.cell.type.shape
     return apply_views(np.arange(x.cell.type.size).reshape(shape), x)
 
 
 def write_at_indices(x: Tensor, places: np.ndarray, values: Node, accumulate: bool = False) -> Tensor:
-    """Write values to places of the storage of x, or add them; of several values for one place the last remains."""
+    """Write `values` to the flat storage indices `places` of `x`, or add them if `accumulate` is true, and return `x`.
+
+    If an index occurs several times, the last value remains.
+    """
     base = tensor_from_storage(x.cell, tuple(step for step in x.view_ops if step[0] == "variable"), x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
     flat = base.make_view("reshape", shape=(x.cell.type.size,))
@@ -39,19 +42,19 @@ def write_at_indices(x: Tensor, places: np.ndarray, values: Node, accumulate: bo
 
 
 def fill(x: Tensor, value: Operand) -> Tensor:
-    """Write one value to all elements that x shows."""
+    """Write the number `value` to all elements of `x`, and return `x`."""
     places = np.unique(storage_indices(x))
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """Write one value to the elements that x shows where the mask holds."""
+    """Write the number `value` to the elements of `x` where `mask` is true, and return `x`."""
     places = storage_indices(x)
     places = np.unique(places[np.broadcast_to(mask.array("masked_fill_"), places.shape)])
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
-    """Write one value to the elements that x shows at the places of a dimension that a vector names."""
+    """Write the number `value` to the elements of `x` at the positions `index` along `dim`, and return `x`."""
     places = np.unique(storage_indices(x).take(index.array("index_fill_"), axis=normalize_dim(dim, x.ndim)))
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))

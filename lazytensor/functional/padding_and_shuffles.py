@@ -1,4 +1,4 @@
-"""Padding, and tensors seen on another grid: shuffles of pixels and channels."""
+"""Padding, and rearrangements of pixels and channels."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 
 Tap = tuple[tuple[int, ...], np.ndarray]
-"""Which place of the input each output place reads, and with which weight."""
+"""The input index that each output element reads, and its weight."""
 
 
 def apply_taps(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
-    """The weighted sum of the taps along one dimension."""
+    """Return the weighted sum of gathers along `dim`, one for each tap."""
     total = None
     for index, weights in taps:
         part = pick_along(x, index, dim)
-        # Weights of 1 copy: nearest places and pads are index operations only.
+        # Weights of 1 need no product, so nearest-neighbour sampling and padding are gathers only.
         if not np.all(weights == 1):
             t = part.type
             by = const(weights.astype(t.dtype.host), Type((len(index),), t.dtype))
@@ -39,16 +39,20 @@ def apply_taps(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """More (or with negative numbers fewer) places before and after the last dimensions: [..., H, W] -> [..., H', W'].
+    """Return `input` padded, or cropped by negative numbers, at both ends of its last dimensions.
 
-    `pad` holds (before, after) from the last dimension on. `mode` is "constant", "reflect", "replicate" or "circular".
-    Raises ShapeError for an odd count of numbers or more than there are dimensions, and for pads that do not fit.
+    - `pad`: pairs (before, after), for the last dimension first.
+    - `mode`: "constant", "reflect", "replicate" or "circular".
+    - `value`: the padding value of "constant", 0 if None.
+
+    Raises ShapeError for an odd number of values, more pairs than dimensions, and padding that does not fit the extent.
+    Raises OptionMissing for another mode, and OptionInvalid (a ValueError) if `value` is given with another mode.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.pad(lt.tensor([1, 2]), (1, 1))
     tensor([0, 1, 2, 0])
     """
-    # The first pair belongs to the last dimension; dimensions in front that have no pair are left alone.
+    # The first pair belongs to the last dimension; dimensions without a pair are unchanged.
     widths = [int(p) for p in pad]
     if len(widths) % 2 or len(widths) // 2 > input.ndim:
         raise ShapeError(
@@ -56,7 +60,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{widths} for {list(input.shape)}",
             where=source.where(),
         )
-    # Turned round here, once: below, pairs stand in the order of dimensions.
+    # Reversed here, so that pairs are in the order of the dimensions.
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
     if mode == "constant":
         return tensor_of(_pad_constant(operand_node(input), pairs, value or 0), input)
@@ -73,11 +77,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return tensor_of(n, input)
 
 
-_pad = pad  # an argument of `constant_pad_nd` is called `pad`
+_pad = pad  # a parameter of `constant_pad_nd` is named `pad`
 
 
 def _pad_circular(x: Node, pairs: list[tuple[int, int]]) -> Node:
-    """Circular padding as the front end has it: zeros around, over which the other side is written."""
+    """Return `x` with circular padding as the vendor's front end records it: zero padding, then copies of the opposite
+    end.
+    """
     for dim, (low, high) in enumerate(pairs):
         _border_indices("circular", x.type.shape[dim], low, high)
     n = _pad_constant(x, pairs, 0)
@@ -95,6 +101,10 @@ def _pad_circular(x: Node, pairs: list[tuple[int, int]]) -> Node:
 
 
 def _pad_constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
+    """Return `x` padded with `value`, by pairs (before, after) in the order of the dimensions.
+
+    Raises ShapeError if the result would have a negative extent.
+    """
     shape = x.type.shape
     extents = tuple(e + low + high for e, (low, high) in zip(shape, pairs, strict=True))
     if min(extents, default=0) < 0:
@@ -109,11 +119,14 @@ def _pad_constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
 
 
 def _border_indices(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
-    """The place inside that each place of the padded dimension shows."""
-    # One index for each place, computed in Python: shapes are known, so the border is a gather by constants.
+    """Return the input index that each element of the padded dimension reads, for a mode other than "constant".
+
+    Raises ShapeError if the padding is too large for the extent.
+    """
+    # Indices are constants, since shapes are known, so that padding is a gather.
     places = range(-low, extent + high)
     most = {"reflect": extent - 1, "circular": extent}.get(mode)
-    # Once around or one mirror is all that PyTorch does.
+    # PyTorch wraps or mirrors only once.
     if most is not None and max(low, high) > most:
         raise ShapeError(
             f"Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) "
@@ -123,15 +136,17 @@ def _border_indices(mode: str, extent: int, low: int, high: int) -> tuple[int, .
     if mode == "replicate":
         return tuple(min(max(p, 0), extent - 1) for p in places)
     if mode == "circular":
-        # Negative pads cut first, and what is left goes round.
+        # Negative padding crops first; the remaining elements are repeated.
         first, count = max(-low, 0), extent - max(-low, 0) - max(-high, 0)
         return tuple(first + (p - first) % count for p in places)
-    # Mirrored at the first place by the inner, at the last by the outer absolute value; ends are not repeated.
+    # The inner absolute value mirrors at the first element, the outer one at the last. The ends are not repeated.
     return tuple(extent - 1 - abs(extent - 1 - abs(p)) for p in places)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """[..., C r^2, H, W] -> [..., C, H r, W r]. Raises ShapeError if r^2 does not divide the channels.
+    """Return [..., C * r * r, H, W] rearranged to [..., C, H * r, W * r], where r is `upscale_factor`.
+
+    Raises ShapeError if r * r does not divide the number of channels, or for fewer than three dimensions.
 
     >>> import lazytensor as lt
     >>> lt.pixel_shuffle(lt.ones(1, 4, 2, 2), 2).shape
@@ -147,14 +162,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             where=source.where(),
         )
     n = len(lead)
-    # Channel c r^2 + i r + j goes to row i and column j of each square (Shi et al. 2016).
+    # Channel c * r * r + i * r + j goes to row i and column j of each square (Shi et al. 2016).
     split = reshape(input, (*lead, channels // (r * r), r, r, height, width))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     return reshape(permute(split, order), (*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """[..., C, H r, W r] -> [..., C r^2, H, W]. Raises ShapeError if r does not divide both extents.
+    """Return [..., C, H * r, W * r] rearranged to [..., C * r * r, H, W], where r is `downscale_factor`.
+
+    Raises ShapeError if r does not divide height and width, or for fewer than three dimensions.
 
     >>> import lazytensor as lt
     >>> lt.pixel_unshuffle(lt.ones(1, 1, 4, 4), 2).shape
@@ -176,9 +193,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """[N, g c, ...] -> [N, c g, ...]: the channels of all groups interleaved.
+    """Return [N, C, ...] with the channels of all `groups` interleaved, in the same shape.
 
-    Raises ShapeError if g does not divide them.
+    Channel k of group g moves to position k * groups + g. Raises ShapeError if `groups` does not divide C, or for fewer
+    than three dimensions.
 
     >>> import lazytensor as lt
     >>> lt.channel_shuffle(lt.arange(4).reshape(1, 4, 1, 1), 2).flatten()
@@ -204,9 +222,10 @@ def _require_rank(input: Tensor, rank: int, name: str) -> None:
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
+    """Return `x` padded with `value`. `pad` holds pairs (before, after), for the last dimension first; negative ones
+    crop.
 
-    Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
+    Raises ShapeError for an odd number of values, more pairs than dimensions, and crops larger than the extent.
 
     >>> import lazytensor as lt
     >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)

@@ -1,8 +1,7 @@
-"""Element by element: arithmetic, comparison, selection, conversion and the elementary functions.
+"""Elementwise functions: arithmetic, comparison, selection, conversion and elementary functions.
 
-Operands broadcast to one shape, which is that of the result, and are promoted to one type (`type_promotion`); an
-operand may be a Python number. All raise ShapeError for shapes that do not broadcast, and for tensors on different
-devices.
+Operands may be tensors or Python numbers. They broadcast to one shape and are promoted to one dtype (`type_promotion`).
+All functions raise ShapeError if shapes do not broadcast or tensors are on different devices.
 """
 
 import builtins
@@ -40,8 +39,11 @@ from lazytensor.ops.op import refuse_elements
 
 
 def tensor_of(n: Any, *inputs: Any) -> Tensor:
-    """The tensor of node n, on the device of its inputs. Raises ShapeError if the inputs are on different ones."""
-    # The device is only looked for where one is not the CPU, for this is on every call's way.
+    """Return a tensor with the value of node `n`, on the device of the tensors among `inputs`.
+
+    Raises ShapeError if these are on different devices.
+    """
+    # Every call passes here, so the device is computed only if a tensor is not on the CPU.
     for v in inputs:
         if isinstance(v, Tensor) and v.device is not CPU:
             return wrap(n, device_of(*inputs))
@@ -49,29 +51,35 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
+    """Return the operation `name` of two operands, broadcast and in their promoted dtype, or in `dtype`."""
     if dtype is None and half_type() is float16:
         dtype = widest_dtype(name, a, b)
     nodes = prepare_operands(a, b, dtype=dtype)
-    # The half types and int16 have two bytes: all others pay for one comparison.
+    # One comparison excludes all but the half types and int16.
     if nodes[0].type.dtype.itemsize == 2 and (out := apply_to_number(name, a, b)) is not None:
         return out
     return tensor_of(call(name, *nodes), a, b)
 
 
 def _default_float_if_integers(*values: Operand) -> DType | None:
-    """The default floating type if all operands are integers, for operations that leave the integers."""
+    """Return the default floating-point dtype if the promoted dtype is not floating-point, else None."""
     return None if result_type(*values).kind == "f" else default_dtype()
 
 
 def is_number(value: Operand, number: float) -> bool:
-    """Whether an operand is this Python number. A tensor is not: comparing it would read it."""
-    # `True == 1` is meant: PyTorch takes alpha=True for 1.
+    """Return whether `value` is a Python number equal to `number`. For a tensor it is false,
+    since comparing reads it.
+    """
+    # `True == 1` is intended: PyTorch accepts alpha=True for 1.
     return not isinstance(value, Tensor) and value == number
 
 
 @method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind.
+    """Return a + alpha * b. Shapes broadcast and dtypes are promoted.
+
+    `add(a, alpha, b)` is PyTorch's deprecated form. Raises ShapeError if `alpha` is a float and the result an integer,
+    or a bool and the result no bool.
 
     >>> import lazytensor as lt
     >>> lt.add(lt.tensor([1.0, 2.0]), lt.tensor([10.0, 20.0]), alpha=2)
@@ -84,7 +92,10 @@ def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
 
 @method(names="sub subtract", in_place=True, operator="sub")
 def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does.
+    """Return a - alpha * b. Shapes broadcast and dtypes are promoted.
+
+    `sub(a, alpha, b)` is PyTorch's deprecated form. Raises ShapeError for a bool operand, and for `alpha` as `add`
+    does.
 
     >>> import lazytensor as lt
     >>> lt.sub(lt.tensor([10.0, 20.0]), lt.tensor([1.0, 2.0]), alpha=2)
@@ -99,7 +110,10 @@ def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
 
 
 def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
-    """a plus or minus alpha * b. Raises ShapeError for an alpha of a kind that the operands are not of."""
+    """Return a + alpha * b or a - alpha * b, for `name` "add" or "sub".
+
+    Raises ShapeError if `alpha` is a bool and the result no bool, or a float and the result no floating-point tensor.
+    """
     alpha = number_argument(alpha, f"{name}(alpha=...)")
     kind = result_type(a, b).kind
     if isinstance(alpha, bool) and kind != "b":
@@ -118,16 +132,16 @@ def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
 
 
 def number_argument(value: Operand, what: str) -> int | float | bool:
-    """An argument that has to be a number, or the value of the tensor that was given for it."""
+    """Return `value`, or the number that a one-element tensor holds. `what` names the argument in errors."""
     return value.item(what) if isinstance(value, Tensor) else value
 
 
 def _scale_operand(a: Operand, b: Operand, alpha: Operand) -> Operand:
-    """alpha * b, in the type that a and b have together."""
+    """Return alpha * b in the promoted dtype of `a` and `b`; a Python number if both are."""
     common = result_type(a, b)
     if common.kind == "b":
         alpha = bool(alpha)
-    # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
+    # The product of two numbers stays a number, so that it is not promoted like a tensor.
     if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
         return bool(b and alpha) if common.kind == "b" else b * alpha
     return mul(cast_to(b, common) if isinstance(b, Tensor) else b, alpha)
@@ -143,7 +157,7 @@ def _refuse_bool(what: str) -> None:
 
 @method
 def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """b - alpha * a, broadcast. Raises ShapeError for booleans.
+    """Return b - alpha * a. Shapes broadcast and dtypes are promoted. Raises ShapeError for a bool operand.
 
     >>> import lazytensor as lt
     >>> lt.rsub(lt.tensor([1, 2]), 10)
@@ -154,14 +168,14 @@ def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
 
 @method(names="mul multiply", in_place=True, operator="mul")
 def mul(a: Operand, b: Operand) -> Tensor:
-    """a * b, broadcast; of booleans the conjunction.
+    """Return a * b. Shapes broadcast and dtypes are promoted; the product of bools is their logical and.
 
     >>> import lazytensor as lt
     >>> lt.mul(lt.tensor([[1.0], [2.0]]), lt.tensor([10.0, 20.0]))
     tensor([[10., 20.],
             [20., 40.]])
     """
-    # The product of truth values, which stay truth values.
+    # The product of bools is a bool.
     if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
         return logical_and(a, b)
     return _binary("mul", a, b)
@@ -169,10 +183,10 @@ def mul(a: Operand, b: Operand) -> Tensor:
 
 @method(names="div divide true_divide", in_place=True, operator="truediv")
 def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
-    """a / b, broadcast; integers are divided in the default floating type.
+    """Return a / b. Shapes broadcast; integers are converted to the default floating-point dtype.
 
-    With rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type. Raises ShapeError for
-    another mode, and for integers that are divided by zero.
+    `rounding_mode` "floor" rounds the quotient down and "trunc" towards zero; integers then stay integers. Raises
+    ShapeError for another mode, and with a mode for integers divided by zero.
 
     >>> import lazytensor as lt
     >>> lt.div(lt.tensor([7.0, -7.0]), 2, rounding_mode="floor")
@@ -189,7 +203,7 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
         return _divide_checked("floor_divide", a, b)
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
-    # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
+    # a minus its remainder is a multiple of b, so floor division is exact and rounds towards zero.
     rest = fmod(a, b)
     return floor_divide(sub(cast_to(a, rest.dtype) if isinstance(a, Tensor) else a, rest), b)
 
@@ -200,21 +214,24 @@ def _truncated_quotient(a: Operand, b: Operand) -> Tensor:
 
 
 def _divide_checked(name: str, a: Operand, b: Operand) -> Tensor:
-    """A division that integers have too. Raises ShapeError for a number that is zero, and for booleans."""
+    """Return the integer-capable division `name` of `a` by `b`.
+
+    Raises ShapeError if an integer divisor is known to contain zero, and TypeUnsupported for bools.
+    """
     kind = result_type(a, b).kind
     if kind == "b":
         text = f"\"{name}_cpu\" not implemented for 'Bool'"
         raise TypeUnsupported(text, where=source.where(), hint="Convert to int.")
-    # A quotient of no elements divides nothing.
+    # An empty quotient divides nothing.
     if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0) and 0 not in common_shape(a, b):
         raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
     return _binary(name, a, b)
 
 
 def _is_known_zero(x: Tensor) -> bool:
-    """Return whether an element is zero: False for values that a step has yet to compute."""
+    """Return whether `x` contains a zero. A value that a step has yet to compute counts as nonzero."""
     value = x.node.value
-    # PyTorch raises at the division, and not where its result is read.
+    # The value is computed now, since PyTorch raises at the division and not where the result is read.
     if value is None and thread_state.current is None and not is_unknown_in_plan(x.node):
         value = value_of(x.node)
     return value is not None and not value.all()
@@ -222,9 +239,10 @@ def _is_known_zero(x: Tensor) -> bool:
 
 @method(in_place=True, operator="floordiv")
 def floor_divide(a: Operand, b: Operand) -> Tensor:
-    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero.
+    """Return a / b rounded down. Shapes broadcast and dtypes are promoted.
 
-    backward() raises AutogradError if a gradient reaches it.
+    Raises ShapeError if an integer is divided by zero, and TypeUnsupported for bools. On the host, backward() raises
+    AutogradError if a gradient reaches the result.
 
     >>> import lazytensor as lt
     >>> lt.floor_divide(lt.tensor([7, -7]), 2)
@@ -245,7 +263,9 @@ def _refuse_derivative(g: Node) -> Node:
 
 @method(in_place=True, operator="mod")
 def remainder(a: Operand, b: Operand) -> Tensor:
-    """What floor division leaves, with the sign of b, broadcast. Raises ShapeError for bool and for modulo zero.
+    """Return the remainder of floor division, a - b * floor(a / b), which has the sign of b. Shapes broadcast.
+
+    Raises ShapeError for an integer modulo zero, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.remainder(lt.tensor([7.0, -7.0]), 3)
@@ -256,17 +276,19 @@ def remainder(a: Operand, b: Operand) -> Tensor:
 
 @method(in_place=True, operator="pow")
 def pow(a: Operand, exponent: Operand) -> Tensor:
-    """a to a power, broadcast. Raises ShapeError for integers to a negative number.
+    """Return `a` to the power `exponent`. Shapes broadcast and dtypes are promoted; integers stay integers.
+
+    Raises ShapeError for an integer to a negative integer number, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.pow(lt.tensor([2.0, 3.0]), 2)
     tensor([4., 9.])
     """
-    # The front end sees a square here, whose gradient is x times two and no power.
+    # The vendor's front end records a square, whose gradient has no power.
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = operand_node(cast_to(a, result_type(a, exponent)))
         return tensor_of(call("square", base), a)
-    # Integers to a power stay integers, which needs an operation of its own.
+    # Integer powers have a separate operation.
     common = result_type(a, exponent)
     if common.kind == "b" and isinstance(exponent, Tensor):
         refuse_elements("pow", exponent.spec)
@@ -282,7 +304,7 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
 
 @method(in_place=True)
 def square(x: Tensor) -> Tensor:
-    """x * x, in the shape of x.
+    """Return x * x for each element, in the shape of `x`.
 
     >>> import lazytensor as lt
     >>> lt.square(lt.tensor([2.0, -3.0]))
@@ -293,7 +315,9 @@ def square(x: Tensor) -> Tensor:
 
 @method(in_place=True)
 def fmod(a: Operand, b: Operand) -> Tensor:
-    """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero.
+    """Return the remainder of truncated division, which has the sign of a. Shapes broadcast.
+
+    Raises ShapeError for an integer modulo zero, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.fmod(lt.tensor([7.0, -7.0]), 3)
@@ -304,7 +328,9 @@ def fmod(a: Operand, b: Operand) -> Tensor:
 
 @method(names="atan2 arctan2", in_place=True)
 def atan2(a: Tensor, b: Tensor) -> Tensor:
-    """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type.
+    """Return the angle of the point (x=b, y=a) in radians, from -pi to pi. Shapes broadcast.
+
+    Integers are converted to the default floating-point dtype.
 
     >>> import lazytensor as lt
     >>> lt.atan2(lt.tensor([1.0, -1.0]), lt.tensor([1.0, 1.0]))
@@ -315,7 +341,7 @@ def atan2(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def maximum(a: Operand, b: Operand) -> Tensor:
-    """The larger of two elements, broadcast; NaN wins, and ties share the gradient.
+    """Return the elementwise maximum. Shapes broadcast; NaN is propagated, and equal elements share the gradient.
 
     >>> import lazytensor as lt
     >>> lt.maximum(lt.tensor([1.0, 5.0]), lt.tensor([4.0, 2.0]))
@@ -326,7 +352,7 @@ def maximum(a: Operand, b: Operand) -> Tensor:
 
 @method
 def minimum(a: Operand, b: Operand) -> Tensor:
-    """The smaller of two elements, broadcast; NaN wins, and ties share the gradient.
+    """Return the elementwise minimum. Shapes broadcast; NaN is propagated, and equal elements share the gradient.
 
     >>> import lazytensor as lt
     >>> lt.minimum(lt.tensor([1.0, 5.0]), lt.tensor([4.0, 2.0]))
@@ -337,7 +363,7 @@ def minimum(a: Operand, b: Operand) -> Tensor:
 
 @method(names="gt greater", in_place=True, is_comparison=True)
 def gt(a: Operand, b: Operand) -> Tensor:
-    """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a > b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.gt(lt.tensor([1, 2, 3]), 2)
@@ -348,7 +374,7 @@ def gt(a: Operand, b: Operand) -> Tensor:
 
 @method(names="ge greater_equal", in_place=True, is_comparison=True)
 def ge(a: Operand, b: Operand) -> Tensor:
-    """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a >= b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.ge(lt.tensor([1, 2, 3]), 2)
@@ -359,7 +385,7 @@ def ge(a: Operand, b: Operand) -> Tensor:
 
 @method(names="lt less", in_place=True, is_comparison=True)
 def lt(a: Operand, b: Operand) -> Tensor:
-    """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a < b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.lt(lt.tensor([1, 2, 3]), 2)
@@ -370,7 +396,7 @@ def lt(a: Operand, b: Operand) -> Tensor:
 
 @method(names="le less_equal", in_place=True, is_comparison=True)
 def le(a: Operand, b: Operand) -> Tensor:
-    """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a <= b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.le(lt.tensor([1, 2, 3]), 2)
@@ -381,7 +407,7 @@ def le(a: Operand, b: Operand) -> Tensor:
 
 @method(in_place=True, is_comparison=True)
 def eq(a: Operand, b: Operand) -> Tensor:
-    """Whether a == b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a == b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.eq(lt.tensor([1, 2]), lt.tensor([1, 3]))
@@ -392,7 +418,7 @@ def eq(a: Operand, b: Operand) -> Tensor:
 
 @method(names="ne not_equal", in_place=True, is_comparison=True)
 def ne(a: Operand, b: Operand) -> Tensor:
-    """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+    """Return a bool tensor that is true where a != b. Shapes broadcast; ShapeError is raised if they do not.
 
     >>> import lazytensor as lt
     >>> lt.ne(lt.tensor([1, 2]), lt.tensor([1, 3]))
@@ -403,7 +429,7 @@ def ne(a: Operand, b: Operand) -> Tensor:
 
 @method(in_place=True)
 def logical_and(a: Operand, b: Operand) -> Tensor:
-    """Whether both are not zero: bool in the broadcast shape.
+    """Return a bool tensor that is true where both operands are nonzero. Shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.logical_and(lt.tensor([True, True]), lt.tensor([True, False]))
@@ -414,7 +440,7 @@ def logical_and(a: Operand, b: Operand) -> Tensor:
 
 @method(in_place=True)
 def logical_or(a: Operand, b: Operand) -> Tensor:
-    """Whether at least one is not zero: bool in the broadcast shape.
+    """Return a bool tensor that is true where at least one operand is nonzero. Shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.logical_or(lt.tensor([False, True]), lt.tensor([False, False]))
@@ -425,7 +451,9 @@ def logical_or(a: Operand, b: Operand) -> Tensor:
 
 @method(in_place=True)
 def logical_xor(a: Operand, b: Operand) -> Tensor:
-    """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared, and not for `^`.
+    """Return a bool tensor that is true where exactly one operand is nonzero. Shapes broadcast.
+
+    In a step for the wafer it is recorded as a comparison of the two bools.
 
     >>> import lazytensor as lt
     >>> lt.logical_xor(lt.tensor([True, True]), lt.tensor([True, False]))
@@ -435,15 +463,18 @@ def logical_xor(a: Operand, b: Operand) -> Tensor:
 
 
 def _cast_to_bool_on_csx(value: Operand) -> Operand:
-    """Return an operand of a logical function, which the original converts to bool; the host takes it as it is."""
+    """Return a tensor operand as bool in a step for the wafer, as the vendor does; any other operand unchanged."""
     return value if half_type() is None or not isinstance(value, Tensor) else cast_to(value, dt.bool_)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
-    """a where the condition holds, else b; all three broadcast. Raises ShapeError for shapes that do not."""
+    """Return `a` where `condition` is true, else `b`. All three broadcast; the dtypes of `a` and `b` are promoted.
+
+    `condition` is bool or uint8. Raises ShapeError for another dtype.
+    """
     if condition.dtype is not dt.bool_ and condition.dtype is not dt.uint8:
         raise ShapeError(f"where expected condition to be a boolean tensor, but got {condition.spec}")
-    # The condition takes part in the shape and not in the type.
+    # The condition affects the shape, but not the dtype.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call(
         "where", prepare_operand(condition, dt.bool_, shape), *(prepare_branch(v, dtype, shape) for v in (a, b))
@@ -453,13 +484,17 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
 
 @method(names="where")
 def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """x where the condition holds, else `other`; all three broadcast."""
+    """Return `x` where `condition` is true, else `other`. All three broadcast; the dtypes of `x` and `other` are
+    promoted.
+    """
     return where(condition, x, other)
 
 
 @method(in_place=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """x with `value` where the mask holds; x and mask broadcast, the type is that of x.
+    """Return `x` with `value` where `mask` is true. `x` and `mask` broadcast; the dtype is that of `x`.
+
+    Raises ShapeError if `mask` is not bool, or if `value` is a tensor with dimensions.
 
     >>> import lazytensor as lt
     >>> lt.masked_fill(lt.arange(4), lt.arange(4) > 1, -1)
@@ -481,7 +516,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 @method(names="clamp clip", in_place=True)
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are.
+    """Return `x` limited to the range from `min` to `max`. Bounds are numbers or tensors that broadcast; None is no
+    bound.
+
+    If `min` > `max`, the result is `max`. Raises ShapeError if both bounds are None.
 
     >>> import lazytensor as lt
     >>> lt.clamp(lt.tensor([-2.0, 0.5, 2.0]), 0, 1)
@@ -489,27 +527,31 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     """
     if min is None and max is None:
         raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
-    # Two numbers, the usual case: one node, with infinity for a missing bound.
+    # Two numbers, the usual case: one node, with an infinity for a missing bound.
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         n = operand_node(x)
         low, high = -math.inf if min is None else min, math.inf if max is None else max
         return tensor_of(call("clamp", n, *(prepare_stored(v, x.dtype, n.type.shape) for v in (low, high))), x)
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
-    # Integers have no infinity to stand for the bound that is missing.
+    # Integers have no infinity for a missing bound.
     if dtype.kind != "f" and (min is None or max is None):
         bound = max if min is None else min
         if bound is not None and not isinstance(bound, Tensor):
-            # Refused where the type does not hold it, as a number that is stored; in a comparison it would wrap.
+            # Raises an error if the dtype cannot hold the bound; a comparison would wrap it.
             prepare_operand(bound, dtype, ())
         return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
-    # Not `maximum`, which shares the gradient where x is the bound.
+    # Not `maximum`, which shares the gradient where x equals the bound.
     min, max = -math.inf if min is None else min, math.inf if max is None else max
     dtype, shape = result_type(x, min, max), common_shape(x, min, max)
     return tensor_of(call("clamp", *(prepare_operand(v, dtype, shape) for v in (x, min, max))), x)
 
 
 def _make_unary(name: str, doc: str, example: str = "", *, to_float: bool = True) -> Callable[[Tensor], Tensor]:
-    """Return a function of one operation on each element; `to_float` converts integers to the default floating type."""
+    """Return a function of one tensor that records the operation `name` on each element.
+
+    If `to_float` is true, it converts integers to the default floating-point dtype. `doc` and `example` become its
+    docstring.
+    """
 
     def function(x: Tensor) -> Tensor:
         n = operand_node(x)
@@ -575,7 +617,7 @@ reciprocal = method(
 
 
 def over(number: Operand, x: Tensor) -> Tensor:
-    """number / x as PyTorch computes it: the reciprocal times the number, which rounds twice."""
+    """Return number / x as PyTorch computes it: the reciprocal of `x` times `number`, which rounds twice."""
     return reciprocal(x) if is_number(number, 1) else reciprocal(x) * number
 
 
@@ -627,7 +669,7 @@ logical_not = method(
 
 
 def _make_rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor], Tensor]:
-    """Return a rounding of each element, which returns a copy of integers."""
+    """Return a function that rounds each element by the operation `name`, and copies integer tensors."""
     float_only = _make_unary(name, doc, to_float=False)
 
     def function(x: Tensor) -> Tensor:
@@ -659,7 +701,7 @@ trunc = method(
 @method(names="__neg__")
 @method(names="neg negative", in_place=True)
 def neg(x: Tensor) -> Tensor:
-    """The negative of each element, in the shape of x. Raises ShapeError for booleans.
+    """Return -x for each element, in the shape of `x`. Raises ShapeError for bools.
 
     >>> import lazytensor as lt
     >>> lt.neg(lt.tensor([1, -2]))
@@ -672,7 +714,7 @@ def neg(x: Tensor) -> Tensor:
 
 @method
 def isinf(x: Tensor) -> Tensor:
-    """Whether each element is infinite: bool in the shape of x.
+    """Return a bool tensor that is true where `x` is inf or -inf, in the shape of `x`.
 
     >>> import lazytensor as lt
     >>> lt.isinf(lt.tensor([1.0, float("inf"), float("nan")]))
@@ -685,7 +727,7 @@ def isinf(x: Tensor) -> Tensor:
 
 @method(in_place=True)
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign.
+    """Return -1, 0 or 1 by the sign of each element, in the shape and dtype of `x`. Bools are returned unchanged.
 
     >>> import lazytensor as lt
     >>> lt.sign(lt.tensor([-3.0, 0.0, 2.0]))
@@ -696,9 +738,9 @@ def sign(x: Tensor) -> Tensor:
 
 @method(in_place=True)
 def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
-    """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ...
+    """Return each element rounded to the nearest integer, or to `decimals` decimals, with ties to even.
 
-    Raises ShapeError for decimals of integers.
+    Negative `decimals` round to tens, hundreds and so on. Raises ShapeError if `decimals` is given for integers.
 
     >>> import lazytensor as lt
     >>> lt.round(lt.tensor([0.5, 1.5, 2.5]))
@@ -708,14 +750,14 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
         return _round(x)
     if x.dtype.kind != "f":
         raise ShapeError(f"round with decimals is not known for {x.dtype.name}", where=source.where())
-    # A power with a positive exponent is exact (up to 1e22); one of 0.1 would be rounded before it rounds.
+    # 10 to a positive power is exact (up to 1e22); a power of 0.1 would already be rounded.
     scale = 10.0 ** builtins.abs(decimals)
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
 
 
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A tensor of its own with the same values, shape and type; gradients pass.
+    """Return a copy of `x` with a storage of its own. Gradients pass to `x`. `memory_format` is ignored.
 
     >>> import lazytensor as lt
     >>> lt.clone(lt.tensor([1, 2]))
@@ -725,5 +767,5 @@ def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
-    """x in another dtype; the same tensor if it has it already. Fractions are cut off on the way to integers."""
+    """Return `x` converted to `dtype`; `x` itself if it has that dtype. Conversion to integers truncates fractions."""
     return x if x.dtype is dtype else tensor_of(cast(operand_node(x), dtype), x)

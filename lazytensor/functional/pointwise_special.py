@@ -1,4 +1,4 @@
-"""Elementary and special functions beyond arithmetic, and tests of values."""
+"""Elementary and special functions beyond basic arithmetic, and elementwise tests."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ RADIANS_PER_DEGREE = math.pi / 180
 
 
 class MantissaExponent(NamedTuple):
-    """The answer of `frexp`."""
+    """The result of `frexp`."""
 
     mantissa: Tensor
     exponent: Tensor
@@ -39,7 +39,7 @@ class MantissaExponent(NamedTuple):
 
 @method(in_place=True)
 def sgn(x: Tensor) -> Tensor:
-    """`sign`, of which the vendor's front end refuses the gradient under this name.
+    """Return `sign(input)`. The vendor's front end refuses its gradient under this name.
 
     >>> import lazytensor as lt
     >>> lt.sgn(lt.tensor([-3.0, 0.0, 2.0]))
@@ -50,7 +50,10 @@ def sgn(x: Tensor) -> Tensor:
 
 
 def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
-    """`round`, which the vendor's front end refuses under this name for any number of decimals."""
+    """Return `round(x, decimals=decimals)` for a floating-point tensor, as torch.special.round.
+
+    The vendor's front end refuses it under this name. Raises TypeUnsupported for integers.
+    """
     require_elements(x, "f", "special.round")
     rounded: Tensor = pw.round(x, decimals=decimals)
     return rounded
@@ -62,7 +65,10 @@ def to_floating(x: Tensor) -> Tensor:
 
 
 def unary(name: str, doc: str, example: str = "", op: str = "", **attrs: Any) -> Callable[[Tensor], Tensor]:
-    """Return a function of one tensor that records one operation; integers become floating point first."""
+    """Return a function of one tensor that records the operation `op` (by default `name`) with the attributes `attrs`.
+
+    It converts integers to the default floating-point dtype first. `doc` and `example` become its docstring.
+    """
 
     def function(input: Tensor) -> Tensor:
         n = operand_node(input)
@@ -77,7 +83,11 @@ def unary(name: str, doc: str, example: str = "", op: str = "", **attrs: Any) ->
 def binary(
     name: str, doc: str, example: str = "", *, takes_integers: bool = True
 ) -> Callable[[Operand, Operand], Tensor]:
-    """Return a function of two operands that records one operation on them, broadcast and as floating point."""
+    """Return a function of two operands that records the operation `name` on them, broadcast and as floating-point.
+
+    If `takes_integers` is false, it raises TypeUnsupported for integers; otherwise they are converted. `doc` and
+    `example` become its docstring.
+    """
 
     def function(input: Operand, other: Operand) -> Tensor:
         common = result_type(input, other)
@@ -227,7 +237,9 @@ igammac = method(
 
 @method(in_place=True)
 def xlogy(input: Operand, other: Operand) -> Tensor:
-    """x * log(y), broadcast, and 0 where x is 0. PyTorch rounds the logarithm of half types on the host.
+    """Return x * log(y), and 0 where x is 0, for x (`input`) and y (`other`). Shapes broadcast.
+
+    NaN in y wins over the 0. On the host, the logarithm of half types is rounded to the half type, as in PyTorch.
 
     >>> import lazytensor as lt
     >>> lt.xlogy(lt.tensor([0.0, 2.0]), lt.tensor([0.0, 3.0]))
@@ -236,13 +248,15 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     if (host_half_dtype(input) or host_half_dtype(other)) is None or not result_type(input, other).is_half:
         return _xlogy(input, other)
     x, y = (tensor_of(n) for n in prepare_operands(input, other))
-    # y == y: a NaN there wins over the 0.
+    # y == y is false for NaN, which wins over the 0.
     return pw.where(pw.logical_and(pw.eq(x, 0), pw.eq(y, y)), 0.0, x * pw.log(y))
 
 
 @method(in_place=True)
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next number from the first operand towards the second, broadcast. Raises ShapeError for the half types.
+    """Return the next representable number after `input` towards `other`. Shapes broadcast.
+
+    Raises ShapeError for half types.
 
     >>> import lazytensor as lt
     >>> lt.nextafter(lt.tensor([1.0]), lt.tensor([2.0])) > 1
@@ -255,15 +269,15 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 @method(in_place=True)
 def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
-    """Derivative number n of digamma, of each element; as a method, n is the argument.
+    """Return the `n`-th derivative of the digamma function for each element of `input`, in its shape.
 
-    Raises ShapeError for a negative n.
+    As a method it is called as `x.polygamma(n)`. Raises ShapeError if `n` is negative.
 
     >>> import lazytensor as lt
     >>> lt.polygamma(1, lt.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
-    # torch.polygamma(n, x), but x.polygamma(n).
+    # The function is torch.polygamma(n, x), the method x.polygamma(n).
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
         raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
@@ -272,7 +286,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
 
 @method
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x.
+    """Return the logarithm of the multivariate gamma function of dimension `p`, for each element of `input`.
 
     >>> import lazytensor as lt
     >>> lt.mvlgamma(lt.tensor([2.0, 3.0]), 2)
@@ -288,7 +302,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 @method(in_place=True)
 def sinc(input: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at 0, of each element.
+    """Return sin(pi * x) / (pi * x), and 1 where x is 0, for each element x of `input`.
 
     >>> import lazytensor as lt
     >>> lt.sinc(lt.tensor([0.0, 0.5]))
@@ -296,28 +310,28 @@ def sinc(input: Tensor) -> Tensor:
     """
     x = to_floating(input) * math.pi
     at_zero = x == 0
-    # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
+    # The quotient at 0 has to be finite: a NaN would reach the gradient through the unselected branch.
     safe = pw.masked_fill(x, at_zero, 1.0)
     return pw.masked_fill(pw.sin(safe) / safe, at_zero, 1.0)
 
 
 @method(in_place=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps.
+    """Return log(x / (1 - x)) for each element x of `input`. If `eps` is given, x is first limited to eps to 1 - eps.
 
     >>> import lazytensor as lt
     >>> lt.logit(lt.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
     x = to_floating(input)
-    # Without eps 0 and 1 give the infinities, as the formula says.
+    # Without `eps`, 0 and 1 give -inf and inf.
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
     return pw.log(x / (1.0 - x))
 
 
 @method(in_place=True)
 def frac(input: Tensor) -> Tensor:
-    """What follows the point of each element, with the sign of x. Raises ShapeError for integers.
+    """Return the fractional part x - trunc(x) of each element, with the sign of x. Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.frac(lt.tensor([1.25, -2.5]))
@@ -325,13 +339,13 @@ def frac(input: Tensor) -> Tensor:
     """
     if input.dtype.kind != "f":
         raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
-    # Towards zero, so that the sign stays; floor would make it positive.
+    # Rounded towards zero, so that the sign is kept.
     return input - pw.trunc(input)
 
 
 @method(in_place=True)
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians, of each element; integers become the default floating type.
+    """Return each element converted from degrees to radians. Integers become the default floating-point dtype.
 
     >>> import lazytensor as lt
     >>> lt.deg2rad(lt.tensor([90.0, 180.0]))
@@ -342,7 +356,7 @@ def deg2rad(input: Tensor) -> Tensor:
 
 @method(in_place=True)
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees, of each element; integers become the default floating type.
+    """Return each element converted from radians to degrees. Integers become the default floating-point dtype.
 
     >>> import lazytensor as lt
     >>> lt.rad2deg(lt.tensor([0.0, 3.1415927]))
@@ -353,7 +367,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 @method
 def fmax(input: Operand, other: Operand) -> Tensor:
-    """The larger of two elements, broadcast; a number wins over NaN.
+    """Return the elementwise maximum. Shapes broadcast; if one element is NaN, the other is returned.
 
     >>> import lazytensor as lt
     >>> lt.fmax(lt.tensor([1.0, float("nan")]), lt.tensor([0.0, 3.0]))
@@ -364,7 +378,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
 
 @method
 def fmin(input: Operand, other: Operand) -> Tensor:
-    """The smaller of two elements, broadcast; NaN only where both are NaN.
+    """Return the elementwise minimum. Shapes broadcast; if one element is NaN, the other is returned.
 
     >>> import lazytensor as lt
     >>> lt.fmin(lt.tensor([1.0, float("nan")]), lt.tensor([0.0, 3.0]))
@@ -374,7 +388,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 
 
 def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -> Tensor:
-    # Integers have no NaN to lose against.
+    # Integers have no NaN.
     if result_type(a, b).kind != "f":
         return whole(a, b)
     return tensor_of(call(name, *prepare_operands(a, b)), a, b)
@@ -382,7 +396,7 @@ def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -
 
 @method(in_place=True)
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
-    """x, or `min` where x is below it, broadcast.
+    """Return each element of `input`, or `min` where it is smaller. Shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.clamp_min(lt.tensor([1, 5]), 3)
@@ -393,7 +407,7 @@ def clamp_min(input: Tensor, min: Operand) -> Tensor:
 
 @method(in_place=True)
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
-    """x, or `max` where x is above it, broadcast.
+    """Return each element of `input`, or `max` where it is larger. Shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.clamp_max(lt.tensor([1, 5]), 3)
@@ -404,7 +418,9 @@ def clamp_max(input: Tensor, max: Operand) -> Tensor:
 
 @method(in_place=True)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """0 below zero, 1 above, `values` at zero; both broadcast. Raises ShapeError for unlike types.
+    """Return 0 where `input` is negative, 1 where it is positive, and `values` where it is 0. Shapes broadcast.
+
+    Raises ShapeError if the dtypes differ.
 
     >>> import lazytensor as lt
     >>> lt.heaviside(lt.tensor([-1.0, 0.0, 2.0]), lt.tensor(0.5))
@@ -421,7 +437,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 @method(in_place=True)
 def float_power(input: Operand, exponent: Operand) -> Tensor:
-    """A power computed in double precision, broadcast: float64.
+    """Return `input` to the power `exponent`, computed in float64. Shapes broadcast.
 
     >>> import lazytensor as lt
     >>> lt.float_power(lt.tensor([2, 3]), 2)
@@ -433,7 +449,11 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
 
 @method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number, and TypeUnsupported for boolean exponents.
+    """Return input * 2**other. Shapes broadcast.
+
+    A half `input` with integer exponents keeps its dtype. The power may overflow although the product would not. Raises
+    ArgumentInvalid (a TypeError) if `other` is a number, and TypeUnsupported if it is bool while `input` is
+    floating-point.
 
     >>> import lazytensor as lt
     >>> lt.ldexp(lt.tensor([1.0, 3.0]), lt.tensor([2, 1]))
@@ -444,14 +464,16 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         raise ArgumentInvalid(text, where=source.where())
     if input.dtype.kind == "f":
         require_elements(other, "fi", "ldexp")
-    # As PyTorch computes it, so large exponents overflow in the power although the product would fit.
+    # As in PyTorch, large exponents overflow in the power although the product would fit.
     product = input * pw.pow(2.0, other)
     return pw.cast_to(product, input.dtype) if input.dtype.is_half and other.dtype.kind == "i" else product
 
 
 @method
 def frexp(input: Tensor) -> MantissaExponent:
-    """Each element as mantissa * 2 ** exponent (int32) with 0.5 <= |mantissa| < 1. Raises ShapeError for integers.
+    """Return each element as mantissa and int32 exponent, with x = mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+
+    Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.frexp(lt.tensor([6.0, 0.5])).exponent
@@ -465,7 +487,7 @@ def frexp(input: Tensor) -> MantissaExponent:
 
 @method
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign of each element is negative, also that of zero: bool.
+    """Return a bool tensor that is true where the sign bit is set, including -0.0.
 
     >>> import lazytensor as lt
     >>> lt.signbit(lt.tensor([-1.0, 0.0]))
@@ -476,7 +498,7 @@ def signbit(input: Tensor) -> Tensor:
 
 @method
 def isposinf(input: Tensor) -> Tensor:
-    """Whether each element is positive infinity: bool.
+    """Return a bool tensor that is true where the element is positive infinity.
 
     >>> import lazytensor as lt
     >>> lt.isposinf(lt.tensor([1.0, float("inf")]))
@@ -487,7 +509,7 @@ def isposinf(input: Tensor) -> Tensor:
 
 @method
 def isneginf(input: Tensor) -> Tensor:
-    """Whether each element is negative infinity: bool.
+    """Return a bool tensor that is true where the element is negative infinity.
 
     >>> import lazytensor as lt
     >>> lt.isneginf(lt.tensor([1.0, -float("inf")]))
@@ -502,7 +524,7 @@ def _equals_float(x: Tensor, value: float) -> Tensor:
 
 @method
 def isreal(input: Tensor) -> Tensor:
-    """True for every element: there are no complex tensors here.
+    """Return a bool tensor of True in the shape of `input`, since there are no complex tensors.
 
     >>> import lazytensor as lt
     >>> lt.isreal(lt.tensor([1.0, 2.0]))
@@ -513,14 +535,14 @@ def isreal(input: Tensor) -> Tensor:
 
 @method
 def angle(input: Tensor) -> Tensor:
-    """0 for elements that are not negative, pi for the others; NaN stays.
+    """Return pi where the element is negative, 0 where it is not, and NaN where it is NaN.
 
     >>> import lazytensor as lt
     >>> lt.angle(lt.tensor([-1.0, 1.0]))
     tensor([3.1416, 0.0000])
     """
     x = to_floating(input)
-    # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
+    # Computed from the sign, whose gradient is zero as in PyTorch; the sign of NaN is 0.
     return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
 
 
@@ -528,7 +550,9 @@ def angle(input: Tensor) -> Tensor:
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """Each element, with numbers in place of NaN (0) and of the infinities (the largest numbers of the type).
+    """Return `input` with NaN replaced by `nan` and infinities replaced by `posinf` and `neginf`.
+
+    The defaults are 0 and the largest and smallest finite numbers of the dtype. Integers are copied.
 
     >>> import lazytensor as lt
     >>> lt.nan_to_num(lt.tensor([1.0, float("nan")]), 0.0)
@@ -536,7 +560,7 @@ def nan_to_num(
     """
     if input.dtype.kind != "f":
         return pw.clone(input)
-    # PyTorch's default: the largest finite numbers of the type.
+    # PyTorch's default are the largest finite numbers of the dtype.
     limit = input.dtype.largest
     chosen = {
         "nan": 0.0 if nan is None else float(nan),
@@ -548,7 +572,7 @@ def nan_to_num(
 
 @method
 def positive(input: Tensor) -> Tensor:
-    """x itself. Raises ShapeError for booleans.
+    """Return `input` itself. Raises ShapeError for bools.
 
     >>> import lazytensor as lt
     >>> lt.positive(lt.tensor([1, -2]))
@@ -561,7 +585,7 @@ def positive(input: Tensor) -> Tensor:
 
 @method(names="conj conj_physical resolve_conj resolve_neg")
 def conj(input: Tensor) -> Tensor:
-    """x itself: it is real.
+    """Return `input` itself, since all tensors are real.
 
     >>> import lazytensor as lt
     >>> lt.conj(lt.tensor([1.0, 2.0]))
@@ -571,9 +595,9 @@ def conj(input: Tensor) -> Tensor:
 
 
 def fill(input: Tensor, value: Operand) -> Tensor:
-    """A tensor in the shape and type of `input` with one value everywhere.
+    """Return a tensor with the shape and dtype of `input`, filled with `value`.
 
-    Raises ShapeError if the value has dimensions.
+    `value` is a number or a 0-d tensor, to which gradients pass. Raises ShapeError if it has dimensions.
 
     >>> import lazytensor as lt
     >>> lt.fill(lt.zeros(3), 2)
@@ -584,5 +608,5 @@ def fill(input: Tensor, value: Operand) -> Tensor:
             f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.",
             where=source.where(),
         )
-    # A mask that is true everywhere: the value may be a tensor, whose gradient is then a sum over all elements.
+    # A mask of True: the value may be a tensor, whose gradient is the sum over all elements.
     return pw.masked_fill(input, creation.full_like(input, True, dtype=dt.bool_), value)

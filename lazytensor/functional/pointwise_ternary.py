@@ -1,4 +1,4 @@
-"""Element by element, of three operands: a sum with a scaled product or quotient, and linear interpolation."""
+"""Elementwise functions of three operands: a sum with a scaled product or quotient, and linear interpolation."""
 
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
@@ -12,7 +12,9 @@ from lazytensor.ops.op import refuse_elements
 
 @method(in_place=True)
 def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`.
+    """Return x + value * a * b. Shapes broadcast and dtypes are promoted.
+
+    `addcmul(x, value, a, b)` is PyTorch's deprecated form. Raises TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.addcmul(lt.ones(2), lt.tensor([1.0, 2.0]), lt.tensor([4.0, 4.0]), value=2)
@@ -32,7 +34,9 @@ def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 
 @method(in_place=True)
 def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers.
+    """Return x + value * a / b. Shapes broadcast and dtypes are promoted.
+
+    `addcdiv(x, value, a, b)` is PyTorch's deprecated form. Raises ShapeError if both `a` and `b` are integers.
 
     >>> import lazytensor as lt
     >>> lt.addcdiv(lt.ones(2), lt.tensor([1.0, 2.0]), lt.tensor([4.0, 4.0]), value=2)
@@ -50,14 +54,17 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
     out = scaled_term("add_scaled_quotient", x, a, b, value)
     if out is not None:
         return out
-    # PyTorch's order: divided first, then scaled.
+    # As in PyTorch, divided first and then scaled.
     quotient = a / b
     return x + (quotient if pw.is_number(value, 1) else quotient * value)
 
 
 @method(in_place=True)
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
-    """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types.
+    """Return a + weight * (b - a), linear interpolation. Shapes broadcast.
+
+    It is computed from the nearer end, so that weights 0 and 1 give exactly `a` and `b`. Raises ShapeError if the
+    dtypes of `a`, `b` and a `weight` with dimensions differ.
 
     >>> import lazytensor as lt
     >>> lt.lerp(lt.tensor([0.0, 10.0]), lt.tensor([1.0, 20.0]), 0.25)
@@ -74,7 +81,7 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
 
 @round_once
 def _lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
-    # PyTorch's two formulas: the difference is always taken from the nearer end.
+    # PyTorch's two formulas: the difference is taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):
         return a + way * weight if weight < 0.5 else b - way * (1 - weight)

@@ -1,4 +1,4 @@
-"""Pooling over windows and regions, and what undoes it."""
+"""Pooling over windows and adaptive regions, and max-unpooling."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from lazytensor.ops.shape import reshape
 
 Dims = tuple[int, ...]
 MAX_REGIONS = 1 << 32
-"""Regions of adaptive pooling beyond which no list of them fits into memory."""
+"""The number of regions of adaptive pooling above which a list of them does not fit in memory."""
 
 
 def _check_rank(name: str, rank: int, input: Tensor) -> None:
@@ -38,11 +38,14 @@ def _check_rank(name: str, rank: int, input: Tensor) -> None:
 
 
 def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
-    """Kernel, stride, padding on both sides and dilation. Raises ShapeError for those that fit no window."""
+    """Return kernel, stride, padding before and after, and dilation of a pooling operation, one value per dimension.
+
+    `options` are kernel_size, stride, padding, dilation and ceil_mode. Raises ShapeError if they do not fit the input.
+    """
     _check_rank(name, rank, input)
     kernel_size, stride, padding, dilation, ceil_mode = options
     kernel = to_ntuple(kernel_size, rank, "kernel_size")
-    # torch.max_pool2d passes no stride as an empty list.
+    # torch.max_pool2d passes an empty list for no stride.
     steps = kernel if stride is None or stride == [] or stride == () else to_ntuple(stride, rank, "stride")
     around, spread = to_ntuple(padding, rank, "padding"), to_ntuple(dilation, rank, "dilation")
     if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
@@ -55,7 +58,8 @@ def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, 
         )
     extents = input.spec.shape[input.ndim - rank :]
     sizes = zip(extents, kernel, steps, around, spread, strict=True)
-    # With ceil_mode the far side grows so that a last, partial window fits; so windows are all alike from here on.
+    # With ceil_mode the padding at the end grows so that a last, partial window fits. From here on windows are all
+    # alike.
     pairs = tuple((p, _end_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
     if any(e + sum(q) < d * (k - 1) + 1 for e, k, q, d in zip(extents, kernel, pairs, spread, strict=True)):
         raise ShapeError(
@@ -66,12 +70,16 @@ def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, 
 
 
 def _end_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
-    """Places behind the last one: with ceil_mode as many as the last window needs that starts inside."""
+    """Return the padding at the end of a dimension.
+
+    With `ceil_mode` it is as large as the last window that starts inside the input or its first padding needs. `reach`
+    is the extent of the dilated kernel.
+    """
     room = extent + 2 * padding - reach
     if not ceil_mode or room % stride == 0:
         return padding
     count = -(-room // stride) + 1
-    if (count - 1) * stride >= extent + padding:  # the last window has to start inside the input or its near padding
+    if (count - 1) * stride >= extent + padding:  # the last window has to start inside the input or its first padding
         return padding
     return (count - 1) * stride + reach - extent - padding
 
@@ -81,17 +89,18 @@ def _flatten_spatial(n: Node, rank: int) -> Node:
 
 
 def _gather_maxima(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
-    """The elements at flat places, so that the gradient goes to them alone."""
-    # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
-    # A tensor, so that a second walk back finds the places used up.
+    """Return the elements of `x` at flat spatial indices `places`, so that the gradient reaches only these elements."""
+    # Windows overlap: with a gather, the gradient of an element is the sum over all windows whose maximum it is. The
+    # result is a tensor, so that a second backward pass finds the indices freed.
     values = tensor_of(call("at_places", _flatten_spatial(x, rank), _flatten_spatial(places, rank)), input)
     return values if rank == 1 else tensor_of(reshape(values.node, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    """Return the maxima and their flat indices. `options` are kernel_size, stride, padding, dilation and ceil_mode."""
     attrs = _window_attributes(f"max_pool{rank}d", rank, input, options)
     (x,) = cast_to_half(operand_node(input))
-    # One pass finds places; values, indices and gradient all come from them.
+    # One operation finds the indices; the values and the gradient use them.
     places = call("window_argmax", x, **attrs)
     return _gather_maxima(input, x, places, rank), tensor_of(places, input)
 
@@ -99,7 +108,9 @@ def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
 def _make_max_pools(
     rank: int, example: str, example_with_indices: str
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return `max_pool` of a rank, without and with indices; they share one signature."""
+    """Return the functions `max_pool` and `max_pool_with_indices` of `rank` spatial dimensions, with the same
+    parameters.
+    """
 
     def with_indices(
         input: Tensor,
@@ -157,6 +168,10 @@ max_pool3d, max_pool3d_with_indices = _make_max_pools(
 
 
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
+    """Return average pooling with `rank` spatial dimensions.
+
+    `options` are kernel_size, stride, padding, ceil_mode, count_include_pad and divisor_override.
+    """
     kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
     attrs = _window_attributes(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
     del attrs["dilation"]
@@ -175,7 +190,14 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+    """Return the mean over windows of `input` [N, C, L] or [C, L]: [..., L'].
+
+    - `kernel_size`, `stride`: window length, and distance of windows (`kernel_size` if None).
+    - `padding`: zeros added at both ends, at most half the kernel size.
+    - `ceil_mode`: keep a last, partial window.
+    - `count_include_pad`: whether padding counts in the divisor.
+
+    Raises ShapeError if no window fits or an option is invalid.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
@@ -193,9 +215,16 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+    """Return the mean over windows of `input` [N, C, H, W] or [C, H, W]: [..., H', W'].
 
-    Raises IndexInvalid for too few dimensions, ShapeError for windows that do not fit.
+    - `kernel_size`, `stride`: window extents, and distances of windows (`kernel_size` if None).
+    - `padding`: zeros added on both sides, at most half the kernel size.
+    - `ceil_mode`: keep last, partial windows.
+    - `count_include_pad`: whether padding counts in the divisor.
+    - `divisor_override`: divide the sums by this number.
+
+    Raises IndexInvalid for fewer than three dimensions, ShapeError if no window fits or an option is invalid, and
+    TypeUnsupported for integers other than int64.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.avg_pool2d(lt.ones(1, 4, 4), 2).shape
@@ -216,9 +245,15 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+    """Return the mean over windows of `input` [N, C, D, H, W] or [C, D, H, W]: [..., D', H', W'].
 
-    Raises ShapeError for windows that do not fit.
+    - `kernel_size`, `stride`: window extents, and distances of windows (`kernel_size` if None).
+    - `padding`: zeros added on both sides, at most half the kernel size.
+    - `ceil_mode`: keep last, partial windows.
+    - `count_include_pad`: whether padding counts in the divisor.
+    - `divisor_override`: divide the sums by this number.
+
+    Raises ShapeError if no window fits or an option is invalid.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
@@ -229,7 +264,7 @@ def avg_pool3d(
 
 def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: Any, ceil_mode: bool) -> Tensor:
     mean = _avg_pool(rank, input ** float(p), kernel_size, stride, 0, ceil_mode, True, None)
-    # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
+    # PyTorch's formula, for odd powers of negative elements, whose sum may be negative.
     signed = pw.sign(mean) * relu(pw.abs(mean))
     return (signed * math.prod(to_ntuple(kernel_size, rank, "kernel_size"))) ** (1 / float(p))
 
@@ -237,7 +272,9 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+    """Return the p-norm (sum of x**p)**(1/p) over windows of `input` [N, C, L] or [C, L]: [..., L'].
+
+    `norm_type` is p. The other parameters are those of `avg_pool1d`. Raises ShapeError if no window fits.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.lp_pool1d(lt.tensor([[3.0, 4.0]]), 2, 2)
@@ -249,9 +286,9 @@ def lp_pool1d(
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+    """Return the p-norm (sum of x**p)**(1/p) over windows of `input` [N, C, H, W] or [C, H, W]: [..., H', W'].
 
-    Raises ShapeError for windows that do not fit.
+    `norm_type` is p. The other parameters are those of `avg_pool2d`. Raises ShapeError if no window fits.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.lp_pool2d(lt.ones(1, 2, 2), 1, 2)
@@ -263,9 +300,10 @@ def lp_pool2d(
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+    """Return the p-norm (sum of x**p)**(1/p) over windows of `input` [N, C, D, H, W] or [C, D, H, W]: [..., D', H',
+    W'].
 
-    Raises ShapeError for windows that do not fit.
+    `norm_type` is p. The other parameters are those of `avg_pool3d`. Raises ShapeError if no window fits.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.lp_pool3d(lt.ones(1, 1, 2, 2, 2), 2, 2)
@@ -278,11 +316,16 @@ OutputSize = int | None | Sequence[int | None]
 
 
 def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
-    # PyTorch reads a list before it looks at the rank of the input.
+    """Return the output extents of adaptive pooling, where None stands for the input extent.
+
+    Raises ShapeError for another rank or negative extents, OptionInvalid for too many values, and MemoryMissing for too
+    many regions.
+    """
+    # PyTorch checks the length of a list before the rank of the input.
     if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:
         raise OptionInvalid(f"Input dimension should be at least {len(output_size) + 1}", where=source.where())
     _check_rank(name, rank, input)
-    # None keeps the extent of the input in that dimension.
+    # None keeps the extent of the input.
     given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(given) == 1:
         given = given * rank
@@ -291,25 +334,29 @@ def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: Outpu
     count = math.prod(outputs)
     if any(o < 0 for o in outputs):
         raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
-    # Regions are listed one by one.
+    # All regions are listed.
     if count > MAX_REGIONS:
         raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
     return outputs
 
 
 def _adaptive_regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
-    """Start and limit of each of `count` regions that cover an extent; neighbours may overlap by one place."""
-    # Rounded down at the start, up at the end: every place is in a region, also if there are more regions than places.
+    """Return start and end of each of `count` regions that cover an extent. Neighbouring regions may overlap by one
+    element.
+    """
+    # The start is rounded down and the end up, so that every element is in a region, even if there are more regions
+    # than elements.
     return tuple((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
+    """Return adaptive average pooling with `rank` spatial dimensions."""
     outputs = _resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     extents = input.spec.shape[-rank:]
-    # Equal regions are windows without overlap, which the front end knows by name.
+    # Equal regions are windows without overlap, for which the vendor's front end has an operation.
     if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
         if all(o == 1 for o in outputs):
-            # The last dimension first, as the front end names them.
+            # The last dimension first, as the vendor's front end lists them.
             dims = tuple(reversed(range(input.ndim - rank, input.ndim)))
             return tensor_of(call("mean", operand_node(input), dims=dims, keepdim=True), input)
         kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
@@ -323,19 +370,22 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def _region_taps(extent: int, count: int) -> list[Tap]:
-    """The mean over regions of unequal length as weighted sums over as many taps as the longest has places."""
+    """Return the mean over regions of unequal length as weighted taps, as many as the longest region has elements."""
     regions = _adaptive_regions(extent, count)
     longest = max((b - a for a, b in regions), default=0)
     taps = []
     for j in range(max(longest, 1)):
-        # A region that is over reads its last place with weight 0.
+        # Shorter regions read their last element with weight 0.
         index = tuple(min(a + j, extent - 1) for a, _ in regions)
         taps.append((index, np.array([(a + j < b) / (b - a) for a, b in regions])))
     return taps
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over `output_size` regions that cover [..., L]: [..., L']. Raises ShapeError for another rank.
+    """Return the means of `output_size` regions that cover L: [N, C, L] or [C, L] -> [..., output_size].
+
+    None keeps the extent. Region i is from floor(i * L / size) to ceil((i + 1) * L / size). Raises ShapeError for
+    another rank.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
@@ -345,7 +395,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank.
+    """Return the means of regions that cover H and W: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+
+    `output_size` is H' and W', or one number for both; None keeps an extent. Regions are those of
+    `adaptive_avg_pool1d`. Raises ShapeError for another rank, and TypeUnsupported for integers.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_avg_pool2d(lt.ones(1, 4, 4), 2).shape
@@ -358,9 +411,10 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+    """Return the means of regions that cover D, H and W: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
 
-    Raises ShapeError for another rank.
+    `output_size` is D', H' and W', or one number for all; None keeps an extent. Regions are those of
+    `adaptive_avg_pool1d`. Raises ShapeError for another rank.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
@@ -378,9 +432,10 @@ def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indi
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of `output_size` regions that cover [..., L]: [..., L'].
+    """Return the maxima of `output_size` regions that cover L: [N, C, L] or [C, L] -> [..., output_size].
 
-    With return_indices also their flat places. Raises ShapeError for another rank.
+    None keeps the extent. Regions are those of `adaptive_avg_pool1d`. If `return_indices` is true, return a pair of the
+    maxima and their indices along L. Raises ShapeError for another rank.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
@@ -390,9 +445,10 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of `output_size` regions that cover [..., H, W]: [..., H', W'].
+    """Return the maxima of regions that cover H and W: [N, C, H, W] or [C, H, W] -> [..., H', W'].
 
-    With return_indices also their flat places. Raises ShapeError for another rank.
+    `output_size` is H' and W', or one number for both; None keeps an extent. If `return_indices` is true, return a pair
+    of the maxima and their flat indices in H x W. Raises ShapeError for another rank.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool2d(lt.ones(1, 4, 4), 2).shape
@@ -402,9 +458,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+    """Return the maxima of regions that cover D, H and W: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
 
-    With return_indices also their flat places. Raises ShapeError for another rank.
+    `output_size` is D', H' and W', or one number for all; None keeps an extent. If `return_indices` is true, return a
+    pair of the maxima and their flat indices in D x H x W. Raises ShapeError for another rank.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool3d(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
@@ -414,7 +471,9 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d` with the flat places: [..., L] -> two of [..., L']. Raises ShapeError as it does.
+    """Return the maxima of `adaptive_max_pool1d` and their indices: two tensors [..., output_size].
+
+    `return_indices` is ignored. Raises as `adaptive_max_pool1d` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
@@ -424,7 +483,9 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d` with the flat places: [..., H, W] -> two of [..., H', W']. Raises ShapeError as it does.
+    """Return the maxima of `adaptive_max_pool2d` and their flat indices: two tensors [..., H', W'].
+
+    `return_indices` is ignored. Raises as `adaptive_max_pool2d` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 1)
@@ -434,9 +495,9 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool3d` with the flat places: [..., D, H, W] -> two of [..., D', H', W'].
+    """Return the maxima of `adaptive_max_pool3d` and their flat indices: two tensors [..., D', H', W'].
 
-    Raises ShapeError as it does.
+    `return_indices` is ignored. Raises as `adaptive_max_pool3d` does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
@@ -446,6 +507,9 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 
 def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
+    """Return max unpooling with `rank` spatial dimensions. `options` are kernel_size, stride,
+    padding and output_size.
+    """
     kernel_size, stride, padding, output_size = options
     kernel = to_ntuple(kernel_size, rank, "kernel_size")
     steps = kernel if stride is None else to_ntuple(stride, rank, "stride")
@@ -456,7 +520,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
             where=source.where(),
         )
     sizes = zip(input.spec.shape[-rank:], kernel, steps, around, strict=True)
-    # The smallest extents that pool to these; the stride leaves s - 1 others open, which output_size chooses from.
+    # The smallest extents that pool to the input's. `output_size` selects one of the candidates within the stride.
     extents = tuple((e - 1) * s + k - 2 * p for e, k, s, p in sizes)
     if output_size is not None:
         wanted = tuple(output_size)[-rank:]
@@ -466,7 +530,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
                 where=source.where(),
             )
         extents = wanted
-    # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
+    # Indices are flat in the larger plane. If two are equal, as with overlapping windows, one value remains.
     places, values = _flatten_spatial(indices.node, rank), _flatten_spatial(operand_node(input), rank)
     out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
     return tensor_of(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
@@ -480,9 +544,12 @@ def max_unpool1d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool1d found them, zeros elsewhere: [..., L'] -> [..., L].
+    """Return zeros with the elements of `input` [..., L'] at the positions `indices` that max_pool1d returned: [...,
+    L].
 
-    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    L is (L' - 1) * stride + kernel_size - 2 * padding, unless `output_size` gives another one within the stride. Raises
+    ShapeError if `indices` is not int64 in the shape of `input`, and OptionInvalid (a ValueError) for an invalid
+    `output_size`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.max_unpool1d(lt.tensor([[5.0]]), lt.tensor([[1]]), 2)
@@ -499,9 +566,11 @@ def max_unpool2d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool2d found them, zeros elsewhere: [..., H', W'] -> [..., H, W].
+    """Return zeros with the elements of `input` at the flat positions `indices` that max_pool2d returned.
 
-    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    [..., H', W'] gives [..., H, W]. Each extent is (H' - 1) * stride + kernel_size - 2 * padding, unless `output_size`
+    gives another one within the stride. Raises ShapeError if `indices` is not int64 in the shape of `input`, and
+    OptionInvalid (a ValueError) for an invalid `output_size`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.max_unpool2d(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]), 2)
@@ -519,9 +588,11 @@ def max_unpool3d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool3d found them, zeros elsewhere: [..., D', H', W'] -> [..., D, H, W].
+    """Return zeros with the elements of `input` at the flat positions `indices` that max_pool3d returned.
 
-    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    [..., D', H', W'] gives [..., D, H, W]. Each extent is (D' - 1) * stride + kernel_size - 2 * padding, unless
+    `output_size` gives another one within the stride. Raises ShapeError if `indices` is not int64 in the shape of
+    `input`, and OptionInvalid (a ValueError) for an invalid `output_size`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.max_unpool3d(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]), (1, 1, 2))

@@ -1,4 +1,4 @@
-"""Quantiles: places between the elements in order."""
+"""Quantiles of a tensor, with interpolation between its sorted elements."""
 
 import math
 from typing import Any
@@ -18,7 +18,11 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _check_quantiles(x: Tensor, q: Any) -> Tensor:
-    """The quantiles asked for as a tensor of the dtype of x."""
+    """Return the quantiles `q` as a tensor of the dtype of `x`.
+
+    Raises ShapeError if `x` is not float32 or float64, if a number is not between 0 and 1, or if a tensor has several
+    dimensions or another dtype than `x`.
+    """
     if x.dtype not in (dt.float32, dt.float64):
         raise ShapeError("quantile() input tensor must be either float or double dtype", where=source.where())
     if not isinstance(q, Tensor):
@@ -34,7 +38,7 @@ def _check_quantiles(x: Tensor, q: Any) -> Tensor:
 
 
 def _interpolate(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
-    """The value at a place (not a whole number) along the last dimension."""
+    """Return the values at the fractional positions `place` along the last dimension of the sorted tensor `ordered`."""
     if interpolation == "nearest":
         return gather_scatter.gather(ordered, -1, pw.cast_to(pw.round(place), dt.int64))
     below, above = pw.floor(place), pw.ceil(place)
@@ -46,12 +50,13 @@ def _interpolate(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
         return high
     weight = place - below
     if interpolation == "midpoint":
-        # A whole place lies on an element, and takes it as it is.
+        # An integer position takes that element as it is.
         weight = pw.cast_to(above != below, ordered.dtype) * 0.5
     return low + (high - low) * weight
 
 
 def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips_nan: bool) -> Tensor:
+    """Return quantiles as `quantile` does; if `skips_nan` is true, those of the elements that are not NaN."""
     if interpolation not in INTERPOLATIONS:
         raise ShapeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
@@ -63,13 +68,13 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
     at = 0 if dim is None else normalize_dim(dim, x.ndim)
     whole = dim is None or not x.ndim
-    # Sorted once for all quantiles; NaN comes last, so numbers keep the first places.
+    # Sorted once for all quantiles. NaN comes last, so numbers have the first positions.
     ordered = movedim(sorting.sort(views.reshape(x, -1) if whole else x, at).values, at, -1)
     missing = pw.isnan(ordered.detach())
     wanted = views.reshape(asked, -1)
     last: Any = float(ordered.spec.shape[-1] - 1)
     if skips_nan:
-        # The last place that holds a number, for each row by itself.
+        # The last position of a number, for each row.
         last = pw.clamp(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype) - 1.0, 0.0, math.inf)
     place = views.expand(wanted * last, (*ordered.spec.shape[:-1], wanted.spec.size))
     values = _interpolate(ordered, place, interpolation)
@@ -77,7 +82,7 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         values = pw.where(red.any(missing, -1, True), math.nan, values)
     kept = tuple(1 if whole or d == at else e for d, e in enumerate(x.spec.shape))
     shape = kept if keepdim else values.spec.shape[:-1]
-    # Several quantiles are the first dimension of the result, one is none.
+    # A vector of quantiles gives the first dimension; a single one gives none.
     return views.reshape(movedim(values, -1, 0), (*asked.spec.shape, *shape))
 
 
@@ -85,9 +90,13 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
 def quantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The q-quantiles of all elements or along a dimension, without it; several q [k] come first: [k, ...].
+    """Return the `q`-quantiles of all elements, or along `dim`, which is removed unless `keepdim` is true.
 
-    NaN spreads. Raises ShapeError for q outside 0..1, other types than float32 and float64, and nothing to order.
+    - `q`: a number, or a tensor of the dtype of `x`, between 0 and 1. A vector [k] adds a leading dimension: [k, ...].
+    - `interpolation`: "linear", "lower", "higher", "midpoint" or "nearest", the value between two elements.
+
+    NaN in a row gives NaN. Raises ShapeError if a number `q` is out of range, if `x` is not float32 or float64, if it
+    is empty, and for another `interpolation`.
 
     >>> import lazytensor as lt
     >>> lt.quantile(lt.tensor([1.0, 2.0, 3.0]), 0.25)
@@ -100,7 +109,9 @@ def quantile(
 def nanquantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Return quantiles as `quantile` does, of the elements that are not NaN. Raises ShapeError in the same cases.
+    """Return quantiles as `quantile` does, ignoring NaN. A row of NaN gives NaN.
+
+    Raises ShapeError in the same cases as `quantile`.
 
     >>> import lazytensor as lt
     >>> lt.nanquantile(lt.tensor([1.0, float("nan"), 3.0]), 0.5)

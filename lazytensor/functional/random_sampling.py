@@ -1,8 +1,9 @@
-"""Draws from distributions, also in place (`uniform_`), and the state of generators.
+"""Random samples from distributions, in-place random functions such as `uniform_`, and the state of the generator.
 
-Which words of the twister become which numbers was worked out from PyTorch's answers: a probability given as a number
-is compared with a double of two words, one given as a float32 tensor with a float of one word; an exponential is
--log(1 - double); choices without replacement race exponentials.
+They reproduce PyTorch's mapping from generator words to numbers, which was derived from its results. A probability
+given as a number is compared with a double made of two words; one given as a float32 tensor is compared with a float
+made of one word. An exponential number is -log(1 - double). Sampling without replacement takes the largest ratios of
+weight to exponential number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,11 +32,14 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.random import Generator
 
 _EXACT_INTEGER_LIMITS = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
-"""The largest integer up to which a type holds them all."""
+"""The largest integer n such that the dtype can represent all integers from 0 to n."""
 
 
 def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
-    """Write drawn values. Raises TraceError inside a step, which would replay the same ones for ever."""
+    """Write the drawn `values` into `x`, and return `x`.
+
+    Raises TraceError inside a compiled step, which would reuse the same values in each execution.
+    """
     if is_replayed():
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",
@@ -58,18 +62,19 @@ def _draw_trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> n
 
 
 def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
-    """Numbers of the step that is being captured, in the shape of x and on its device."""
+    """Return uniform random numbers in the shape and on the device of `x`, drawn by the step that is being captured."""
     drawn = draw_in_step("random_uniform", x.spec.shape, dtype)
-    # The state lives with the step, on no device.
+    # The generator state belongs to the step and has no device.
     drawn.device = x.device
     return drawn
 
 
 @method
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Ones with the probabilities that x holds (or with p), zeros elsewhere, in the shape of x.
+    """Return a tensor in the shape of `x` with 1 with probability `x` (or `p`, if it is given) and 0 otherwise.
 
-    Raises ShapeError for probabilities outside 0..1.
+    In a compiled step without `generator` each execution draws new numbers. Raises ShapeError for probabilities outside
+    0 to 1.
 
     >>> import lazytensor as lt
     >>> lt.bernoulli(lt.tensor([0.0, 1.0]))
@@ -77,7 +82,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """
     if generator is None and is_replayed():
         chance: Operand = x if p is None else p
-        # Under automatic casts numbers are drawn in the type of the probabilities.
+        # While automatic casts are on, numbers are drawn in the dtype of the probabilities.
         drawn_type = x.dtype if p is None and half_type() is not None else dt.float32
         return pw.cast_to(_uniform_like(x, drawn_type) < chance, x.dtype)
     if x.device.type == "meta":
@@ -90,24 +95,31 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 
 @method
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
+    """Write 1 with probability `p`, else 0, to each element of `x`, and return `x`. A tensor `p` broadcasts to `x`.
+
+    In a compiled step without `generator` each execution draws new numbers. Raises ShapeError for probabilities outside
+    0 to 1.
+    """
     if generator is None and is_replayed():
         numbers = _uniform_like(x) if half_type() is None else _uniform_like(x, x.dtype)
         x.write(cast((numbers < p).node, x.dtype))
         return x
-    # In a scope of the vendor's the default generator is drawn from all the same, and so by dropout.
+    # The vendor's generator scope does not affect this function, and so not dropout.
     chosen, n = generator or random.default_generator, x.spec.size
     if not isinstance(p, Tensor):
         _check_probabilities(np.asarray(p))
         return _write_draws(x, chosen.bernoulli(n, p))
-    # One draw for each element, in the flat order, whatever p's own shape.
+    # One draw for each element in row-major order, whatever the shape of p.
     chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
     return _write_draws(x, _draw_trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
 
 
 @method
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
+    """Write numbers from the exponential distribution with rate `lambd` to `x`, and return `x`.
+
+    Raises ShapeError if `lambd` is not positive, and TraceError inside a compiled step.
+    """
     if not lambd > 0:
         raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
     return _write_draws(x, random.resolve_generator(generator).exponential(x.spec.size, x.dtype) / lambd)
@@ -115,17 +127,23 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
 
 @method
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
+    """Write numbers of trials until the first success, each with probability `p`, to `x`, and return `x`.
+
+    Raises ShapeError unless 0 < `p` < 1, and TraceError inside a compiled step.
+    """
     if not 0 < p < 1:
         raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
     u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
-    # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up to a trial.
+    # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up.
     return _write_draws(x, np.ceil(np.log(u) / np.log1p(-p)))
 
 
 @method
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
+    """Write numbers from the Cauchy distribution with location `median` and scale `sigma` to `x`, and return `x`.
+
+    Raises TraceError inside a compiled step.
+    """
     u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
     # The inverse of the distribution function; u is never 1, so the tangent is finite.
     return _write_draws(x, median + sigma * np.tan(np.pi * (u - 0.5)))
@@ -133,19 +151,24 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
 
 @method
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers whose logarithms are normal. Raises TraceError in a step."""
+    """Write numbers whose logarithms are normal with `mean` and standard deviation `std` to `x`, and return `x`.
+
+    Raises TraceError inside a compiled step.
+    """
     wide = x.dtype if x.dtype is dt.float64 else dt.float32
     chosen = random.resolve_generator(generator)
-    # PyTorch draws these one at a time, and normal numbers of whole tensors in blocks of 16: other words.
+    # PyTorch draws these one at a time, and normal tensors in blocks of 16, which uses other words.
     drawn = np.array([chosen._draw_single_normal() for _ in range(x.spec.size)]) * std + mean
     return _write_draws(x, np.exp(drawn).astype(wide.host))
 
 
 @method
 def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
-    """Write random integers: below `to`, in `from`..`to` - 1, or all that the type holds without a gap.
+    """Write uniform random integers to `x`, and return `x`.
 
-    Raises ShapeError if there is none.
+    `random_(to)` draws from 0 to `to` - 1, and `random_(from, to)` from `from` to `to` - 1. Without bounds the range is
+    that of the dtype, up to the largest integer below which it has no gaps. Raises ShapeError if the range is empty,
+    and TraceError inside a compiled step.
     """
     low = named.get("from", bounds[0] if len(bounds) == 2 else 0)
     high = named.get("to", bounds[-1] if bounds else None)
@@ -159,11 +182,11 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
         )
     if low >= high:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    # In a scope of the vendor's only the form without bounds takes a generator of its own.
+    # The vendor's generator scope applies only to the form without bounds.
     in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
     chosen, n = in_scope(generator), x.spec.size
     span = np.uint64(high - low)
-    # PyTorch takes 32 random bits for narrow spans, 64 for others; types without their own range take 32.
+    # PyTorch uses 32 random bits for narrow ranges and for dtypes without a range of their own, else 64.
     is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
     if high - low < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release] or is_short:
         words = chosen.words(n)
@@ -182,9 +205,11 @@ def _integer_limit(dtype: DType) -> int:
 def multinomial(
     x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """Indices drawn with the weights in each row of x: int64[..., num_samples].
+    """Return indices drawn with the weights in each row of `x`: int64 [num_samples] or [rows, num_samples].
 
-    Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
+    Weights need not sum to 1. Without `replacement` an index is drawn at most once per row. In a step for the wafer
+    without `generator` each execution draws new indices. Raises ShapeError for invalid weights, for a row of zeros, and
+    for more samples than weights without `replacement`.
 
     >>> import lazytensor as lt
     >>> lt.multinomial(lt.tensor([0.0, 1.0]), 1)
@@ -196,7 +221,7 @@ def multinomial(
             call("multinomial", operand_node(x), state, call=number, samples=num_samples, replacement=replacement),
             x.device,
         )
-    # Zeros would be no weights, and all are as good for a plan.
+    # Zeros would be refused as weights; any others serve a plan.
     is_absent = storage.is_unknown_in_plan(x.node) or x.device.type == "meta"
     weights = np.ones(x.spec.shape, np.float32) if is_absent else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":
@@ -216,22 +241,22 @@ def multinomial(
         return wrap(leaf(places, Type(places.shape, dt.int64)), x.device)
     chosen = random.resolve_generator(generator)
     rows = np.atleast_2d(weights)
-    # A single draw is a race as well, with replacement or without, as in PyTorch.
+    # As in PyTorch, a single draw uses the ratio method with or without replacement.
     if replacement and num_samples > 1:
-        # By the inverse of the distribution function, one double for each draw.
+        # By the inverse of the distribution function, with one double per draw.
         ends = np.cumsum(rows.astype(np.float64), -1)
         ends /= ends[:, -1:]
         u = chosen.uniform((len(rows), num_samples), dt.float64)
         indices = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
     else:
-        # The k largest of weight / exponential are k draws without replacement, one after the other.
+        # The k largest ratios of weight / exponential are k draws without replacement.
         race = rows / chosen.exponential(rows.size, x.dtype).astype(rows.dtype).reshape(rows.shape)
         indices = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
     return tensor_of_draws(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator.
+    """Return the state of the default generator as a tensor.
 
     >>> import lazytensor as lt
     >>> state = lt.get_rng_state()
@@ -244,7 +269,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the state of the default generator.
+    """Set the state of the default generator to `new_state`, a tensor from `get_rng_state`.
 
     >>> import lazytensor as lt
     >>> state = lt.get_rng_state()
@@ -257,7 +282,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 def seed() -> int:
-    """Seed the default generator with a number that nobody chose.
+    """Seed the default generator with a nondeterministic number, and return the number.
 
     >>> import lazytensor as lt
     >>> with lt.fork_rng():
@@ -268,7 +293,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started from.
+    """Return the seed with which the default generator was last seeded.
 
     >>> import lazytensor as lt
     >>> lt.manual_seed(7).initial_seed()
@@ -279,7 +304,9 @@ def initial_seed() -> int:
 
 @contextmanager
 def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Iterator[None]:
-    """What is drawn in the block does not change the numbers after it.
+    """Return a context manager that restores the state of the default generator at its end, unless `enabled` is false.
+
+    Other arguments are ignored.
 
     >>> import lazytensor as lt
     >>> with lt.fork_rng():
@@ -296,7 +323,7 @@ def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Ite
 
 
 def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
-    # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
+    # Drawn now, even in a compiled step: initial values are constants there.
     is_known = storage.thread_state.current is None or is_replayed()
     values = arrange_in_memory_order(x, values)
     return overwrite(x, const(values, x.spec) if is_known else tensor_of_draws(values, x.dtype).node)
@@ -304,7 +331,11 @@ def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
 
 @method
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Write uniform random numbers from a to b."""
+    """Write uniform random numbers from `a` to `b` to `x`, and return `x`.
+
+    In a step for the wafer without `generator` each execution draws new numbers; in another compiled step they are
+    constants.
+    """
     if shows_no_values(x):
         return x
     if half_type() is not None and generator is None:
@@ -316,7 +347,11 @@ def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Genera
 
 @method
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Write normal random numbers."""
+    """Write normal random numbers with `mean` and standard deviation `std` to `x`, and return `x`.
+
+    In a step for the wafer without `generator` each execution draws new numbers; in another compiled step they are
+    constants.
+    """
     if shows_no_values(x):
         return x
     if half_type() is not None and generator is None:

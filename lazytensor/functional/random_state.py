@@ -1,7 +1,8 @@
-"""Random numbers of a step: drawn from state that is carried from step to step, so that a replay draws new ones.
+"""Random numbers of a compiled step, drawn from loop-carried state, so that each execution draws new numbers.
 
-The state is (seed, counter). Each draw of a step has its own number; the counter goes up by one a step. Outside a step
-numbers come from `lazytensor.random`, which is PyTorch's generator; on the CPU inside of steps too.
+The state is (seed, counter). Each draw of a step has a number, and the counter increases by one per step. Outside of
+compiled steps, numbers come from `lazytensor.random`, which reproduces PyTorch's generator. This includes steps that
+Python runs each time, on the CPU.
 """
 
 import math
@@ -21,11 +22,13 @@ from lazytensor.ops import call, const
 
 STATE_TYPE = Type((2,), dt.int64)
 MAX_EAGER_DRAWS = 65536
-"""Numbers up to which a script without arrays draws what it would draw: they may decide how it goes on."""
+"""The largest number of elements that an abstract step draws immediately. Small draws may decide how a script
+continues.
+"""
 
 
 class _RandomState:
-    """The cell of the state, and what was drawn from it in the step that is being captured."""
+    """The storage of the generator state, and the draws from it in the step that is being captured."""
 
     def __init__(self) -> None:
         self.cell: Storage | None = None
@@ -35,24 +38,27 @@ class _RandomState:
         self.draws = 0
 
     def next(self) -> tuple[Node, int]:
-        """The state at the start of the step, and the number of this draw."""
+        """Return the state at the start of the step, and the number of this draw."""
         base = self.base
-        # Told by the step, not by a call at its start: steps without draws then carry no state.
+        # Initialized at the first draw, so that steps without draws carry no state.
         if storage.thread_state.current is not self.capture or base is None:
             base = self._begin()
         self.draws += 1
         return base, self.draws - 1
 
     def _begin(self) -> Node:
-        """Start a step: the counter moves on by one; a new seed since the last step starts a new state."""
+        """Begin a step: return the state node, and write the state with the counter increased by one.
+
+        If the default generator was seeded since the last step, a new state begins.
+        """
         generator = random.default_generator
         if self.cell is None or self.seeding != generator.seedings:
             start = leaf(np.array([generator.initial_seed(), 0], np.int64), STATE_TYPE)
             self.cell, self.seeding = Storage.outside(start), generator.seedings
-            # The cell outlives its seeding in a captured step, so each seeding has a name of its own.
+            # The storage of an earlier seeding remains in a captured step, so each seeding has a separate state name.
             self.cell.state = f"rng.{generator.seedings}"
         self.capture, self.draws = storage.thread_state.current, 0
-        # Read before the counter moves: all draws of the step start from one state and differ by their number.
+        # Read before the counter changes: all draws of a step use one state and differ by their number.
         self.base = storage.read(self.cell)
         storage.write(self.cell, self.base + const(np.array([0, 1]), STATE_TYPE))
         return self.base
@@ -62,23 +68,29 @@ _random_state = _RandomState()
 
 
 def restart_draws() -> None:
-    """Count the draws of steps from the beginning, as a new process does."""
+    """Discard the generator state of steps, so that counting starts at zero as in a new process."""
     global _random_state
     _random_state = _RandomState()
 
 
 def is_replayed() -> bool:
-    """Whether operations are recorded into a step that runs again without Python: numbers are nodes of it."""
+    """Return whether a step is being captured that later runs without Python, so that random numbers are nodes."""
     return storage.thread_state.current is not None and not storage.thread_state.current.readable
 
 
 def is_deferred(shape: tuple[int, ...]) -> bool:
-    """Whether so many numbers are to be drawn by a node, when somebody reads them: where values may not be needed."""
+    """Return whether numbers of `shape` are drawn by a node when they are read, since an abstract step may not need
+    them.
+
+    True for more than MAX_EAGER_DRAWS elements.
+    """
     return storage.is_abstract and math.prod(shape) > MAX_EAGER_DRAWS
 
 
 def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
-    """A tensor of numbers that were drawn now; in a step that Python runs each time they are an input of it."""
+    """Return a tensor of numbers that were drawn now. In a step that Python runs each time they become an input of the
+    step.
+    """
     if storage.thread_state.current is None or is_replayed():
         return from_array(values, dtype)
     return tensor_from_storage(
@@ -89,11 +101,12 @@ def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
 
 
 def uniform_at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:
-    """Uniform numbers that depend on the seed of the process, a counter of steps and the number of the draw alone.
+    """Return float32 uniform numbers that depend only on the process's seed, the counter `step` and the draw's
+    `number`.
 
-    What goes on from a saved counter draws what it would have drawn.
+    A run that continues from a saved counter draws the same numbers as an uninterrupted one.
     """
-    # An attribute and no state: the vendor's text has a global seed in this place.
+    # The seed is an attribute, since the vendor's graph has a global seed here.
     seed = random.default_generator.initial_seed()
     numbers = wrap(call("random_uniform", step.node, call=number, type=Type(shape, dt.float32), seed=seed))
     numbers.device = device
@@ -101,11 +114,13 @@ def uniform_at_step(step: Tensor, number: int, shape: tuple[int, ...], device: D
 
 
 def next_draw() -> tuple[Node, int]:
-    """The state that the captured step draws from, and the number of the next draw."""
+    """Return the state node that the captured step draws from, and the number of the next draw."""
     return _random_state.next()
 
 
 def draw_in_step(op: str, shape: tuple[int, ...], dtype: DType, **attrs: Any) -> Tensor:
-    """Numbers of an operation such as `random_uniform` as a node of the step that is being captured."""
+    """Return random numbers of the operation `op`, such as "random_uniform", as a node of the step that is being
+    captured.
+    """
     state, number = next_draw()
     return wrap(call(op, state, call=number, type=Type(shape, dtype), **attrs))

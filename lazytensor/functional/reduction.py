@@ -1,7 +1,7 @@
 """Reductions over all or some dimensions.
 
-The reduced dimensions disappear from the shape, or stay as 1 with `keepdim`; without a dimension the result is a
-number. All raise IndexError for a dimension that the tensor does not have.
+Reduced dimensions are removed, or kept with extent 1 if `keepdim` is true. `dim` is a dimension, a sequence of them, or
+None for all. All functions raise IndexError for a dimension that the tensor does not have.
 """
 
 import math
@@ -32,16 +32,16 @@ Dim = int | Sequence[int] | None
 
 
 class ValuesIndices(NamedTuple):
-    """The answer of `max` and `min` along a dimension."""
+    """The result of `max`, `min` and other functions along a dimension: values and their indices."""
 
     values: Tensor
     indices: Tensor
 
 
 def normalize_dims(dim: Dim, rank: int) -> tuple[int, ...]:
-    """The dimensions to reduce, in order; None and () mean all."""
+    """Return the dimensions to reduce as sorted non-negative numbers. None and () mean all."""
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
-    # PyTorch's oldest reductions take an empty list for all; NumPy would take it for none.
+    # PyTorch's oldest reductions treat an empty list as all dimensions; NumPy treats it as none.
     if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
         return tuple(range(rank))
     given = (int(dim),) if isinstance(dim, int | np.integer) else tuple(dim)
@@ -57,13 +57,15 @@ def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None =
 
 
 def _lists_all_dims(dim: Dim, rank: int) -> bool:
-    """Return whether `dim` lists all dimensions; None and () list none."""
+    """Return whether `dim` names all dimensions explicitly. None and () do not."""
     return len(normalize_dims(dim, rank)) == rank > 0 and dim is not None and (isinstance(dim, int) or len(dim) > 0)
 
 
 @method
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range.
+    """Return the sum over `dim`. Integers and bools are summed in int64 unless `dtype` is given.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.sum(lt.tensor([[1, 2], [3, 4]]), 0)
@@ -79,7 +81,9 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | Non
 
 @method
 def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The product over `dim`; integers and bool multiply in int64. Raises IndexError for a dimension out of range.
+    """Return the product over `dim`. Integers and bools are multiplied in int64 unless `dtype` is given.
+
+    `x` is converted to `dtype` first. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.prod(lt.tensor([2, 3, 4]))
@@ -90,7 +94,9 @@ def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 
 @method
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does.
+    """Return the arithmetic mean over `dim`. If `dtype` is given, `x` is converted to it first.
+
+    Raises ShapeError (a RuntimeError) if the dtype is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.mean(lt.tensor([1.0, 2.0, 6.0]))
@@ -114,9 +120,9 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 
 @method
 def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The largest element over `dim`; equal ones share the gradient.
+    """Return the maximum over `dim`. Equal maxima share the gradient evenly.
 
-    Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+    Raises IndexInvalid if a reduced dimension has no elements, and ShapeError if all are reduced and `x` is empty.
 
     >>> import lazytensor as lt
     >>> lt.amax(lt.tensor([[1, 5], [7, 2]]), 1)
@@ -128,9 +134,9 @@ def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 @method
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The smallest element over `dim`; equal ones share the gradient.
+    """Return the minimum over `dim`. Equal minima share the gradient evenly.
 
-    Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+    Raises IndexInvalid if a reduced dimension has no elements, and ShapeError if all are reduced and `x` is empty.
 
     >>> import lazytensor as lt
     >>> lt.amin(lt.tensor([[1, 5], [7, 2]]), 1)
@@ -141,14 +147,15 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def _arg_reduce(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
+    """Return the index of the maximum or minimum (`kind` "max" or "min") along `dim`, or of the flattened tensor."""
     if dim is None or not x.ndim:
-        # A number has the dimensions 0 and -1 in PyTorch; others are refused.
+        # A 0-d tensor has the dimensions 0 and -1 in PyTorch; others are refused.
         normalize_dim(dim or 0, x.ndim)
         if not x.spec.size:
             raise IndexInvalid(
                 f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.", where=source.where()
             )
-        # Without a dimension the place counts in the flat order.
+        # Without a dimension the index is that of the flattened tensor.
         flat = call("reshape", operand_node(x), shape=(x.spec.size,))
         out = tensor_of(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
@@ -163,16 +170,16 @@ def _require_extents(x: Tensor, dim: Dim, what: str) -> None:
 
 
 def require_extent(x: Tensor, dim: int, what: str) -> None:
-    """Raise IndexInvalid if a dimension of x has no elements."""
+    """Raise IndexInvalid if dimension `dim` of `x` has no elements. `what` is the function's name in the error."""
     if x.ndim and x.spec.shape[dim] == 0:
         raise IndexInvalid(f"{what}(): Expected reduction dim {dim} to have non-zero size.", where=source.where())
 
 
 @method
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the largest element along `dim` or in the flat order, int64; the first of equal ones.
+    """Return the int64 index of the maximum along `dim`, or in the flattened tensor if `dim` is None.
 
-    Raises IndexError where there is none.
+    The first of several equal maxima counts. Raises IndexError if there are no elements, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.argmax(lt.tensor([1, 5, 2]))
@@ -184,9 +191,9 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 @method
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the smallest element along `dim` or in the flat order, int64; the first of equal ones.
+    """Return the int64 index of the minimum along `dim`, or in the flattened tensor if `dim` is None.
 
-    Raises IndexError where there is none.
+    The first of several equal minima counts. Raises IndexError if there are no elements, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.argmin(lt.tensor([1, 5, 2]))
@@ -197,31 +204,32 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 def _reduce_with_index(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
-    """Return the maxima or minima along a dimension, and their indices as int64.
+    """Return the maxima or minima along `dim`, and their indices as int64.
 
-    `kind` is "max" or "min". The gradient goes to the element at the index alone, also where several are equal.
+    `kind` is "max" or "min". The gradient reaches only the element at the index, even if several are equal.
     """
     if not x.ndim:
         return ValuesIndices(view(x, ()), _arg_reduce(x, kind, dim, keepdim))
     n, at = operand_node(x), normalize_dim(int(dim), x.ndim)
     require_extent(x, at, kind)
     places = call("arg_reduce", n, kind=kind, dim=at, keepdim=keepdim)
-    # By place and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
+    # Gathered by index: `max` along a dimension gives its gradient to one element, amax to all equal ones.
     values = call("extreme_value", n, places, dim=at, kind=kind)
     return ValuesIndices(tensor_of(values, x), tensor_of(places, x))
 
 
 @method
 def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
-    """The largest element; with a dimension also its place, int64; with a second tensor the elementwise maximum.
+    """Return the maximum of all elements, or the maxima and their int64 indices along `dim` as a named tuple.
 
-    Raises IndexError where a dimension has no elements.
+    If the second argument is a tensor, return the elementwise maximum of both. Raises IndexError if a dimension has no
+    elements.
 
     >>> import lazytensor as lt
     >>> lt.max(lt.tensor([[1, 5], [7, 2]]), 1).values
     tensor([5, 7])
     """
-    # PyTorch's overload: the second argument decides which of three functions this is.
+    # As in PyTorch, the second argument selects one of three functions.
     if isinstance(dim, Tensor):
         return pw.maximum(x, dim)
     if dim is None:
@@ -231,9 +239,10 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
 @method
 def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
-    """The smallest element; with a dimension also its place, int64; with a second tensor the elementwise minimum.
+    """Return the minimum of all elements, or the minima and their int64 indices along `dim` as a named tuple.
 
-    Raises IndexError where a dimension has no elements.
+    If the second argument is a tensor, return the elementwise minimum of both. Raises IndexError if a dimension has no
+    elements.
 
     >>> import lazytensor as lt
     >>> lt.min(lt.tensor([[1, 5], [7, 2]]), 1).indices
@@ -248,7 +257,7 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
 @method
 def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether some element over `dim` is not zero: bool, but uint8 answers in its own type.
+    """Return whether any element over `dim` is nonzero, as a bool tensor, or as uint8 for a uint8 tensor.
 
     >>> import lazytensor as lt
     >>> lt.any(lt.tensor([True, False]))
@@ -259,7 +268,7 @@ def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 @method
 def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether every element over `dim` is not zero: bool, but uint8 answers in its own type.
+    """Return whether all elements over `dim` are nonzero, as a bool tensor, or as uint8 for a uint8 tensor.
 
     >>> import lazytensor as lt
     >>> lt.all(lt.tensor([True, False]))
@@ -270,19 +279,19 @@ def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 def _reduce_to_bool(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
     out = _reduce(x, kind, dim, keepdim, dt.bool_)
-    # PyTorch's oldest truth values were bytes, and any() and all() of them still are.
+    # PyTorch used uint8 before bool, and any() and all() of uint8 still return it.
     return pw.cast_to(out, x.dtype) if x.dtype is dt.uint8 else out
 
 
 def _call_along_dim(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
-    """An operation along a dimension; a scalar counts as one element of one dimension."""
+    """Return the operation `name` of `n` along `dim`. A 0-d node is treated as a vector of one element."""
     if n.type.shape:
         return tensor_of(call(name, n, dim=dim, **attrs), x)
     return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0, **attrs), ()), x)
 
 
 def _softmax_operand(x: Tensor, dtype: DType | None) -> Node:
-    """What softmax is taken of. Raises TypeUnsupported for integers, unless there are none."""
+    """Return the node of `x` for softmax, in `dtype` if it is given. Raises TypeUnsupported for nonempty integers."""
     if dtype is not None or x.dtype.kind == "f":
         return operand_node(x) if dtype is None else cast(operand_node(x), dtype)
     if x.spec.size:
@@ -292,7 +301,9 @@ def _softmax_operand(x: Tensor, dtype: DType | None) -> Node:
 
 @method
 def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension: [...] to [...]. Raises IndexError for a dimension out of range.
+    """Return exp(x) divided by its sum along `dim`, in the shape of `x`. If `dtype` is given, `x` is converted first.
+
+    Raises IndexError for a dimension out of range, and TypeUnsupported for integers without `dtype`.
 
     >>> import lazytensor as lt
     >>> lt.softmax(lt.zeros(4), 0)
@@ -304,9 +315,9 @@ def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @method
 def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """The logarithm of softmax, computed without overflow: [...] to [...].
+    """Return log(softmax(x)) along `dim`, computed without overflow. If `dtype` is given, `x` is converted first.
 
-    Raises IndexError for a dimension out of range.
+    Raises IndexError for a dimension out of range, and TypeUnsupported for integers without `dtype`.
 
     >>> import lazytensor as lt
     >>> lt.log_softmax(lt.zeros(4), 0)
@@ -320,7 +331,9 @@ def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @method
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range.
+    """Return log(sum(exp(x))) over `dim`, computed without overflow. Integers become the default floating-point dtype.
+
+    Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.logsumexp(lt.zeros(4), 0)
@@ -328,25 +341,25 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """
     x = x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
     if 0 in (x.spec.shape[d] for d in normalize_dims(dim, x.ndim)):
-        # Of nothing there is no largest, and the sum is 0.
+        # An empty dimension has no maximum, and the sum is 0.
         return pw.log(sum(x, dim, keepdim))
-    # The largest is taken out and added again. Infinity stays in, or inf - inf would be NaN.
+    # The maximum is subtracted and added again. An infinity is not subtracted, since inf - inf is NaN.
     top = amax(x if half_type() is not None else x.detach(), dim, True)
     top = pw.where(pw.abs(top) == math.inf, 0.0, top)
-    # Over a dimension of extent 1 the largest is the element: the front end drops the dimension by a reduction too.
+    # A maximum over extents of 1 removes the dimension, as the vendor's front end does.
     last = top if keepdim else amax(top, dim)
     wide = pw.exp(_cast_under_autocast(x - top))
     return pw.log(sum(wide, dim, keepdim)) + _cast_under_autocast(last)
 
 
 def _cast_under_autocast(x: Tensor) -> Tensor:
-    """Return x in float32 under automatic casts, which exp and a sum with float32 ask for."""
+    """Return half tensors as float32 while automatic casts are on, else `x`, since exp and sum run in float32 there."""
     return pw.cast_to(x, dt.float32) if x.dtype.is_half and half_type() is not None else x
 
 
 @method
 def count_nonzero(x: Tensor, dim: Dim = None) -> Tensor:
-    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range.
+    """Return the number of nonzero elements over `dim` as int64. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.count_nonzero(lt.tensor([0, 4, 5]))
@@ -357,7 +370,7 @@ def count_nonzero(x: Tensor, dim: Dim = None) -> Tensor:
 
 @method
 def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim` of what is not NaN; integers add up in int64.
+    """Return the sum over `dim`, with NaN counted as 0. Integers and bools are summed in int64 unless `dtype` is given.
 
     >>> import lazytensor as lt
     >>> lt.nansum(lt.tensor([1.0, float("nan"), 3.0]))
@@ -370,7 +383,8 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
 
 @method
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The mean over `dim` of what is not NaN. Raises ShapeError for integers.
+    """Return the mean over `dim` of the elements that are not NaN; NaN if there are none. Raises ShapeError for
+    integers.
 
     >>> import lazytensor as lt
     >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))
@@ -387,7 +401,7 @@ def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType |
 
 
 class Extremes(NamedTuple):
-    """The answer of `aminmax`."""
+    """The result of `aminmax`."""
 
     min: Tensor
     max: Tensor
@@ -395,7 +409,7 @@ class Extremes(NamedTuple):
 
 @method
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-    """The smallest and the largest element over `dim`, without it; equal ones share the gradient.
+    """Return the minimum and the maximum over `dim`, or over all elements. Equal ones share the gradient.
 
     >>> import lazytensor as lt
     >>> lt.aminmax(lt.tensor([3, 1, 2])).max

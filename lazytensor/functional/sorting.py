@@ -1,4 +1,4 @@
-"""Sorted order, ranks, medians and modes, distinct values, bins."""
+"""Sorting, order statistics, distinct values, and histograms."""
 
 import math
 import operator
@@ -27,7 +27,7 @@ from lazytensor.ops.shape import slice_
 
 
 class Histogram(NamedTuple):
-    """The answer of `histogram`."""
+    """The result of `histogram`: the counts and the edges of the bins."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -41,15 +41,16 @@ def _argsort(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
 
 
 def _restore_rank(like: Tensor, *results: Tensor) -> ValuesIndices:
-    """Results of a number are numbers again."""
+    """Return `results` as a named tuple; 0-d if `like` is 0-d."""
     return ValuesIndices(*(results if like.ndim else (view(r, ()) for r in results)))
 
 
 @method
 def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesIndices:
-    """The elements in order along a dimension, and where they were, int64: two of [...].
+    """Return the elements sorted along `dim`, and their original int64 indices, both in the shape of `x`.
 
-    Equal ones keep their order, NaN is largest. Raises IndexError for a dimension out of range.
+    The order is ascending unless `descending` is true. The sort is always stable, and NaN counts as the largest. Raises
+    IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> values, places = lt.sort(lt.tensor([3, 1, 2]))
@@ -62,7 +63,9 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None
 
 @method
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
-    """Where the elements in order along a dimension are: int64[...]. Raises IndexError for a dimension out of range.
+    """Return the int64 indices that sort `x` along `dim`, in the shape of `x`.
+
+    The order is that of `sort`. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.argsort(lt.tensor([3, 1, 2]))
@@ -74,7 +77,7 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | N
 
 @method
 def msort(x: Tensor) -> Tensor:
-    """The elements in order along the first dimension: [...] to [...].
+    """Return the elements sorted in ascending order along dimension 0, in the shape of `x`.
 
     >>> import lazytensor as lt
     >>> lt.msort(lt.tensor([3, 1, 2]))
@@ -91,15 +94,17 @@ def _slice_order(order: Node, d: int, first: int, count: int) -> Node:
 
 @method
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
-    """The k largest or smallest elements along a dimension, in order, and where they are: two of [..., k, ...].
+    """Return the `k` largest elements along `dim` in descending order, and their int64 indices: two tensors [..., k,
+    ...].
 
-    Raises ShapeError for k out of range.
+    If `largest` is false, return the smallest in ascending order. `sorted` is ignored. Raises ShapeError if `k` is out
+    of range, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.topk(lt.tensor([3.0, 9.0, 5.0]), 2)
     ValuesIndices(values=tensor([9., 5.]), indices=tensor([1, 2]))
     """
-    # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
+    # A complete sort: k is small and rows are short where networks use it, and ties are resolved as in a stable sort.
     require_elements(x, "fi", "topk")
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not 0 <= k <= base.spec.shape[d]:
@@ -112,7 +117,9 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
 
 
 def _gather_single(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
-    """Element and place where a dimension was reduced to one place."""
+    """Return the elements at `places`, which has extent 1 along `d`, and these indices; without
+    `d` unless `keepdim`.
+    """
     pair = (tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x))
     if not x.ndim:
         return ValuesIndices(*(view(p, ()) for p in pair))
@@ -121,9 +128,10 @@ def _gather_single(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool)
 
 @method
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest element along a dimension, counted from 1, and its place, without it.
+    """Return the `k`-th smallest element along `dim`, counted from 1, and its int64 index.
 
-    Raises ShapeError for k out of range.
+    `dim` is removed unless `keepdim` is true. Raises ShapeError if `k` is out of range, IndexInvalid for an empty
+    dimension, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.kthvalue(lt.tensor([3, 1, 2]), 2).values
@@ -144,31 +152,33 @@ def _pick_along_dim(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndi
 
 
 def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
+    """Return the median of all elements, or medians and indices along `dim`. `kind` is "median" or "nanmedian"."""
     if x.spec.size or (dim is not None and x.ndim and x.spec.shape[normalize_dim(dim, x.ndim)]):
         require_elements(x, "fi", kind)
     if dim is not None:
         return _pick_along_dim(x, kind, dim, keepdim)
     if not x.spec.size:
-        # An integer type has what the processor makes of NaN, as in PyTorch.
+        # For an integer dtype the result is the processor's conversion of NaN, as in PyTorch.
         value = pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
         return value + red.sum(x) if x.requires_grad else value
     flat = reshape(x, -1)
     value = _pick_along_dim(flat, kind, 0, False).values
     if not operand_node(x).tracks:
         return value
-    # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
+    # As in PyTorch, equal elements share the gradient evenly: the added term is zero and has that gradient.
     value = value.detach()
     is_median = flat == value
-    # The sum of (element - value) over the equal ones is 0, and each of them has the slope 1 / count in it.
+    # The sum of (element - value) over equal elements is 0, and its gradient by each is 1 / count.
     apart = red.sum(pw.where(pw.logical_and(is_median, pw.isfinite(flat)), flat - value, 0.0))
     return value + apart / pw.maximum(red.sum(pw.cast_to(is_median, x.dtype)), 1.0)
 
 
 @method
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower middle of the elements; NaN if there is one. With a dimension also the place, int64, both without it.
+    """Return the median of all elements, or the medians along `dim` and their int64 indices as a named tuple.
 
-    Raises IndexError where a dimension has no elements.
+    For an even number of elements it is the lower of the two middle ones. If there is a NaN, the result is NaN. `dim`
+    is removed unless `keepdim` is true. Raises IndexError if the dimension has no elements.
 
     >>> import lazytensor as lt
     >>> lt.median(lt.tensor([3, 1, 2]))
@@ -179,9 +189,11 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @method
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower middle of the elements that are numbers. With a dimension also the place, int64.
+    """Return the median of the elements that are not NaN, or these along `dim` with their int64 indices as a named
+    tuple.
 
-    Raises as `median` does.
+    For an even number of elements it is the lower of the two middle ones. Raises IndexError if the dimension has no
+    elements.
 
     >>> import lazytensor as lt
     >>> lt.nanmedian(lt.tensor([1.0, float("nan"), 3.0]))
@@ -192,9 +204,10 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @method
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The most frequent element along a dimension, the smallest of several, and its last place.
+    """Return the most frequent element along `dim`, and the last int64 index at which it occurs, as a named tuple.
 
-    Raises IndexError where a dimension has no elements.
+    The smallest of several counts. `dim` is removed unless `keepdim` is true. Raises IndexError if the dimension has no
+    elements.
 
     >>> import lazytensor as lt
     >>> lt.mode(lt.tensor([3, 1, 3])).values
@@ -213,21 +226,23 @@ def _array_to_device_of(array: np.ndarray, x: Tensor, dtype: dt.DType | None = N
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The distinct elements [n], or slices of a dimension, in order; on request where each went, and how often it came.
+    """Return the distinct elements in ascending order, as a vector, or the distinct slices along `dim`.
 
-    Raises TraceError in a step: how many there are depends on values.
+    If `return_inverse` is true, also return the index of each element in the result. If `return_counts` is true, also
+    return the number of occurrences. The result is always sorted; each NaN is listed separately. Raises TraceError
+    inside a compiled step, since the shape depends on values.
 
     >>> import lazytensor as lt
     >>> lt.unique(lt.tensor([3, 1, 3]))
     tensor([1, 3])
     """
     array = x.array("unique()")
-    # NaN differs from itself, so each one is listed, as in PyTorch.
+    # As in PyTorch, each NaN is listed, since NaN differs from itself.
     axis = None if dim is None else normalize_dim(dim, x.ndim)
     values, inverse, counts = np.unique(
         np.atleast_1d(array), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
-    # NumPy 2.0 gives the inverse of an axis another shape than 2.1.
+    # NumPy 2.0 and 2.1 return the inverse of an axis in different shapes.
     inverse = inverse.reshape(array.shape if dim is None else -1)
     return _unique_results(x, values, inverse, counts, return_inverse, return_counts)
 
@@ -245,9 +260,10 @@ def _unique_results(
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Elements [n], or slices of a dimension, without those equal to the one before.
+    """Return the elements without those equal to their predecessor, as a vector, or the slices along `dim`.
 
-    Raises TraceError in a step: how many there are depends on values.
+    If `return_inverse` is true, also return the index of each element in the result. If `return_counts` is true, also
+    return the length of each run. Raises TraceError inside a compiled step, since the shape depends on values.
 
     >>> import lazytensor as lt
     >>> lt.unique_consecutive(lt.tensor([1, 1, 2, 1]))
@@ -256,7 +272,7 @@ def unique_consecutive(
     array = x.array("unique_consecutive()")
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, normalize_dim(dim, x.ndim), 0)
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
-    # The first of each run; a running count of them numbers the runs.
+    # The first element of each run; their cumulative count numbers the runs.
     fresh = np.ones(len(rows), bool)
     fresh[1:] = (flat[1:] != flat[:-1]).any(1)
     inverse = np.cumsum(fresh) - 1
@@ -267,15 +283,17 @@ def unique_consecutive(
 
 
 def _common_operands(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors of one dtype."""
+    """Return two operands as tensors of their promoted dtype."""
     dtype = result_type(a, b)
-    # Numbers become tensors of the common type before they are compared.
+    # Numbers become tensors of the promoted dtype.
     a, b = (v if isinstance(v, Tensor) else from_array(np.asarray(v, dtype.host), dtype) for v in (a, b))
     return pw.cast_to(a, dtype), pw.cast_to(b, dtype)
 
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among the test elements: bool in the shape of the elements.
+    """Return a bool tensor that is true where an element of `elements` equals one of `test_elements`.
+
+    If `invert` is true, the result is negated. `assume_unique` is ignored.
 
     >>> import lazytensor as lt
     >>> lt.isin(lt.tensor([1, 2, 3]), lt.tensor([2, 3]))
@@ -295,9 +313,16 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where each value [..., m] would be inserted to keep the sorted last dimension [..., n] in order: int64[..., m].
+    """Return the int64 index at which each value would be inserted to keep `sorted_sequence` sorted, in the shape of
+    `values`.
 
-    Raises ShapeError if side contradicts right, and if leading extents differ; a vector [n] serves all values.
+    - `sorted_sequence`: [..., n] sorted along the last dimension, with the leading extents of `values`; or one vector
+      [n].
+    - `right`, or `side` "right": insert after equal elements, not before.
+    - `out_int32`: return int32.
+    - `sorter`: indices that would sort an unsorted `sorted_sequence`.
+
+    Raises ShapeError if `side` contradicts `right` or the leading extents differ.
 
     >>> import lazytensor as lt
     >>> lt.searchsorted(lt.tensor([2, 4, 6]), lt.tensor([1, 5]))
@@ -307,15 +332,16 @@ def searchsorted(
         raise ShapeError("side and right can't be set to opposites", where=source.where())
     rows, x = _common_operands(sorted_sequence, values)
     if sorter is not None:
-        # The sorter says in which order the rows would be sorted.
+        # The sorter is the order of the rows.
         rows = tensor_of(at.gather(operand_node(rows), operand_node(sorter), rows.ndim - 1), rows)
     n = call("searchsorted", operand_node(rows), operand_node(x), right=right or side == "right")
     return tensor_of(cast(n, dt.int32) if out_int32 else n, x)
 
 
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number of the bucket between sorted boundaries [n] that each value falls into: int64 in their shape.
+    """Return the int64 index of the bucket that each element of `input` belongs to, given sorted `boundaries` [n].
 
+    Bucket i is boundaries[i - 1] < x <= boundaries[i], or boundaries[i - 1] <= x < boundaries[i] if `right` is true.
     Raises as `searchsorted` does.
 
     >>> import lazytensor as lt
@@ -327,9 +353,11 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
 
 @method
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on occurs in a vector [n], or the sum of its weights: [largest + 1].
+    """Return the number of occurrences of each integer 0, 1, ... in the vector `x`, or the sums of their `weights`.
 
-    Raises ShapeError for other ranks, floats and negative numbers.
+    The result has max(largest + 1, `minlength`) elements. Counts are int64; sums are float32 for float32 weights, else
+    float64. Raises ShapeError unless `x` is a vector of non-negative integers. The values are read, which raises
+    TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.bincount(lt.tensor([0, 2, 2]))
@@ -342,33 +370,40 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     if weights is None:
         return _array_to_device_of(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
     counts = np.bincount(array.astype(np.int64), weights.array("bincount()"), minlength)
-    # PyTorch sums float32 weights in float32, all others in double.
+    # PyTorch returns float32 for float32 weights, else double.
     kind = dt.float32 if weights.dtype is dt.float32 else dt.float64
     return _array_to_device_of(counts.astype(kind.host), x, kind)
 
 
 def _count_in_bins(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Weights of what falls between neighbouring edges; the last edge belongs to the last bin."""
+    """Return the number of elements, or the sum of weights, between neighbouring `edges`. The last edge is in the last
+    bin.
+    """
     flat = array.reshape(-1)
-    # What lies outside the edges is in no bin, and is not counted.
+    # Elements outside the edges are not counted.
     inside = (flat >= edges[0]) & (flat <= edges[-1])
     bins = np.minimum(np.searchsorted(edges, flat[inside], "right") - 1, len(edges) - 2)
     return np.bincount(bins, None if weights is None else weights.reshape(-1)[inside], len(edges) - 1)
 
 
 def _bin_limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple[float, float]:
-    """Limits, or those of the data if they are equal, moved `apart` if these are equal too."""
+    """Return the limits `low` and `high`, or those of the data if they are equal.
+
+    If these are equal too, they are moved by `apart` in both directions.
+    """
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
-    # One value alone has no range: PyTorch widens by 1 in histc, by a half in histogram.
+    # For one value PyTorch widens the range by 1 in histc and by 0.5 in histogram.
     return (low - apart, high + apart) if low == high else (low, high)
 
 
 @method
 def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
-    """How many elements fall into each of equal bins from min to max: [bins]. Equal limits mean those of the data.
+    """Return the number of elements in each of `bins` equal bins from `min` to `max`, in the dtype of `x`: [bins].
 
-    Raises ShapeError for no bins, and limits that are exchanged.
+    If `min` equals `max`, the limits of the data are used. Elements outside are not counted. Raises ShapeError if
+    `bins` is not positive or `min` > `max`, and TypeUnsupported for integers. The values are read, which raises
+    TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.histc(lt.tensor([1.0, 2.0, 1.0]), bins=2, min=0, max=2)
@@ -383,7 +418,7 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
     low, high = _bin_limits(array, min, max, 1)
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
-    # In the type of x, multiplied before divided, as PyTorch rounds; the upper limit falls into the last bin.
+    # Computed in the dtype of x, multiplied before divided, as PyTorch rounds. The upper limit is in the last bin.
     places = ((flat - x.dtype.host.type(low)) * bins / (high - low)).astype(np.int64)
     return _array_to_device_of(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
 
@@ -397,7 +432,14 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:
-    """How much falls into each bin [bins], and the edges of the bins [bins + 1], which `bins` counts or names.
+    """Return the number of elements in each bin [bins] and the edges of the bins [bins + 1], as a named tuple.
+
+    - `bins`: the number of equal bins, or a tensor of edges.
+    - `range`: the limits of equal bins; those of the data by default.
+    - `weight`: the weight of each element.
+    - `density`: divide by the total and the width of each bin.
+
+    The values are read, which raises TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.histogram(lt.tensor([1.0, 2.0, 1.0]), bins=2, range=(0.0, 2.0)).hist
@@ -409,7 +451,7 @@ def histogram(
     else:
         low, high = range if range is not None else (0, 0)
         edges = np.linspace(*_bin_limits(array, low, high, 0.5), bins + 1).astype(x.dtype.host)
-        # Nothing has no limits; PyTorch says 0 to 1.
+        # Without elements the limits are 0 and 1, as in PyTorch.
         if range is None and not array.size:
             edges = np.linspace(0, 1, bins + 1).astype(x.dtype.host)
     counts = _count_in_bins(array, edges, None if weight is None else weight.array("histogram()")).astype(x.dtype.host)

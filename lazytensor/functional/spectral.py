@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms as products with the waves; real and imaginary parts, without complex numbers."""
+"""Short-time Fourier transform as matrix products with sine and cosine waves. Results are real and imaginary parts."""
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from lazytensor.functional.padding_and_shuffles import constant_pad_nd
 
 
 def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
-    """Signals [batch, n] with `width` more places at both ends."""
+    """Return signals [batch, n] padded by `width` elements at both ends.
+
+    `mode` is "constant" (zeros) or "reflect". Raises ShapeError for another mode, or if the signal is too short to
+    reflect.
+    """
     n = x.spec.shape[1]
     if mode == "constant":
         return constant_pad_nd(x, (width, width))
@@ -24,8 +28,8 @@ def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
 
 
 def _fourier_basis(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and negative sines [n_fft, count] of the first frequencies."""
-    # Whole turns are taken off as integers: the cosine of a large angle would lose digits.
+    """Return cosines and negative sines of the first `count` frequencies: two matrices [n_fft, count]."""
+    # Whole turns are removed in integer arithmetic, since the cosine of a large angle is inaccurate.
     angle = 2 * np.pi / n_fft * (np.outer(np.arange(n_fft), np.arange(count)) % n_fft)
     return tensor(np.cos(angle), dtype=like.dtype), tensor(-np.sin(angle), dtype=like.dtype)
 
@@ -43,10 +47,18 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
 ) -> Tensor:
-    """The spectra of windows `hop_length` apart: [(batch,) n] -> [(batch,) frequency, window, (real, imaginary)].
+    """Return the short-time Fourier transform: [(batch,) n] -> [(batch,) frequencies, frames, 2], real and imaginary
+    part.
 
-    The window [win_length] stands in the middle of n_fft places. Raises ShapeError for other ranks, unless
-    return_complex=False is given, and where a signal is too short to be reflected.
+    - `n_fft`: length of a frame; `hop_length`: distance of frames, n_fft // 4 by default.
+    - `window` [win_length]: weights of a frame, centred in n_fft elements; ones by default.
+    - `center`: pad the signal by n_fft // 2 at both ends in the mode `pad_mode`, "reflect" or "constant".
+    - `normalized`: multiply by n_fft**-0.5.
+    - `onesided`: return n_fft // 2 + 1 frequencies; n_fft only if it is False.
+    - `return_complex`: has to be False.
+
+    Raises ShapeError unless `return_complex` is False, for other than one or two dimensions, and if a signal is too
+    short to reflect.
 
     >>> import lazytensor as lt
     >>> lt.stft(lt.ones(16), 8, return_complex=False, window=lt.ones(8)).shape
@@ -65,9 +77,9 @@ def stft(
     left = (n_fft - length) // 2
     weights = constant_pad_nd(shape, (left, n_fft - length - left))
     frames = strided_views.unfold(signal, 1, n_fft, hop) * weights
-    # The spectrum of real numbers mirrors itself beyond the middle.
+    # The spectrum of a real signal is symmetric.
     count = n_fft if onesided is False else n_fft // 2 + 1
-    # A product with the waves: n_fft^2 steps rather than n log n, but one a wafer knows.
+    # A matrix product takes n_fft**2 steps rather than n log n, but the wafer has an operation for it.
     parts = [views.transpose(matmul.matmul(frames, w), 1, 2) for w in _fourier_basis(n_fft, count, x)]
     out = joining_and_splitting.stack(parts, 3)
     out = out * n_fft ** (-0.5) if normalized else out

@@ -20,14 +20,14 @@ from lazytensor.functional.views import normalize_dim, unsqueeze
 from lazytensor.ops import call
 
 RENORM_EPSILON = 1e-7
-"""Added to a norm before dividing by it, as the documentation of renorm's users shows."""
+"""Added to a norm before the division by it in `renorm`, as in PyTorch."""
 
 
 def _mean_and_variance(
     x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
 ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    """The mean with kept dimensions, the variance, and the dimensions."""
-    # PyTorch's older signature gives `unbiased` in the place of the dimension.
+    """Return the mean with kept dimensions, the variance, and the reduced dimensions."""
+    # PyTorch's older signature has `unbiased` in the position of `dim`.
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if x.dtype.kind != "f":
@@ -35,11 +35,11 @@ def _mean_and_variance(
     dims = normalize_dims(dim, x.ndim)
     n = math.prod(x.spec.shape[d] for d in dims)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    # A number is its own mean; a sum over no dimensions would be over all.
+    # A 0-d tensor is its mean; a sum over no dimensions would sum over all.
     middle = red.mean(x, dims, True) if dims else x
     centred = x - middle
     total = red.sum(centred * centred, dims, keepdim) if dims else centred * centred
-    # Fewer elements than the correction divide by 0, as in PyTorch.
+    # As in PyTorch, fewer elements than the correction divide by 0.
     return middle, total / float(max(n - less, 0)), dims
 
 
@@ -52,9 +52,10 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The variance over `dim`, without it: squares about the mean, divided by the number of elements less `correction`.
+    """Return the variance over `dim`: the sum of squared differences from the mean, divided by max(0, n - correction).
 
-    `unbiased` is a correction of 1, the default. Raises ShapeError for integers.
+    `correction` defaults to 1. `unbiased` is its older form: true for 1, false for 0. Reduced dimensions are removed
+    unless `keepdim` is true. Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.var(lt.tensor([1.0, 2.0, 3.0]), correction=0)
@@ -82,7 +83,9 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers.
+    """Return the standard deviation over `dim`, the square root of `var` with the same parameters.
+
+    Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.std(lt.tensor([1.0, 2.0, 3.0]))
@@ -94,6 +97,7 @@ def std(
 def _finish_with_mean(
     x: Tensor, keepdim: bool, finish: Callable[[Tensor], Tensor], *options: Any
 ) -> tuple[Tensor, Tensor]:
+    """Return finish(variance) and the mean of `x`. Half tensors on the host are computed in float32."""
     half = host_half_dtype(x)
     middle, variance, dims = _mean_and_variance(pw.cast_to(x, float32) if half else x, *options)
     kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
@@ -109,7 +113,9 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The variance and the mean over `dim`. Raises ShapeError for integers.
+    """Return the variance and the mean over `dim` as a tuple. The parameters are those of `var`.
+
+    Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.var_mean(lt.tensor([1.0, 2.0, 3.0]))
@@ -126,7 +132,9 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean over `dim`. Raises ShapeError for integers.
+    """Return the standard deviation and the mean over `dim` as a tuple. The parameters are those of `var`.
+
+    Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.std_mean(lt.tensor([1.0, 2.0, 3.0]))
@@ -136,8 +144,10 @@ def std_mean(
 
 
 def safe_sqrt(x: Tensor) -> Tensor:
-    """The square root of each element, with the gradient 0 at 0."""
-    # The guard costs two selections, which only a gradient needs; the front end has none.
+    """Return the square root of each element, with gradient 0 at 0. In a step for the wafer the gradient at 0 is
+    infinite.
+    """
+    # The guard costs two selections, which are needed only for a gradient; the vendor's front end does not have it.
     if not x.requires_grad or half_type() is not None:
         return pw.sqrt(x)
     somewhere = x != 0
@@ -146,10 +156,10 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 @method
 def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """The covariances of the rows: [n, observations] -> [n, n], or a number for a vector.
+    """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n]. A vector gives a 0-d tensor.
 
-    Observations are counted by fweights or weighted by aweights, both [observations]. Raises ShapeError for more
-    dimensions, and for booleans.
+    `fweights` are the counts and `aweights` the weights of the observations, both [observations]. `correction` is
+    subtracted from the number of observations. Raises ShapeError for more than two dimensions and for bools.
 
     >>> import lazytensor as lt
     >>> lt.cov(lt.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
@@ -176,10 +186,10 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
             norm_by = count - correction
         else:
             norm_by = count - red.sum(weights * aweights) * correction / count
-        # A correction beyond the weights gives infinity, never a negative variance.
+        # A correction larger than the sum of weights gives infinity, not a negative variance.
         norm_by = pw.maximum(norm_by, 0)
         centred = rows - middle
-        # Only one side carries the weights: w x x^T and not w^2 x x^T.
+        # Only one factor has the weights: w x x^T and not w^2 x x^T.
         weighted = centred * weights
     out = matmul.mm(weighted, views.t(centred)) / norm_by
     return views.view(out, ()) if out.spec.size == 1 else out
@@ -187,7 +197,9 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
 
 @method
 def corrcoef(x: Tensor) -> Tensor:
-    """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does.
+    """Return the matrix of correlation coefficients of the rows of `x`: [n, observations] -> [n, n].
+
+    A vector gives a 0-d tensor. Raises as `cov` does.
 
     >>> import lazytensor as lt
     >>> lt.corrcoef(lt.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
@@ -198,19 +210,21 @@ def corrcoef(x: Tensor) -> Tensor:
     if not covariance.ndim:
         return covariance / covariance
     n = covariance.spec.shape[0]
-    # The diagonal is every (n + 1)-th element.
+    # The diagonal consists of every (n + 1)-th element.
     on_diagonal = pw.sqrt(views.reshape(covariance, -1).make_view("as_strided", size=(n,), stride=(n + 1,), offset=0))
     scaled = covariance / unsqueeze(on_diagonal, 1) / unsqueeze(on_diagonal, 0)
-    # Rounding may lead beyond 1.
+    # Rounding may exceed 1.
     return pw.clamp(scaled, -1.0, 1.0)
 
 
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """(sum of |x| ** ord) ** (1 / ord); infinite orders give the largest and smallest size, 0 counts what is not 0.
+    """Return (sum of |x|**ord)**(1 / ord) over `dim`, or over all elements if it is None.
 
-    The gradient is 0 where the norm, or for small orders an element, is 0.
+    `ord` inf and -inf give the largest and the smallest |x|, and 0 the number of nonzero elements. The gradient is 0
+    where the norm is 0 and, for orders below 1, where an element is 0. Reduced dimensions are removed unless `keepdim`
+    is true. If `dtype` is given, `x` is converted first. Raises ShapeError for integers without `dtype`.
     """
     if x.dtype.kind != "f" and dtype is None:
         raise ShapeError(
@@ -225,19 +239,19 @@ def vector_norm(
     if math.isinf(ord):
         if not dims:
             return size
-        # The largest of nothing is 0 for a norm, where a maximum is refused.
+        # The norm of no elements is 0, while a maximum raises an error.
         if not x.spec.size and ord > 0 and math.prod(x.spec.shape[d] for d in dims) == 0 and dim is None:
             return _sum_over(size, dims, keepdim)
         return (red.amax if ord > 0 else red.amin)(size, dims, keepdim)
     if ord == 1:
         return _sum_over(size, dims, keepdim)
     somewhere = size != 0
-    # The power of 0 has no slope for orders below 1; 1 stands in, and its power is taken out again.
+    # The power of 0 has an infinite gradient for orders below 1, so 1 replaces it, and its power is masked afterwards.
     powers = pw.pow(pw.where(somewhere, size, 1.0), float(ord))
     total = _sum_over(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
     if ord == 0:
         return total
-    # Where the root has no slope, its value comes from the detached sum.
+    # Where the root has no finite gradient, its value is computed from the detached sum.
     usable = pw.logical_and(total != 0, total != math.inf)
     edge = pw.pow(total.detach(), 1 / ord)
     return pw.where(usable, pw.pow(pw.where(usable, total, 1.0), 1 / ord), edge)
@@ -251,9 +265,11 @@ def _sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 def norm(
     x: Tensor, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
-    """The p-norm of all elements or over `dim`, without it; "fro" is p = 2, "nuc" the sum of singular values.
+    """Return the `p`-norm of all elements, or over `dim`, as `vector_norm` with order `p`.
 
-    Raises ShapeError for "nuc" of anything else than one matrix.
+    "fro" and None are p = 2; "nuc" is the sum of singular values of a matrix. Reduced dimensions are removed unless
+    `keepdim` is true. Raises ShapeError for "nuc" unless `x` is one matrix that is reduced completely, and for another
+    string.
 
     >>> import lazytensor as lt
     >>> lt.norm(lt.tensor([3.0, 4.0]))
@@ -270,7 +286,7 @@ def norm(
 
 @method(in_place=True)
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...].
+    """Return `x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to that norm.
 
     >>> import lazytensor as lt
     >>> lt.renorm(lt.tensor([[3.0, 4.0]]), 2, 0, 1.0)

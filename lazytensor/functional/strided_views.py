@@ -1,4 +1,4 @@
-"""Sliding windows and other strided views, matrix transposes, and writes into a view of a copy (`select_scatter`)."""
+"""Strided views such as sliding windows, matrix transposes, and functions that write into a view of a copy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from lazytensor.ops.strided import contiguous_strides
 
 
 def _strides_and_offset(x: Tensor) -> tuple[tuple[int, ...], int]:
-    """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
-    # The usual case needs no NumPy: neither of the two moves an element.
+    """Return the strides and the offset of `x` in its storage, in elements."""
+    # Reshapes do not move elements, so the usual case needs no NumPy.
     if all(name in ("reshape", "variable") for name, _ in x.view_ops):
         return contiguous_strides(x.spec.shape), 0
-    # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
+    # An array of one byte per element, whose strides in bytes are the strides in elements.
     layout = bytes_ = stand_in_array(x.cell.type.shape, x.view_ops)
     for name, attrs in x.view_ops:
         layout = OPS[name].eval(layout, **dict(attrs))
@@ -30,22 +30,23 @@ def _strides_and_offset(x: Tensor) -> tuple[tuple[int, ...], int]:
 
 @method
 def stride(x: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours of each dimension, or of one."""
+    """Return the distance in storage, in elements, of neighbours along each dimension as a tuple, or along `dim`."""
     strides = _strides_and_offset(x)[0]
     return strides if dim is None else strides[normalize_dim(dim, x.ndim)]
 
 
 @method
 def storage_offset(x: Tensor) -> int:
-    """Where the first element lies in the storage."""
+    """Return the index of the first element of `x` in its storage."""
     return _strides_and_offset(x)[1]
 
 
 @method
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A view [size] of the storage of x with any strides and offset.
+    """Return a view of the storage of `x` with the shape `size`, the strides `stride` and the offset `storage_offset`.
 
-    Raises ShapeError if it would leave the storage.
+    Strides and offset are in elements; the offset defaults to that of `x`. Raises ShapeError if the view would exceed
+    the storage.
 
     >>> import lazytensor as lt
     >>> lt.as_strided(lt.arange(6), (2, 2), (3, 1))
@@ -53,13 +54,13 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
             [3, 4]])
     """
     offset = _strides_and_offset(x)[1] if storage_offset is None else storage_offset
-    # The storage is seen through the leaf's own variable only, whatever other views x is made of.
+    # Only the leaf's "variable" operation is kept, whatever views x consists of.
     view_ops = tuple(step for step in x.view_ops if step[0] == "variable")
     end = [name for name, _ in x.view_ops].index("variable") if view_ops else len(x.view_ops) if x.leaf_id else 0
     leaf = tensor_from_storage(x.cell, x.view_ops[:end], x.history)
     strides, first = _strides_and_offset(leaf)
     last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=False))
-    # A leaf that is a view has a gradient in its own shape, which a window on its elements can give.
+    # The gradient of a leaf that is a view has the leaf's shape, which a strided view of its elements can provide.
     if end and strides == contiguous_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
         view_ops, offset = (*x.view_ops[:end], *view_ops), offset - first
     base = tensor_from_storage(x.cell, view_ops, x.history)
@@ -68,15 +69,19 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
 
 
 def strided_view(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
-    """A window on the elements of x in order; x may itself be any view."""
+    """Return a strided view of the elements of `x` in row-major order. `x` may be any view.
+
+    `stride` and `offset` count elements in this order, not in the storage.
+    """
     return x.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
 
 
 @method
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of `size` places along a dimension, `step` apart.
+    """Return a view of all windows of `size` elements along `dimension`, `step` apart.
 
-    [..., n, ...] -> [..., windows, ..., size]. Raises ShapeError for a size beyond the extent.
+    [..., n, ...] gives [..., windows, ..., size]. Raises ShapeError if `size` exceeds the extent or `step` is not
+    positive.
     """
     at = normalize_dim(dimension, x.ndim)
     shape = x.spec.shape or (1,)
@@ -85,10 +90,10 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
             f"maximum size for tensor at dimension {at} is {shape[at]} but size is {size}, and the step {step}",
             where=source.where(),
         )
-    # Outside of steps the windows see the storage itself, so that their strides are PyTorch's.
+    # Outside of steps the view refers to the storage, so that its strides are PyTorch's.
     is_apart = bool(x.ndim and x.view_ops) and storage.thread_state.current is None
     steps, offset = _strides_and_offset(x) if is_apart else (contiguous_strides(shape), 0)
-    # Windows overlap wherever the step is below the size: one element, seen in several places.
+    # Windows overlap if the step is less than the size.
     count = (shape[at] - size) // step + 1
     if not x.ndim:
         return strided_view(x, (size,), (1,), 0)
@@ -99,15 +104,15 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @tensor_property(names="T")
 def reverse_dims(x: Tensor) -> Tensor:
-    """The dimensions in the opposite order."""
+    """Return a view with the dimensions in reverse order."""
     return views.permute(x, tuple(reversed(range(x.ndim))))
 
 
 @tensor_property(names="mT mH")
 def transpose_matrices(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m].
+    """Return a view with the last two dimensions exchanged: [..., m, n] -> [..., n, m].
 
-    Raises ShapeError for less than a matrix.
+    Raises ShapeError for fewer than two dimensions.
     """
     if x.ndim < 2:
         raise ShapeError(
@@ -119,7 +124,10 @@ def transpose_matrices(x: Tensor) -> Tensor:
 
 @tensor_property(names="H")
 def adjoint(x: Tensor) -> Tensor:
-    """A matrix transposed, as a view: [m, n] -> [n, m]. Raises ShapeError for other ranks; numbers are real here."""
+    """Return a view of a matrix transposed: [m, n] -> [n, m]. A 0-d tensor is returned itself.
+
+    Raises ShapeError for other ranks.
+    """
     if x.ndim not in (0, 2):
         raise ShapeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.",
@@ -130,7 +138,7 @@ def adjoint(x: Tensor) -> Tensor:
 
 
 def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """`unfold`, copied.
+    """Return a copy of `unfold(x, dimension, size, step)`.
 
     >>> import lazytensor as lt
     >>> lt.unfold_copy(lt.arange(4), 0, 2, 1)
@@ -142,7 +150,7 @@ def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """`as_strided`, copied.
+    """Return a copy of `as_strided(x, size, stride, storage_offset)`.
 
     >>> import lazytensor as lt
     >>> lt.as_strided_copy(lt.arange(6), (2, 2), (3, 1))
@@ -163,15 +171,15 @@ def write_part(part: Tensor, src: Tensor, what: str) -> None:
             f"slice size = {list(part.shape)}",
             where=source.where(),
         )
-    # The view's view_ops carries the write into the copy.
+    # The write to the view changes the copy.
     part.write(prepare_operand(src, part.dtype, part.spec.shape))
 
 
 @method
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of x with one place of a dimension replaced by src, which lacks that dimension.
+    """Return a copy of `x` with the slice at `index` along `dim` replaced by `src`, which does not have that dimension.
 
-    Raises ShapeError for another shape of src.
+    Raises ShapeError if `src` has another shape than the slice.
 
     >>> import lazytensor as lt
     >>> lt.select_scatter(lt.zeros(2, 2), lt.ones(2), 0, 1)
@@ -187,9 +195,9 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of x with the places start, start + step, ... of a dimension replaced by src.
+    """Return a copy of `x` with the elements start, start + step, ... before `end` along `dim` replaced by `src`.
 
-    Raises ShapeError for another shape of src.
+    Raises ShapeError if `src` has another shape than the slice.
 
     >>> import lazytensor as lt
     >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)
@@ -205,9 +213,9 @@ def slice_scatter(
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of x with the elements of a strided view [size] replaced by src.
+    """Return a copy of `x` with the elements of `as_strided(x, size, stride, storage_offset)` replaced by `src`.
 
-    Raises ShapeError for another shape of src.
+    Raises ShapeError if `src` does not have the shape `size`.
 
     >>> import lazytensor as lt
     >>> lt.as_strided_scatter(lt.zeros(4), lt.ones(2), (2,), (2,))
@@ -215,7 +223,7 @@ def as_strided_scatter(
     """
     out = clone(x.detach())
     if x.requires_grad:
-        # PyTorch's gradient of x is that of what was replaced, and 0 elsewhere: a difference of 0 brings it in.
+        # PyTorch's gradient of x is that of the replaced elements, and 0 elsewhere: a difference of 0 adds it.
         seen = as_strided(x, size, stride, storage_offset)
         src = src + (seen - seen.detach())
     write_part(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")

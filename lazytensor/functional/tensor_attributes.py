@@ -1,4 +1,4 @@
-"""What a tensor says of itself: extents, bytes, kind; and how other libraries take it, by DLPack."""
+"""Attributes of a tensor such as extents, sizes in bytes and dtype, and the exchange with other libraries by DLPack."""
 
 import builtins
 from typing import Any
@@ -15,7 +15,7 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import from_numpy, tensor_over_array
 from lazytensor.functional.strided_views import storage_offset
 
-# PyTorch's names of types from before dtypes, which scripts still give to `type()`.
+# PyTorch's legacy names of dtypes, which scripts still pass to `type()`.
 DTYPES_BY_TENSOR_TYPE = {
     "DoubleTensor": dt.float64,
     "FloatTensor": dt.float32,
@@ -32,8 +32,8 @@ _TENSOR_TYPES = {d: name for name, d in DTYPES_BY_TENSOR_TYPE.items()}
 
 
 def _export_array(x: Tensor) -> np.ndarray:
-    """The values in the layout that other libraries expect. Raises for what they cannot hold."""
-    # PyTorch's rule, since others could change values behind the graph's back.
+    """Return the values as a NumPy array for export. Raises BufferError if `x` requires a gradient or is bfloat16."""
+    # As in PyTorch, since other libraries could change values that the graph needs.
     if x.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     # NumPy has no bfloat16, so there is no array to export.
@@ -44,16 +44,19 @@ def _export_array(x: Tensor) -> np.ndarray:
 
 @method
 def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-    """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph.
+    """Return the result of a NumPy ufunc on tensors as a tensor, so that `np.sin(x)` is a Tensor without a gradient.
 
-    Truth values come as uint8, as PyTorch has it.
+    A bool result becomes uint8, as in PyTorch.
     """
     return tensor_over_array(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
 
 
 @method
 def __contains__(x: Tensor, element: Any) -> bool:
-    """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
+    """Return whether any element of `x` equals `element`, a number or a tensor that broadcasts.
+
+    Raises ShapeError for other objects.
+    """
     if not isinstance(element, Tensor | int | float):
         raise ShapeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.",
@@ -64,123 +67,128 @@ def __contains__(x: Tensor, element: Any) -> bool:
 
 @method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
-    """A capsule over the memory of x, which the other library shares as NumPy does."""
-    # A stream is the order of work on a GPU, for which NumPy has no argument.
+    """Return a DLPack capsule that shares the memory of `x`. Raises BufferError if `x` requires a gradient or is
+    bfloat16.
+    """
+    # A stream belongs to a GPU, and NumPy does not accept it.
     array = _export_array(x)
-    # Before 2.1 NumPy exports no array that is read-only.
+    # NumPy before 2.1 does not export read-only arrays.
     array = array if array.flags.writeable else np.array(array)
     return array.__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
 @method
 def __dlpack_device__(x: Tensor) -> tuple[int, int]:
-    """The CPU."""
+    """Return DLPack's device type and number of the CPU."""
     return (1, 0)
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares the memory of what another library exports.
+    """Return a tensor that shares the memory of `ext_tensor`, an array or an object with `__dlpack__`.
 
     >>> import lazytensor as lt
     >>> lt.from_dlpack(lt.tensor([1, 2]))
     tensor([1, 2])
     """
-    # An array needs no protocol, and before 2.1 NumPy exports none that is read-only.
+    # An array needs no protocol, and NumPy before 2.1 does not export read-only arrays.
     array = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)
     return from_numpy(array)
 
 
 @method
 def size(x: Tensor, dim: int | None = None) -> Any:
-    """The shape, or one extent."""
+    """Return the shape, or the extent of dimension `dim`."""
     return x.shape if dim is None else x.shape[dim]
 
 
 @method(names="dim ndimension")
 def dim(x: Tensor) -> int:
-    """The number of dimensions."""
+    """Return the number of dimensions."""
     return x.ndim
 
 
 @method(names="numel nelement")
 def numel(x: Tensor) -> int:
-    """The number of elements."""
+    """Return the number of elements."""
     return x.spec.size
 
 
 @method
 def element_size(x: Tensor) -> int:
-    """The bytes of one element."""
+    """Return the size of one element in bytes."""
     return x.dtype.itemsize
 
 
 @tensor_property()
 def itemsize(x: Tensor) -> int:
-    """The bytes of one element."""
+    """Return the size of one element in bytes."""
     return x.dtype.itemsize
 
 
 @tensor_property()
 def nbytes(x: Tensor) -> int:
-    """The bytes of all elements."""
+    """Return the size of all elements in bytes."""
     return x.spec.size * x.dtype.itemsize
 
 
 @method
 def is_floating_point(x: Tensor) -> bool:
-    """Whether the type is a floating-point one."""
+    """Return whether the dtype is floating-point."""
     return x.dtype.is_floating_point
 
 
 @tensor_property()
 def is_cuda(x: Tensor) -> bool:
-    """False: there is no GPU."""
+    """Return False, since there is no GPU."""
     return False
 
 
 @tensor_property()
 def is_cpu(x: Tensor) -> bool:
-    """Whether x lives on the CPU."""
+    """Return whether `x` is on the CPU."""
     return x.device.type == "cpu"
 
 
 @tensor_property()
 def is_sparse(x: Tensor) -> bool:
-    """False: every tensor is strided."""
+    """Return False, since all tensors are strided."""
     return False
 
 
 @tensor_property()
 def is_quantized(x: Tensor) -> bool:
-    """False: there are no quantized types."""
+    """Return False, since there are no quantized dtypes."""
     return False
 
 
 @tensor_property()
 def is_meta(x: Tensor) -> bool:
-    """Whether the tensor has a shape and no values."""
+    """Return whether `x` is on the device "meta", with a shape and no values."""
     return x.device.type == "meta"
 
 
 @tensor_property()
 def layout(x: Tensor) -> str:
-    """Strided, as every tensor is."""
-    # A text in PyTorch's spelling: it is printed and compared, and nothing else.
+    """Return "torch.strided", the layout of every tensor."""
+    # A string, since scripts only print and compare it.
     return "torch.strided"
 
 
 @method
 def data_ptr(x: Tensor) -> int:
-    """A number that two tensors share exactly if they start at the same element of the same storage."""
+    """Return a number that is equal for two tensors if and only if they start at the same element of the same storage.
+
+    It is not an address. A tensor without elements gives 0.
+    """
     if not x.spec.size:
         return 0
-    # No address, but what addresses are compared for: equal for the same start, different for different storages.
+    # Not an address, but comparable like one: equal for the same start, different for different storages.
     return id(x.cell) + storage_offset(x) * x.dtype.itemsize
 
 
 @method
 def is_same_size(x: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal.
+    """Return whether both tensors have the same shape.
 
     >>> import lazytensor as lt
     >>> lt.is_same_size(lt.ones(2), lt.zeros(2))
@@ -191,14 +199,17 @@ def is_same_size(x: Tensor, other: Tensor) -> bool:
 
 @method
 def is_set_to(x: Tensor, tensor: Tensor) -> bool:
-    """Whether both see the same elements of the same storage."""
-    # The same way of seeing, too: two lenses that lead to the same elements by different views are not recognised.
+    """Return whether both tensors are the same view of the same storage.
+
+    Different view operations that lead to the same elements are not recognized.
+    """
+    # The view operations are compared, so different ones that lead to the same elements are not recognized.
     return x.cell is tensor.cell and x.spec == tensor.spec and x.view_ops == tensor.view_ops
 
 
 @method
 def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
-    """The same tensor as one of a class of tensors."""
+    """Return a tensor of the class `cls` that shares the storage, the view and the autograd history of `x`."""
     out = tensor_of_class(cls, x.cell, x.view_ops, x.history)
     out.device = x.device
     return out
@@ -206,27 +217,28 @@ def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
 
 @method
 def is_pinned(x: Tensor) -> bool:
-    """False: there is no GPU to copy to."""
+    """Return False, since there is no GPU to copy to."""
     return False
 
 
 @method
 def pin_memory(x: Tensor) -> Tensor:
-    """x itself: there is no GPU to copy to."""
+    """Return `x` itself, since there is no GPU to copy to."""
     return x
 
 
 @method
 def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it.
+    """Return the legacy name of the dtype, such as "torch.FloatTensor", or `x` converted to `dtype` if it is given.
 
-    Raises ValueError for an unknown name, RuntimeError for a type of a GPU.
+    `dtype` is a dtype, a legacy class, or its name. `non_blocking` is ignored. Raises OptionInvalid (a ValueError) for
+    an unknown name, ArgumentInvalid (a TypeError) for another object, and ShapeError (a RuntimeError) for a GPU type.
     """
     if dtype is None:
         return f"torch.{_TENSOR_TYPES.get(x.dtype, 'Tensor')}"
     if isinstance(dtype, DType):
         return pw.cast_to(x, dtype)
-    # The spellings of old: a class such as torch.FloatTensor, and its name.
+    # Legacy forms: a class such as torch.FloatTensor, and its name.
     if not isinstance(dtype, str):
         if not isinstance(getattr(dtype, "dtype", None), DType):
             raise ArgumentInvalid("dtype must be a type, str, or dtype object", where=source.where())
@@ -243,7 +255,7 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @method(names="is_complex is_conj is_neg")
 def is_complex(input: Tensor) -> bool:
-    """False: there are no complex tensors here.
+    """Return False, since there are no complex tensors.
 
     >>> import lazytensor as lt
     >>> lt.is_complex(lt.ones(2))
@@ -254,7 +266,7 @@ def is_complex(input: Tensor) -> bool:
 
 @method
 def is_signed(input: Tensor) -> bool:
-    """Whether the type has negative numbers.
+    """Return whether the dtype has negative numbers.
 
     >>> import lazytensor as lt
     >>> lt.is_signed(lt.ones(2, dtype=lt.uint8))
@@ -265,7 +277,7 @@ def is_signed(input: Tensor) -> bool:
 
 @method
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero. Raises ShapeError for several.
+    """Return whether the single element is nonzero. Raises ShapeError if there are several.
 
     >>> import lazytensor as lt
     >>> lt.is_nonzero(lt.tensor([3]))

@@ -1,4 +1,4 @@
-"""Products beyond `matmul`: chains of matrices, vectors, Kronecker and cross products, and Einstein sums."""
+"""Products beyond `matmul`: matrix chains, products with vectors, Kronecker and cross products, and einsum."""
 
 import functools
 import math
@@ -23,9 +23,9 @@ from lazytensor.ops.elementwise import cast
 @method(in_place=True)
 @round_once
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
+    """Return beta * x + alpha * (sum over b of batch1[b] @ batch2[b]), where `x` broadcasts to [m, n].
 
-    Raises ShapeError for other ranks.
+    The batches are [b, m, k] and [b, k, n]. If `beta` is 0, `x` is ignored. Raises ShapeError for other shapes.
 
     >>> import lazytensor as lt
     >>> lt.addbmm(lt.zeros(1, 1), lt.ones(2, 1, 3), lt.ones(2, 3, 1))
@@ -40,7 +40,9 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
 @method(in_place=True)
 @round_once
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit.
+    """Return beta * x + alpha * (mat @ vec) for a matrix [m, k] and a vector [k]; `x` broadcasts to [m].
+
+    If `beta` is 0, `x` is ignored. Raises ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.addmv(lt.ones(2), lt.eye(2), lt.tensor([5.0, 6.0]))
@@ -52,7 +54,9 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Oper
 @method(in_place=True)
 @round_once
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit.
+    """Return beta * x + alpha * outer(vec1, vec2) for vectors [m] and [n]; `x` broadcasts to [m, n].
+
+    If `beta` is 0, `x` is ignored. Raises ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.addr(lt.zeros(2, 2), lt.tensor([1.0, 2.0]), lt.tensor([3.0, 4.0]))
@@ -64,7 +68,7 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Ope
 
 @method
 def ger(x: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of x [m] with one of vec2 [n]: [m, n].
+    """Return the outer product of two vectors: [m] and [n] give [m, n]. Raises ShapeError for other ranks.
 
     >>> import lazytensor as lt
     >>> lt.ger(lt.tensor([1, 2]), lt.tensor([3, 4]))
@@ -76,7 +80,7 @@ def ger(x: Tensor, vec2: Tensor) -> Tensor:
 
 @method
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths.
+    """Return the inner product of two vectors [n], as a 0-d tensor. Raises ShapeError for other ranks or lengths.
 
     >>> import lazytensor as lt
     >>> lt.vdot(lt.tensor([1, 2]), lt.tensor([3, 4]))
@@ -87,7 +91,9 @@ def vdot(x: Tensor, other: Tensor) -> Tensor:
 
 @method
 def inner(x: Tensor, other: Tensor) -> Tensor:
-    """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ.
+    """Return the sums of products over the last dimensions: [..., n] and [*, n] give [..., *].
+
+    If an operand is 0-d, return the product. Raises ShapeError if the last extents differ.
 
     >>> import lazytensor as lt
     >>> lt.inner(lt.tensor([1, 2]), lt.tensor([3, 4]))
@@ -99,16 +105,19 @@ def inner(x: Tensor, other: Tensor) -> Tensor:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists.
+    """Return the sum of products over pairs of dimensions. The result has the other dimensions of `a`, then those of
+    `b`.
 
-    The result has the other dimensions of a, then those of b. Raises ShapeError if the extents of a pair differ.
+    `dims` is a number n, for the last n dimensions of `a` and the first n of `b`, or a pair of lists of dimensions. An
+    extent of 1 broadcasts. Raises ShapeError if the extents of a pair differ or `dims` is out of range, and
+    OptionInvalid (a ValueError) unless there are two lists.
 
     >>> import lazytensor as lt
     >>> lt.tensordot(lt.ones(2, 3), lt.ones(3, 4), dims=1).shape
     lazytensor.Size([2, 4])
     """
     if isinstance(dims, Tensor):
-        # One number counts as how many, in whatever type and shape it comes.
+        # A one-element tensor is a number of dimensions.
         dims = int(dims) if dims.spec.size == 1 else dims.tolist()
     if isinstance(dims, list | tuple) and len(dims) != 2:
         text = f"tensordot expects dims to be a number or two lists, got {len(dims)} elements"
@@ -116,7 +125,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if not isinstance(dims, int | list | tuple):
         text = f"tensordot expects dims to be a number or two lists, got {type(dims).__name__}"
         raise ShapeError(text, where=source.where())
-    # A count pairs the last dimensions of a with the first of b, in order.
+    # A number pairs the last dimensions of a with the first of b, in order.
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
@@ -126,7 +135,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     rest_b = [d for d in range(b.ndim) if d not in second]
     for i, j in zip(first, second, strict=True):
         sizes = a.spec.shape[i], b.spec.shape[j]
-        # An extent of 1 broadcasts: its one element times the sum of the other's.
+        # An extent of 1 broadcasts: the element is multiplied by the sum of the other operand.
         if sizes[0] == 1:
             b = reduction.sum(b, j, True, dtype=b.dtype)
         elif sizes[1] == 1:
@@ -137,7 +146,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"size {sizes[1]} in dim {j}",
                 where=source.where(),
             )
-    # Moved together, all pairs are one matrix product [rest of a, summed] @ [summed, rest of b].
+    # All pairs together are one matrix product [other dims of a, summed] @ [summed, other dims of b].
     summed = math.prod(a.spec.shape[d] for d in first)
     left, right = [a.spec.shape[d] for d in rest_a], [b.spec.shape[d] for d in rest_b]
     x = views.reshape(views.permute(a, rest_a + first), (math.prod(left), summed))
@@ -147,7 +156,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 @method
 def kron(x: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...].
+    """Return the Kronecker product: a tensor of blocks x[i, ...] * other, with extents m * n for extents m and n.
+
+    A lower rank is padded with leading extents of 1.
 
     >>> import lazytensor as lt
     >>> lt.kron(lt.tensor([1, 2]), lt.tensor([1, 10]))
@@ -155,7 +166,7 @@ def kron(x: Tensor, other: Tensor) -> Tensor:
     """
     rank = max(x.ndim, other.ndim)
     a, b = ((1,) * (rank - t.ndim) + t.spec.shape for t in (x, other))
-    # x as [m, 1, ...] and the other as [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
+    # x is reshaped to [m, 1, ...] and the other to [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
     left = views.view(x, [e for n in a for e in (n, 1)])
     right = views.view(other, [e for n in b for e in (1, n)])
     return views.view(left * right, tuple((m * n for m, n in zip(a, b, strict=True))))
@@ -163,9 +174,10 @@ def kron(x: Tensor, other: Tensor) -> Tensor:
 
 @method
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along a dimension of extent 3, broadcast; without `dim` along the first one of that extent.
+    """Return the cross product along `dim`, which has extent 3. The other dimensions broadcast.
 
-    Raises ShapeError if there is none.
+    If `dim` is None, it is the first dimension of extent 3. Raises ShapeError if there is none, or if rank or dtype
+    differ.
 
     >>> import lazytensor as lt
     >>> lt.cross(lt.tensor([1, 0, 0]), lt.tensor([0, 1, 0]), dim=0)
@@ -190,16 +202,17 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Inner products along a dimension, the others broadcast: [..., n] and [..., n] -> [...]."""
+    """Return the sum of x * y along `dim`, in the dtype of the product. The shapes broadcast."""
     product = x * y
-    # A sum of integers would answer in int64; a product of matrices keeps its type.
+    # An integer sum would be int64, while this product keeps the dtype.
     return reduction.sum(product, dim, dtype=product.dtype)
 
 
 def _optimal_splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to split the product of matrices i..j so that the fewest multiplications are made.
+    """Return, for each range of matrices (i, j), the index of the last matrix of the first factor in the cheapest
+    order.
 
-    Matrix i is [extents[i], extents[i + 1]]. The well-known dynamic program over the lengths of chains.
+    Matrix i is [extents[i], extents[i + 1]]. The dynamic program minimizes the number of multiplications.
     """
     n = len(extents) - 1
     cost = {(i, i): 0 for i in range(n)}
@@ -214,14 +227,15 @@ def _optimal_splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of several matrices in the cheapest order: [m, n]. The first may be a row [k], the last a column [k].
+    """Return the matrix product of `tensors` in the order with the fewest multiplications.
 
-    Raises ShapeError for fewer than two, and for other ranks.
+    The first tensor may be a vector, which counts as a row, and the last one too, as a column; that dimension is
+    removed from the result. Raises ShapeError for fewer than two tensors and for other ranks.
     """
     if len(tensors) < 2:
         raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
     chain = list(tensors)
-    # Vectors at the ends count as a row and a column; what they lend is taken away at the end.
+    # Vectors at the ends become a row and a column; the added dimensions are removed at the end.
     is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
     chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
@@ -238,7 +252,9 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks.
+    """Return the product of `matrices` in the order with the fewest multiplications. One matrix is returned itself.
+
+    Raises ShapeError for other ranks.
 
     >>> import lazytensor as lt
     >>> lt.chain_matmul(lt.ones(1, 2), lt.ones(2, 3), lt.ones(3, 1))
@@ -248,14 +264,17 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 def _ellipsis_labels(count: int) -> str:
-    """Names for `count` dimensions that an ellipsis stands for, counted from the last one."""
-    # Greek capitals, which no equation uses. Counting from the last dimension aligns ellipses of different length as
+    """Return labels for the `count` dimensions of an ellipsis, numbered from the last dimension."""
+    # Greek capitals do not occur in equations. Numbering from the last dimension aligns ellipses of different length as
     # broadcasting does.
     return "".join(chr(0x391 + i) for i in reversed(range(count)))
 
 
 def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
-    """The labels of each operand and of the result, ellipses spelled out."""
+    """Return the labels of each operand and of the result, with ellipses expanded.
+
+    Raises ShapeError if the number of operands or a rank does not match.
+    """
     operands, arrow, result = equation.replace(" ", "").partition("->")
     terms = operands.split(",")
     if len(terms) != len(tensors):
@@ -271,13 +290,13 @@ def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str]
     widest = _ellipsis_labels(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
     if arrow:
         return spelled, result.replace("...", widest)
-    # Without an arrow: what the ellipsis stands for, then in alphabetical order each label that stands once.
+    # Without an arrow: the ellipsis, then in alphabetical order each label that occurs once.
     letters = "".join(spelled)
     return spelled, widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
 
 
 def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
-    """A label that an operand has twice becomes a diagonal."""
+    """Return `x` with each repeated label reduced to a diagonal, and the remaining labels."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
             i = labels.index(c)
@@ -288,15 +307,18 @@ def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
 
 
 def _reshape_to_groups(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, int]) -> Tensor:
-    """x as [product of group 1, product of group 2, ...]; labels it lacks have extent 1."""
+    """Return `x` permuted and reshaped to one dimension per group of labels. `extents` has the extent of each label."""
     wanted = "".join(groups)
     x = views.permute(x, [labels.index(c) for c in wanted])
     return views.reshape(x, tuple(math.prod(extents[c] for c in g) for g in groups))
 
 
 def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
-    """Two operands multiplied and summed over the labels that nobody else needs."""
-    # Labels that only one of the two has, and nobody needs, are summed before they make the product larger.
+    """Return the product of two labelled operands, summed over the labels that are not in `kept`, and its labels.
+
+    Raises ShapeError if the extents of a label differ.
+    """
+    # Labels of only one operand that are not kept are summed before the product.
     (x, xl), (y, yl) = (_sum_unused_labels(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
     shared = [c for c in xl if c in yl]
     for c in shared:
@@ -305,15 +327,15 @@ def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str])
             raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
         if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
             x, y = (_expand_dim(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
-    # Every pair is one matrix product: shared labels that are kept are its stack, those that are not its sum.
+    # Each pair is one batched matrix product: shared labels that are kept form the batch, the others are summed.
     batch = "".join(c for c in shared if c in kept)
     summed = "".join(c for c in shared if c not in kept)
     left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
     if not summed:
-        # Nothing is added up, so PyTorch multiplies element by element, which promotes; a matrix product would not.
+        # Without a sum PyTorch multiplies elementwise, which promotes dtypes; a matrix product would not.
         kind = result_type(x, y)
         x, y = (t if t.dtype is kind else tensor_of(cast(operand_node(t), kind), t) for t in (x, y))
-    # Extents by label, from both: they agree wherever a label stands in both.
+    # Extents by label, which agree for shared labels.
     extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
     product = matmul.matmul(
         _reshape_to_groups(x, xl, (batch, left, summed), extents),
@@ -324,18 +346,18 @@ def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str])
 
 
 def _contract_pair_as_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str) -> Tensor:
-    """Two operands multiplied and summed by ATen's steps: each gets all labels before they are put into groups.
+    """Return the result of `_contract_pair` for the final pair, recorded as the steps of ATen.
 
-    The values are those of `_contract_pair`; the text that the front end prints shows the steps.
+    Each operand gets all labels before they are grouped. The values are the same; only the printed graph differs.
     """
     order = result + "".join(sorted({*a[1], *b[1]} - {*result}))
-    # What an operand lacks it gets as extents of 1 behind its own, which are then moved to their places.
+    # Missing labels are added as trailing extents of 1, then permuted to their positions.
     x, y = (_add_labels(t, labels, order) for t, labels in (a, b))
     summed = range(len(result), len(order))
     if not summed:
         return x * y
     is_left, is_right = ([e != 1 for e in t.spec.shape] for t in (x, y))
-    for d in summed:  # what one side alone has is summed before the product
+    for d in summed:  # labels of one operand are summed before the product
         x = x if is_right[d] or not is_left[d] else reduction.sum(x, d, True, dtype=x.dtype)
         y = y if is_left[d] or not is_right[d] else reduction.sum(y, d, True, dtype=y.dtype)
     places = range(len(result))
@@ -374,13 +396,17 @@ def _sum_unused_labels(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Ten
 
 
 def _parse_sublists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The equation and the tensors of einsum's other form: a list of numbers after each tensor and for the result."""
+    """Return the equation and the tensors of einsum's form with a list of label numbers after each operand.
+
+    An odd number of arguments ends with the list of the result. Raises OptionInvalid (a ValueError) for numbers outside
+    0 to 51.
+    """
 
     def term(numbers: Sequence[Any]) -> str:
         if any(n is not ... and not 0 <= n < 52 for n in numbers):
             text = "einsum(): subscript in subscript list is not within the valid range [0, 52)"
             raise OptionInvalid(text, where=source.where())
-        # Capitals first: PyTorch orders the labels of a result that is not given by their numbers.
+        # Capitals first, since PyTorch orders the labels of an implicit result by number.
         return "".join("..." if n is ... else string.ascii_uppercase[n : n + 1] or chr(71 + n) for n in numbers)
 
     pairs = len(operands) // 2
@@ -390,10 +416,13 @@ def _parse_sublists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left.
+    """Return the sum of products of `operands` described by `equation`, such as "bij,bjk->bik".
 
-    The result has the extents of the labels behind the arrow. In place of an equation, each operand may be followed by
-    a list of numbers for its labels. Raises ShapeError for labels that do not fit the shapes.
+    Each letter labels a dimension; labels that are not in the result are summed. A repeated label in an operand takes
+    the diagonal, and "..." stands for broadcast dimensions. Without "->", the result has the labels that occur once, in
+    alphabetical order. Instead of an equation, a list of label numbers may follow each operand. Operands are contracted
+    from the left. Raises ShapeError if labels do not fit the shapes, OptionInvalid (a ValueError) without operands, and
+    ArgumentInvalid (a TypeError) for another equation.
 
     >>> import lazytensor as lt
     >>> lt.einsum("ij,j->i", lt.ones(2, 3), lt.tensor([1.0, 2.0, 3.0]))
@@ -417,7 +446,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if len(rest) == 2 and half_type() is not None:
         return _contract_pair_as_front_end(rest[0], rest[1], result)
     while len(rest) > 1:
-        # From the left, as PyTorch does without opt_einsum; results agree in rounding that way.
+        # From the left, as PyTorch does without opt_einsum, so that results round alike.
         needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))
         rest[:2] = [_contract_pair(rest[0], rest[1], needed)]
     x, labels = _sum_unused_labels(rest[0], set(result))

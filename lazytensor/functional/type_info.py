@@ -9,7 +9,7 @@ from lazytensor.functional.type_promotion import default_dtype
 
 
 class _Limits:
-    """What both have in common: they are equal if they are of one kind and about one type."""
+    """The base of `finfo` and `iinfo`. Two objects are equal if their class and dtype are."""
 
     dtype: str
 
@@ -21,9 +21,14 @@ class _Limits:
 
 
 class finfo(_Limits):
-    """The limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
+    """The limits of a floating-point dtype, by default the default dtype. Raises TypeError for another dtype.
 
-    Raises TypeError for other types.
+    - `dtype`: its name.
+    - `bits`: the size of an element in bits.
+    - `eps`: the distance from 1 to the next number.
+    - `max`, `min`: the largest and the smallest finite number.
+    - `tiny`, `smallest_normal`: the smallest positive normal number.
+    - `resolution`: 10 to the power of minus the number of exact decimal digits.
 
     >>> import lazytensor as lt
     >>> lt.finfo(lt.float16).max
@@ -41,10 +46,10 @@ class finfo(_Limits):
         self.eps = 2.0**-type.mantissa_bits
         self.max = type.largest
         self.min = -type.largest
-        # The least exponent of a normal number is 2 - 2^(e - 1) with e bits of exponent, one of them reserved at each
-        # end.
+        # With e exponent bits, the smallest exponent of a normal number is 2 - 2^(e - 1), since one value at each end
+        # is reserved.
         self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
-        # As many decimal digits as survive being written and read: floor(mantissa bits * log10(2)).
+        # The number of exact decimal digits is floor(mantissa bits * log10(2)).
         self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
 
     def __repr__(self) -> str:
@@ -54,7 +59,7 @@ class finfo(_Limits):
 
 
 class iinfo(_Limits):
-    """The limits of an integer type: bits, max, min. Raises TypeError for other types.
+    """The limits of an integer dtype: `dtype` (its name), `bits`, `max` and `min`. Raises TypeError for another dtype.
 
     >>> import lazytensor as lt
     >>> lt.iinfo(lt.int8).max

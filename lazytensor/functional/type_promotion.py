@@ -1,4 +1,4 @@
-"""Type promotion and broadcasting: operands of an operation get one dtype and one shape before a node is made."""
+"""Type promotion and broadcasting: give the operands of an operation one dtype and one shape."""
 
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ _default_dtype: DType = dt.float32
 
 
 def default_dtype() -> DType:
-    """The type of new floating point tensors.
+    """Return the dtype of new floating-point tensors, float32 unless `set_default_dtype` changed it.
 
     >>> default_dtype()
     lazytensor.float32
@@ -32,7 +32,7 @@ def default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Set the type of new floating point tensors. Raises ShapeError for other kinds.
+    """Set the dtype of new floating-point tensors. Raises ShapeError if `dtype` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.set_default_dtype(lt.float64)
@@ -47,7 +47,7 @@ def set_default_dtype(dtype: DType) -> None:
 
 
 def mixed_dtypes_error(dtype: DType, other: DType, text: str) -> ShapeError:
-    """The error `text` of operands that have to be of one type, with the conversion that makes them so."""
+    """Return a ShapeError with the message `text` and a hint to convert operands of `other` to `dtype`."""
     hint = f"Convert one of them: .to({dtype}) where it is {other}."
     if half_type() is not None:
         hint += " Automatic casts give products in a half type, and sums, powers and losses in float32."
@@ -55,7 +55,9 @@ def mixed_dtypes_error(dtype: DType, other: DType, text: str) -> ShapeError:
 
 
 def scalar_dtype(value: Any) -> DType:
-    """The dtype a Python number has on its own. Raises TypeError for anything else."""
+    """Return the dtype of a Python number: bool, int64, or the default dtype for a float. Raises
+    TypeError otherwise.
+    """
     if isinstance(value, bool):
         return dt.bool_
     if isinstance(value, int):
@@ -66,19 +68,23 @@ def scalar_dtype(value: Any) -> DType:
 
 
 def python_number(value: np.generic) -> Number:
-    """A NumPy number as Python's: as an array it would bring a type of its own into promotion."""
-    # PyTorch sees a truth value of NumPy as 1.0 or 0.0, for it is no bool and can be a float.
+    """Return a NumPy number as a Python number, so that it takes part in type promotion as a number.
+
+    A NumPy bool becomes 1.0 or 0.0.
+    """
+    # PyTorch converts a NumPy bool to 1.0 or 0.0.
     return float(value) if isinstance(value, np.bool_) else value.item()
 
 
-# Only the step from one kind of number to the next lifts a result; within a kind the stronger operand decides.
+# Only a higher category raises the result dtype; within a category the stronger operand decides.
 _CATEGORY_RANK = {"b": 0, "i": 1, "f": 2}
 
 
 def result_type(*operands: Operand) -> DType:
-    """PyTorch's promotion: tensors with dimensions decide, then 0-d tensors, then Python numbers.
+    """Return the promoted dtype of the operands by PyTorch's rules.
 
-    A weaker operand only matters if its category (bool, integer, floating) is higher.
+    Tensors with dimensions take precedence over 0-d tensors, and these over Python numbers. An operand of lower
+    precedence only matters if its category (bool < integer < floating-point) is higher.
 
     >>> import lazytensor as lt
     >>> lt.result_type(lt.tensor([1]), 1.5)
@@ -86,7 +92,7 @@ def result_type(*operands: Operand) -> DType:
     """
     by_weakness: list[DType | None] = [None, None, None]
     for o in operands:
-        # The weaker an operand, the higher its number: a tensor with dimensions, one without, a Python number.
+        # 0 for a tensor with dimensions, 1 for a 0-d tensor, 2 for a Python number.
         weakness = 2 if not isinstance(o, Tensor) else 0 if o.spec.shape else 1
         d = o.dtype if isinstance(o, Tensor) else scalar_dtype(o)
         before = by_weakness[weakness]
@@ -100,7 +106,9 @@ def result_type(*operands: Operand) -> DType:
 
 
 def widest_dtype(name: str, *values: Operand) -> DType | None:
-    """Return float32 for half types beside a float32 scalar, in operations whose operands automatic casts widen."""
+    """Return float32 if the operands of operation `name` mix half types and float32, and autocast
+    widens it; else None.
+    """
     if OPS[name].autocast != "widest":
         return None
     dtypes = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
@@ -108,12 +116,12 @@ def widest_dtype(name: str, *values: Operand) -> DType | None:
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape. Raises ShapeError naming the dimension that does not fit."""
+    """Return the shape that `shapes` broadcast to. Raises ShapeError with the dimension that does not fit."""
     rank = max(map(len, shapes), default=0)
     out = [1] * rank
     for s in shapes:
         for i, e in enumerate(s, rank - len(s)):
-            # An extent of 0 is like any other: it meets 1 and itself only.
+            # An extent of 0 matches only 0 and 1.
             if e != 1 and out[i] not in (1, e):
                 raise ShapeError(
                     f"The size of tensor a ({out[i]}) must match the size of tensor b ({e}) at non-singleton "
@@ -126,10 +134,11 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
-    """The operands of a pointwise operation as nodes of one type."""
+    """Return the operands of an elementwise operation as nodes of one shape and dtype, which is
+    `dtype` if it is given.
+    """
     first = values[0]
-    # Two tensors of one type, or a tensor and a float: nearly every call, so it is answered before anything is worked
-    # out.
+    # A fast path for nearly all calls: two tensors of one dtype, or a tensor and a float.
     if len(values) == 2 and dtype is None:
         second = values[1]
         if isinstance(first, Tensor) and isinstance(second, Tensor):
@@ -149,55 +158,69 @@ def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]
 
 
 def _wrap_number(value: Operand, dtype: DType) -> Operand:
-    """An operand beside tensors: there a number wraps that PyTorch refuses where one is stored."""
+    """Return an integer wrapped to the range of an integer `dtype`, as PyTorch does with a number operand; else
+    `value`.
+    """
     if isinstance(value, int) and dtype.kind == "i" and -(1 << 63) <= value < 1 << 63:
         return dt.wrap_integer(value, dtype)
     return value
 
 
 def require_elements(x: Tensor, kinds: str, what: str) -> None:
-    """Raises TypeUnsupported unless the elements of x are of one of the kinds that PyTorch has `what` for."""
+    """Raise TypeUnsupported unless the dtype kind of `x` is in `kinds` ("f", "i", "b"). `what` is
+    the function's name.
+    """
     if x.dtype.kind not in kinds:
         refuse_elements(what, x.spec)
 
 
 def common_shape(*values: Operand) -> tuple[int, ...]:
-    """The shape that the tensors among the operands broadcast to."""
+    """Return the shape that the tensors among the operands broadcast to."""
     return broadcast_shape(*(v.spec.shape for v in values if isinstance(v, Tensor)))
 
 
 def prepare_operand(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
-    """One operand converted and broadcast."""
+    """Return the node of one operand, converted to `dtype` and broadcast to `shape`."""
     if isinstance(value, Tensor):
         return broadcast_to(convert_operand(operand_node(value), dtype), shape)
     return full(value, Type(shape, dtype))
 
 
 def prepare_branch(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
-    """Return a value that `where` selects, converted and broadcast."""
+    """Return the node of a value that `where` selects, converted to `dtype` and broadcast to `shape`.
+
+    In a step for the wafer, broadcast and conversion are one operation.
+    """
     if half_type() is None or not isinstance(value, Tensor) or value.dtype is dtype or value.spec.shape == shape:
         return prepare_operand(value, dtype, shape)
     return call("broadcast_cast", operand_node(value), shape=shape, dtype=dtype)
 
 
 def prepare_stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
-    """The same for one that is stored as it is. Raises NumberTooLarge for a number outside of the type."""
+    """Return the node of a value that is stored in a tensor, converted to `dtype` and broadcast to `shape`.
+
+    Raises NumberTooLarge if a number is out of the range of the dtype.
+    """
     if dtype.kind == "f" and not isinstance(value, Tensor):
         refuse_overflow(value, dtype)
     return prepare_operand(value, dtype, shape)
 
 
 def device_of(*values: Any) -> Device:
-    """The device of a result. Raises ShapeError if two tensors with dimensions are on different ones."""
+    """Return the device of a result of `values`. Raises ShapeError if two tensors with dimensions are on different
+    devices.
+
+    A 0-d tensor on the CPU may be combined with tensors on any device.
+    """
     device = CPU
     for v in values:
         if isinstance(v, Tensor) and v.device is not CPU:
             device = v.device
-    # A number [] on the CPU mixes with everything, as PyTorch lets it; only tensors with dimensions are refused.
+    # A 0-d tensor on the CPU may be combined with any device, as in PyTorch.
     if device is CPU:
         return CPU
     for v in values:
-        # Mostly they are on one and the same, as its only object.
+        # Usually all share one device object.
         if isinstance(v, Tensor) and v.device is not device and v.device != device and v.spec.shape:
             error = ShapeError(
                 "Detected tensor arguments with incompatible devices in the following function call: "
@@ -210,12 +233,14 @@ def device_of(*values: Any) -> Device:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Whether a type may be written into another: floating to integer may not, nor a number to bool.
+    """Return whether a value of dtype `from_` may be written into dtype `to`.
+
+    Floating-point may not become integer or bool, and integer may not become bool.
 
     >>> import lazytensor as lt
     >>> lt.can_cast(lt.float32, lt.int32)
     False
     """
-    # Kinds in PyTorch's order; within one kind everything may be cast.
+    # Kinds in PyTorch's order; casts within a kind are allowed.
     order = "bif"
     return order.index(from_.kind) <= order.index(to.kind)

@@ -1,4 +1,4 @@
-"""Formulas that the original records in place of a function on CSX: its gradient is that of the parts."""
+"""Formulas that the vendor's front end records in place of a function on CSX. The gradient is that of the formula."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,10 @@ FRONT_END_LOG10_E = 0.4343
 
 
 def _arc_parts(x: Node) -> tuple[Node, Node, Node]:
-    """Return arccos(|x|) by its polynomial (Abramowitz and Stegun 4.4.45): root and polynomial, and where x < 0."""
+    """Return the factors of arccos(|x|) by a polynomial (Abramowitz and Stegun 4.4.45), and a mask of x < 0.
+
+    The factors are sqrt(1 - |x|) and the polynomial; the mask has the dtype of `x`.
+    """
     size = call("abs", x)
     root = call("sqrt", 1 - size)
     polynomial = ((size * -0.0187293 + 0.0742610) * size - 0.2121144) * size + 1.5707288
@@ -34,7 +37,7 @@ def _acos(x: Node) -> Node:
 
 
 def _acosh(x: Node) -> Node:
-    # The square and the sum have a conversion each.
+    # The square and the sum each have a separate conversion.
     square = call("square", convert_operand(x, float32))
     return call("log", convert_operand(x, float32) + call("sqrt", square - 1))
 
@@ -60,11 +63,13 @@ FORMULAS: Mapping[str, Callable[[Node], Node]] = {
     "atan": lambda x: call("atan2", x, full_like(1, x)),
     "cosh": _cosh,
     "expm1": lambda x: call("exp", x) - 1,
-    # The sum is in the half type, and only the logarithm in float32.
+    # The sum is computed in the half type, and only the logarithm in float32.
     "log1p": lambda x: call("log", convert_operand(x + 1, float32) if x.type.dtype.is_half else x + 1),
     "log2": lambda x: call("log", x) * FRONT_END_LOG2_E,
     "log10": lambda x: call("log", x) * FRONT_END_LOG10_E,
     "sinh": _sinh,
     "tan": lambda x: call("sin", x) / call("cos", x),
 }
-"""By name of a function of one tensor; operands that the original converts to float32 are float32."""
+"""The formulas by name of a function of one tensor. Operands that the vendor converts to float32
+are converted before.
+"""

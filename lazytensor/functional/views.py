@@ -1,6 +1,6 @@
-"""Views of one tensor: other shapes, other orders of dimensions, slices.
+"""Views of a tensor: other shapes, permuted dimensions, and slices.
 
-Views share storage; `reshape` does unless the elements are out of order.
+Views share the storage of the tensor. `reshape` copies if no view can have the requested shape.
 """
 
 import functools
@@ -46,33 +46,40 @@ DTYPE_NAMES = {
     dt.uint8: "Byte",
     dt.bool_: "Bool",
 }
-"""What PyTorch calls types in messages."""
+"""PyTorch's names of the dtypes in error messages."""
 
 
 def normalize_dim(dim: int, rank: int) -> int:
-    """A dimension counted from the front. Raises IndexError as PyTorch does."""
-    # A tensor of one whole number stands for it.
+    """Return `dim` as a non-negative number for a tensor of `rank` dimensions. Raises IndexInvalid if it is out of
+    range.
+
+    A 0-d tensor accepts 0 and -1, which give 0.
+    """
+    # A one-element integer tensor is accepted.
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
-    # PyTorch's message shows this range, also for a number.
+    # PyTorch's message shows this range, also for a 0-d tensor.
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
         text = f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
         raise IndexInvalid(text, where=source.where())
-    # A number has the dimensions 0 and -1, as if it had one of extent 1.
+    # A 0-d tensor has the dimensions 0 and -1, as if it had one of extent 1.
     return dim % rank if rank else 0
 
 
 def _resolve_shape(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape given as `f(2, 3)` or `f((2, 3))`, with -1 resolved. Raises ShapeError if it does not fit x."""
-    # `x.view(2, 3)` and `x.view((2, 3))` are one call to PyTorch.
+    """Return the shape given as `f(2, 3)` or `f((2, 3))`, with -1 replaced by the inferred extent.
+
+    Raises ShapeError if `x` does not have as many elements.
+    """
+    # PyTorch accepts both `x.view(2, 3)` and `x.view((2, 3))`.
     first = size[0] if len(size) == 1 else 0
     shape = [int(e) for e in (first if not isinstance(first, int) and isinstance(first, Sequence) else size)]
     if shape.count(-1) > 1:
         raise ShapeError("only one dimension can be inferred", where=source.where())
     elements = x.spec.size
     if -1 in shape:
-        known = -math.prod(shape)  # the -1 is a factor too
-        # Beside an extent of 0, -1 could stand for anything.
+        known = -math.prod(shape)  # the -1 is one of the factors
+        # With an extent of 0, -1 is ambiguous.
         if known == 0 or elements % known:
             raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())
         shape[shape.index(-1)] = elements // known
@@ -83,7 +90,11 @@ def _resolve_shape(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 @method(names="view")
 def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
-    """`view`. Raises ShapeError where strides cannot describe the elements of x in the new shape."""
+    """Return `x` in another shape over the same storage, as `Tensor.view`. One extent may be -1.
+
+    If `dtype` is given, return a read-only copy of the bits as that dtype. Raises ShapeError if no strides describe the
+    elements in the new shape, or if the number of elements differs.
+    """
     if x.view_ops and dtype is None and not (args and isinstance(args[0], DType)) and x.device is CPU:
         shape = _resolve_shape(x, args if size is None else (size,))
         if not _has_view(x.cell.type.shape, x.view_ops, shape):
@@ -96,9 +107,11 @@ def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype
 
 
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1. With a dtype a read-only copy of its bits.
+    """Return `x` in another shape over the same storage. One extent may be -1.
 
-    Raises ShapeError for another number of elements, or bytes that do not fill elements of the type.
+    If `dtype` is given, return a read-only copy of the bits as that dtype. Raises ShapeError if the number of elements
+    differs, or if the bytes of the last dimension do not fill elements of `dtype`. Unlike `checked_view`, it does not
+    check that strides for the shape exist.
     """
     if args and isinstance(args[0], DType):
         dtype = args[0]
@@ -108,7 +121,10 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType 
 
 
 def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
-    """The bits of x as numbers of another type, as a copy; the last dimension takes up the ratio of their sizes."""
+    """Return a read-only copy of the bits of `x` as elements of `dtype`.
+
+    The last dimension changes by the ratio of the element sizes. The same dtype gives a view.
+    """
     if dtype is x.dtype:
         return x.make_view("reshape", shape=x.spec.shape)
     shape, have, want = x.spec.shape, x.dtype.itemsize, dtype.itemsize
@@ -141,9 +157,9 @@ def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
 
 @method
 def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor:
-    """x in another shape: a view, or a copy if the elements do not lie so that there is one.
+    """Return `x` in another shape: a view if strides for it exist, else a copy. One extent may be -1.
 
-    Raises ShapeError for another number of elements.
+    Raises ShapeError if the number of elements differs.
 
     >>> import lazytensor as lt
     >>> lt.reshape(lt.arange(4), (2, -1))
@@ -151,30 +167,32 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
             [2, 3]])
     """
     shape = _resolve_shape(x, size if shape is None else (shape,))
-    # Only a view can lie out of order.
+    # Only a view may have non-contiguous elements.
     if x.view_ops and not _has_view(x.cell.type.shape, x.view_ops, shape):
         x = clone(x)
     return x.make_view("reshape", shape=shape)
 
 
 def stand_in_array(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
-    """An array of as many bytes as a storage has elements, for views of it through `view_ops` to be asked for
+    """Return an array of uint8 in the shape `extents` of a storage, on which view operations are applied to find
     strides.
+
+    The memory is allocated only if `view_ops` contains a strided view.
     """
-    # A window copies what does not lie in order, and so needs bytes that are there; else there are none but one.
+    # A strided view copies non-contiguous elements, which needs allocated bytes; other views read none.
     if any(name == "as_strided" for name, _ in view_ops):
         return np.empty(extents, np.uint8)
     return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), extents, contiguous_strides(extents))
 
 
 def _has_strides_for(layout: np.ndarray, shape: Sequence[int]) -> bool:
-    """Whether strides describe the elements of `layout` in another shape; NumPy would try, and copy them if none do."""
+    """Return whether strides exist that describe the elements of `layout` in another shape of as many elements."""
     if not layout.size:
         return True
     have = [(e, s) for e, s in zip(layout.shape, layout.strides, strict=True) if e != 1]
     want = [e for e in shape if e != 1]
     i = j = 0
-    # Where the running products of both shapes meet a run of dimensions ends, which has to lie in memory as one.
+    # A group of dimensions ends where the cumulative products of both shapes agree. It has to be contiguous in memory.
     while i < len(have):
         first, size, wanted = i, have[i][0], want[j]
         while size != wanted:
@@ -190,16 +208,14 @@ def _has_strides_for(layout: np.ndarray, shape: Sequence[int]) -> bool:
     return True
 
 
-# Layers ask the same again in each step.
+# Layers repeat the same queries in each step.
 @functools.lru_cache(maxsize=1024)
 def _has_view(extents: tuple[int, ...], view_ops: ViewOps, shape: tuple[int, ...]) -> bool:
     return _has_strides_for(_memory_layout(extents, view_ops), shape)
 
 
 def _memory_layout(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
-    """Bytes that lie in memory as elements seen through `view_ops` lie in storage: NumPy knows which views there
-    are.
-    """
+    """Return a uint8 array with the strides that `view_ops` give a storage of the shape `extents`."""
     layout = stand_in_array(extents, view_ops)
     for name, attrs in view_ops:
         layout = OPS[name].eval(layout, **dict(attrs))
@@ -208,16 +224,18 @@ def _memory_layout(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
 
 @method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension.
+    """Return `x` with the dimensions `start_dim` to `end_dim` merged into one: a view if strides for it exist, else a
+    copy.
 
-    Raises ShapeError if they are exchanged.
+    A 0-d tensor becomes a vector [1]. For a single dimension `x` itself is returned. Raises ShapeError if `start_dim`
+    comes after `end_dim`.
 
     >>> import lazytensor as lt
     >>> lt.flatten(lt.tensor([[1, 2], [3, 4]]))
     tensor([1, 2, 3, 4])
     """
     shape = x.spec.shape
-    # A number flattens to a vector of one.
+    # A 0-d tensor becomes a vector of one element.
     if not shape:
         return view(x, 1)
     first, last = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
@@ -230,16 +248,16 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in another order: a view.
+    """Return a view with the dimensions in the given order, as `permute(2, 0, 1)` or `permute((2, 0, 1))`.
 
-    Raises ShapeError if they are not as many as x has, IndexError for one out of range.
+    Raises ShapeError if the number of dimensions differs, and IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.permute(lt.ones(2, 3, 4), (2, 0, 1)).shape
     lazytensor.Size([4, 2, 3])
     """
     given = order if dims is None else (dims,)
-    # As arguments or as one sequence.
+    # Given as separate arguments or as one sequence.
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     rank = x.ndim
     if len(wanted) != rank:
@@ -249,7 +267,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
 @method
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for one out of range.
+    """Return a view with the dimensions `dim0` and `dim1` exchanged. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.transpose(lt.ones(2, 3, 4), 0, 2).shape
@@ -265,7 +283,9 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @method
 def t(x: Tensor) -> Tensor:
-    """A matrix transposed, a view; what has fewer dimensions stays. Raises ShapeError for more.
+    """Return a view of a matrix transposed; a tensor with fewer dimensions is returned itself.
+
+    Raises ShapeError for more than two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.t(lt.tensor([[1, 2], [3, 4]]))
@@ -279,7 +299,7 @@ def t(x: Tensor) -> Tensor:
 
 @method
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """A new dimension of extent 1 at `dim`: a view. Raises IndexError for a place out of range.
+    """Return a view with a new dimension of extent 1 at position `dim`. Raises IndexError for a position out of range.
 
     >>> import lazytensor as lt
     >>> lt.unsqueeze(lt.tensor([1, 2]), 1)
@@ -292,14 +312,16 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 
 @method
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without its dimensions of extent 1, or without those given if they have extent 1: a view.
+    """Return a view without the dimensions of extent 1, or without those in `dim` that have extent 1.
+
+    Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.squeeze(lt.ones(1, 3, 1)).shape
     lazytensor.Size([3])
     """
     shape = x.spec.shape
-    # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
+    # A named dimension longer than 1 is kept, as in PyTorch.
     wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int | Tensor) else dim
     gone = {d for d in (normalize_dim(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
@@ -307,11 +329,15 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @method
 def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x seen in a larger shape, as a view; -1 keeps an extent. Raises ShapeError unless x broadcasts to it."""
+    """Return a view of `x` broadcast to a larger shape, given as `expand(2, 3)` or `expand((2, 3))`.
+
+    -1 keeps an extent. If the shape does not change, `x` itself is returned. Raises ShapeError if `x` does not
+    broadcast to the shape.
+    """
     given = args if size is None else (size,)
     target = list(given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given)
     lead = len(target) - x.ndim
-    # -1 keeps an extent, and a new dimension has none to keep.
+    # -1 keeps an extent, which a new dimension does not have.
     if lead < 0 or any(e == -1 for e in target[:lead]):
         raise ShapeError(f"expand({target}): the tensor has the shape {list(x.spec.shape)}", where=source.where())
     shape = tuple(x.spec.shape[i - lead] if e == -1 else int(e) for i, e in enumerate(target))
@@ -321,25 +347,25 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
         )
     if x.spec.shape == shape:
         return x
-    # New dimensions come in front, where broadcasting aligns them.
+    # New dimensions are leading ones, as broadcasting aligns them.
     return x.make_view("broadcast_in_dim", shape=shape, dims=tuple(range(lead, len(shape))))
 
 
 @method
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """x expanded to the shape of another tensor, as a view. Raises ShapeError unless it broadcasts."""
+    """Return a view of `x` broadcast to the shape of `other`. Raises ShapeError if it does not broadcast."""
     return expand(x, other.spec.shape)
 
 
 @method
 def view_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of another tensor, as a view. Raises ShapeError for another number of elements."""
+    """Return a view of `x` in the shape of `other`. Raises as `checked_view` does."""
     return checked_view(x, other.spec.shape)
 
 
 @method
 def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x expanded to a shape, as a view. Raises ShapeError unless it broadcasts.
+    """Return a view of `x` broadcast to the given shape, as `expand`. Raises ShapeError if it does not broadcast.
 
     >>> import lazytensor as lt
     >>> lt.broadcast_to(lt.tensor([1, 2]), (2, 2))
@@ -350,7 +376,7 @@ def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Te
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All expanded to their common shape, as views. Raises ShapeError if there is none.
+    """Return views of all tensors, broadcast to their common shape. Raises ShapeError if there is none.
 
     >>> import lazytensor as lt
     >>> lt.broadcast_tensors(lt.ones(2, 1), lt.zeros(3))[1].shape
@@ -362,9 +388,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @method
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` places of a dimension from `start` on.
+    """Return a view of `length` elements along `dim`, from `start` on. A negative `start` counts from the end.
 
-    Raises IndexInvalid for a start outside of the extent, ShapeError for a length that exceeds it.
+    Raises IndexInvalid if `start` is out of range, and ShapeError if `length` is too large or `x` is 0-d.
 
     >>> import lazytensor as lt
     >>> lt.narrow(lt.arange(5), 0, 1, 3)
@@ -388,7 +414,9 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def slice_dim(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
-    """A view of places start, start + stride, ... below limit of one dimension."""
+    """Return a view of the elements start, start + stride, ... before `limit` along `dim`.
+    Arguments are not checked.
+    """
     shape = x.spec.shape
     starts = tuple(start if d == dim else 0 for d in range(len(shape)))
     limits = tuple(limit if d == dim else e for d, e in enumerate(shape))
@@ -398,7 +426,9 @@ def slice_dim(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> T
 
 @method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """A view of one place of a dimension, which disappears. Raises IndexError outside the extent.
+    """Return a view of `x` at `index` along `dim`, without that dimension. A negative index counts from the end.
+
+    Raises IndexError if the index or the dimension is out of range, or `x` is 0-d.
 
     >>> import lazytensor as lt
     >>> lt.select(lt.tensor([[1, 2], [3, 4]]), 0, 1)
@@ -408,7 +438,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
     at = normalize_dim(dim, x.ndim)
     extent = x.spec.shape[at]
-    # Compared as a number: a tensor of bytes knows no negative one.
+    # Converted to an int, since a uint8 tensor could not be compared with a negative number.
     index = operator.index(index)
     if not -extent <= index < extent:
         text = f"index {index} is out of bounds for dimension {at} with size {extent}"
@@ -418,7 +448,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 
 def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Return views that one call of `function` gave, marked so that a write in place to a tracked one is refused."""
+    """Return `views`, several views from one call of `function`, marked so that in-place writes to them are refused.
+
+    Only views that require a gradient are marked.
+    """
     marked = tuple(views)
     for i, t in enumerate(marked):
         # A view of `x.detach()` may be changed.
@@ -429,9 +462,10 @@ def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Ten
 
 @method
 def repeat(x: Tensor, *sizes: Any) -> Tensor:
-    """x repeated along each dimension; new dimensions are put in front.
+    """Return `x` repeated `sizes` times along each dimension, given as `repeat(2, 3)` or `repeat((2, 3))`.
 
-    Raises ShapeError for fewer numbers than dimensions.
+    More numbers than dimensions add leading dimensions. Raises ShapeError for fewer numbers than dimensions, and
+    MemoryMissing if the result is too large.
     """
     times = parse_size(sizes)
     lead = len(times) - x.ndim
@@ -447,22 +481,22 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
 
 @method
 def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
-    """x itself, or a copy if its elements do not lie in order."""
+    """Return `x` itself if its elements are contiguous in row-major order, else a copy. `memory_format` is ignored."""
     return x if is_contiguous(x) else clone(x)
 
 
 @method
 def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
-    """Whether the elements lie in order, one next to the other."""
-    # What was never viewed owns its storage in order.
+    """Return whether the elements of `x` are contiguous in memory in row-major order. `memory_format` is ignored."""
+    # A tensor that is not a view is contiguous.
     return not x.view_ops or bool(_memory_layout(x.cell.type.shape, x.view_ops).flags.c_contiguous)
 
 
 @method(names="movedim moveaxis")
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Some dimensions moved to other places, the rest in order: a view.
+    """Return a view with the dimensions `source` moved to the positions `destination`; the others keep their order.
 
-    Raises ShapeError if a dimension is named twice, or the two lists differ in length.
+    Raises ShapeError if a dimension is named twice or the lists differ in length.
 
     >>> import lazytensor as lt
     >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
@@ -480,9 +514,9 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
             raise ShapeError(f"movedim: repeated dim in {list(dims)}")
     if not x.ndim:
         return view(x, ())
-    # The dimensions that nobody moves keep their order among each other.
+    # The other dimensions keep their order.
     order = [d for d in range(x.ndim) if d not in sources]
-    # From the front on, so that each place is final when its dimension is put in.
+    # In ascending order, so that each position is final when its dimension is inserted.
     for to, d in sorted(zip(targets, sources, strict=True)):
         order.insert(to, d)
     return permute(x, order)
@@ -490,7 +524,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 
 @method
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+    """Return a view with the dimensions `axis0` and `axis1` exchanged. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
@@ -501,7 +535,7 @@ def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
 
 @method
 def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+    """Return a view with the dimensions `dim0` and `dim1` exchanged. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
@@ -515,7 +549,7 @@ moveaxis = movedim
 
 @method
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension, [n]: a view where the elements lie in order.
+    """Return all elements as a vector: a view if `x` is contiguous, else a copy.
 
     >>> import lazytensor as lt
     >>> lt.ravel(lt.tensor([[1, 2], [3, 4]]))
@@ -526,15 +560,15 @@ def ravel(x: Tensor) -> Tensor:
 
 @method
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of another tensor. Raises ShapeError for another number of elements."""
+    """Return `x` in the shape of `other`, as `reshape`. Raises ShapeError if the number of elements differs."""
     return reshape(x, other.spec.shape)
 
 
 @method
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension split into several, a view; one of the new extents may be -1.
+    """Return a view with dimension `dim` split into the extents `sizes`, one of which may be -1.
 
-    Raises ShapeError unless they multiply up to the extent.
+    Raises ShapeError if they do not multiply to the extent, and IndexInvalid if `x` is 0-d.
 
     >>> import lazytensor as lt
     >>> lt.unflatten(lt.arange(4), 0, (2, 2))
@@ -547,7 +581,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
     at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
     known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
-    # -1 is what the others leave; of nothing it is 0.
+    # -1 is the remaining factor; it is 0 if another extent is 0.
     parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
     if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""Modules, their functions and their initial values."""
+"""Neural network modules, and the submodules `functional` (functions), `init` (initial values) and `utils`."""
 
 from lazytensor.nn import functional, init, utils
 from lazytensor.nn.activation import (

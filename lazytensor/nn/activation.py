@@ -1,4 +1,7 @@
-"""Activations as modules."""
+"""Activation functions as modules.
+
+Each `forward` calls the function of `nn.functional`, and each module without parameters works for tensors of any shape.
+"""
 
 from typing import Any
 
@@ -11,7 +14,10 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class _InplaceActivation(Module):
-    """An activation without options, or with `inplace` only."""
+    """The base of activations whose only option is `inplace`.
+
+    If `inplace` is true, `forward` writes the result to its input and returns the input.
+    """
 
     inplace = False
 
@@ -24,7 +30,7 @@ class _InplaceActivation(Module):
 
 
 class ReLU(_InplaceActivation):
-    """x where it is positive, else 0.
+    """A module that computes max(x, 0) for each element. If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.ReLU()(lt.tensor([-1.0, 2.0]))
@@ -32,12 +38,12 @@ class ReLU(_InplaceActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.relu` of `input`, a tensor of any shape, in the same shape."""
         return F.relu(input, self.inplace)
 
 
 class SiLU(_InplaceActivation):
-    """x * sigmoid(x).
+    """A module that computes x * sigmoid(x) for each element. If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.SiLU()(lt.tensor([-1.0, 2.0]))
@@ -45,12 +51,14 @@ class SiLU(_InplaceActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.silu` of `input`, a tensor of any shape, in the same shape."""
         return F.silu(input, self.inplace)
 
 
 class Mish(_InplaceActivation):
-    """x * tanh(softplus(x)).
+    """A module that computes x * tanh(softplus(x)) for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Mish()(lt.tensor([-1.0, 2.0]))
@@ -58,12 +66,15 @@ class Mish(_InplaceActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.mish` of `input`, a tensor of any shape, in the same shape."""
         return F.mish(input, self.inplace)
 
 
 class SELU(_InplaceActivation):
-    """A scaled elu that keeps mean 0 and variance 1.
+    """A module that computes 1.0507 * (x if x > 0, else 1.6733 * (exp(x) - 1)) for each element.
+
+    With these constants activations tend to mean 0 and variance 1. If `inplace` is true, the result is written to the
+    input.
 
     >>> import lazytensor as lt
     >>> lt.nn.SELU()(lt.tensor([-1.0, 2.0]))
@@ -71,13 +82,15 @@ class SELU(_InplaceActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.selu` of `input`, a tensor of any shape, in the same shape."""
         return F.selu(input, self.inplace)
 
 
-# PyTorch's prints no option, although it takes one.
+# PyTorch's module prints no option, although it has `inplace`.
 class Hardswish(_InplaceActivation):
-    """x * relu6(x + 3) / 6.
+    """A module that computes x * min(max(x + 3, 0), 6) / 6 for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Hardswish()(lt.tensor([-4.0, 0.0, 4.0]))
@@ -85,7 +98,7 @@ class Hardswish(_InplaceActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.hardswish` of `input`, a tensor of any shape, in the same shape."""
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -93,7 +106,9 @@ class Hardswish(_InplaceActivation):
 
 
 class Hardsigmoid(Hardswish):
-    """relu6(x + 3) / 6.
+    """A module that computes min(max(x + 3, 0), 6) / 6 for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Hardsigmoid()(lt.tensor([-4.0, 0.0, 4.0]))
@@ -101,12 +116,12 @@ class Hardsigmoid(Hardswish):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.hardsigmoid` of `input`, a tensor of any shape, in the same shape."""
         return F.hardsigmoid(input, self.inplace)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent.
+    """A module that computes the hyperbolic tangent of each element.
 
     >>> import lazytensor as lt
     >>> lt.nn.Tanh()(lt.tensor([0.0, 1.0]))
@@ -114,12 +129,12 @@ class Tanh(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.tanh` of `input`, a tensor of any shape, in the same shape."""
         return F.tanh(input)
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x)).
+    """A module that computes 1 / (1 + exp(-x)) for each element.
 
     >>> import lazytensor as lt
     >>> lt.nn.Sigmoid()(lt.tensor([0.0, 2.0]))
@@ -127,12 +142,12 @@ class Sigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.sigmoid` of `input`, a tensor of any shape, in the same shape."""
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x)).
+    """A module that computes log(sigmoid(x)) for each element, without overflow.
 
     >>> import lazytensor as lt
     >>> lt.nn.LogSigmoid()(lt.tensor([0.0, 2.0]))
@@ -140,12 +155,12 @@ class LogSigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.logsigmoid` of `input`, a tensor of any shape, in the same shape."""
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
+    """A module that computes x / (1 + |x|) for each element.
 
     >>> import lazytensor as lt
     >>> lt.nn.Softsign()(lt.tensor([-1.0, 3.0]))
@@ -153,12 +168,12 @@ class Softsign(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.softsign` of `input`, a tensor of any shape, in the same shape."""
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x).
+    """A module that computes x - tanh(x) for each element.
 
     >>> import lazytensor as lt
     >>> lt.nn.Tanhshrink()(lt.tensor([0.0, 2.0]))
@@ -166,12 +181,14 @@ class Tanhshrink(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.tanhshrink` of `input`, a tensor of any shape, in the same shape."""
         return F.tanhshrink(input)
 
 
 class GELU(Module):
-    """x times the normal distribution function, exact or by tanh.
+    """A module that computes x * Phi(x) for each element, where Phi is the normal distribution function.
+
+    `approximate` is "none" for the exact value, or "tanh" for an approximation by tanh.
 
     >>> import lazytensor as lt
     >>> lt.nn.GELU()(lt.tensor([-1.0, 2.0]))
@@ -183,7 +200,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.gelu` of `input`, a tensor of any shape, in the same shape."""
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -191,7 +208,7 @@ class GELU(Module):
 
 
 class _AlphaActivation(Module):
-    """elu and celu."""
+    """The base of `ELU` and `CELU`, with the options `alpha` and `inplace`."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -202,7 +219,9 @@ class _AlphaActivation(Module):
 
 
 class ELU(_AlphaActivation):
-    """x where it is positive, else alpha * (exp(x) - 1).
+    """A module that computes x if x > 0, else `alpha` * (exp(x) - 1), for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.ELU()(lt.tensor([-1.0, 2.0]))
@@ -210,12 +229,14 @@ class ELU(_AlphaActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.elu` of `input`, a tensor of any shape, in the same shape."""
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_AlphaActivation):
-    """x where it is positive, else alpha * (exp(x / alpha) - 1).
+    """A module that computes x if x > 0, else `alpha` * (exp(x / alpha) - 1), for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.CELU()(lt.tensor([-1.0, 2.0]))
@@ -223,12 +244,14 @@ class CELU(_AlphaActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.celu` of `input`, a tensor of any shape, in the same shape."""
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(Module):
-    """x where it is positive, else negative_slope * x.
+    """A module that computes x if x > 0, else `negative_slope` * x, for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.LeakyReLU(0.1)(lt.tensor([-1.0, 2.0]))
@@ -240,16 +263,19 @@ class LeakyReLU(Module):
         self.negative_slope, self.inplace = negative_slope, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.leaky_relu` of `input`, a tensor of any shape, in the same shape."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
-# In evaluation the slope is the middle of the range, so no number is drawn.
+# In evaluation mode no number is drawn.
 class RReLU(Module):
-    """x where it is positive, else a slope times x that is random in training.
+    """A module that computes x if x > 0, else slope * x, for each element.
+
+    In training mode the slope of each element is drawn uniformly from `lower` to `upper`; in evaluation mode it is
+    their mean. If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.RReLU().eval()(lt.tensor([-1.0, 2.0]))
@@ -261,7 +287,7 @@ class RReLU(Module):
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.rrelu` of `input`, a tensor of any shape, in the same shape."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -269,7 +295,10 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x where it is positive, else a learned slope times x; one slope, or one for each channel.
+    """A module that computes x if x > 0, else slope * x, with learned slopes.
+
+    There is one slope, or one for each channel: `num_parameters` is 1 or the number of channels. `init` is the initial
+    slope.
 
     >>> import lazytensor as lt
     >>> lt.nn.PReLU()(lt.tensor([-1.0, 2.0])).detach()
@@ -279,16 +308,16 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: DType | None = None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        # [1] and not []: PyTorch's files have a vector even for one slope.
+        # A vector even for one slope, as in PyTorch's checkpoints.
         self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every slope as it was given."""
+        """Set every slope to the initial value `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] for several slopes."""
+        """Return `F.prelu` of `input`, in its shape. With several slopes `input` is [N, C, ...]."""
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -296,7 +325,9 @@ class PReLU(Module):
 
 
 class Hardtanh(Module):
-    """x limited to min_val..max_val. Raises ValueError if they are exchanged.
+    """A module that limits each element to the range from `min_val` to `max_val`.
+
+    If `inplace` is true, the result is written to the input. Raises ValueError unless `min_val` < `max_val`.
 
     >>> import lazytensor as lt
     >>> lt.nn.Hardtanh()(lt.tensor([-4.0, 0.5, 4.0]))
@@ -310,7 +341,7 @@ class Hardtanh(Module):
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.hardtanh` of `input`, a tensor of any shape, in the same shape."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -318,7 +349,8 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x limited to 0..6.
+    """A module that limits each element to the range from 0 to 6. If `inplace` is true, the result is written to the
+    input.
 
     >>> import lazytensor as lt
     >>> lt.nn.ReLU6()(lt.tensor([-1.0, 8.0]))
@@ -326,7 +358,7 @@ class ReLU6(Hardtanh):
     """
 
     def __init__(self, inplace: bool = False):
-        # PyTorch's is a Hardtanh too, and programs ask with isinstance.
+        # A subclass of Hardtanh as in PyTorch, which scripts may test with isinstance.
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
@@ -334,7 +366,7 @@ class ReLU6(Hardtanh):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold.
+    """A module that computes log(1 + exp(beta * x)) / beta for each element, and x itself where beta * x > `threshold`.
 
     >>> import lazytensor as lt
     >>> lt.nn.Softplus()(lt.tensor([0.0, 2.0]))
@@ -343,11 +375,11 @@ class Softplus(Module):
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
-        # Above the threshold the sum 1 + exp cannot be told from exp in float32, and exp might overflow.
+        # Above the threshold 1 + exp equals exp in float32, and exp might overflow.
         self.beta, self.threshold = beta, threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.softplus` of `input`, a tensor of any shape, in the same shape."""
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -355,7 +387,9 @@ class Softplus(Module):
 
 
 class Threshold(Module):
-    """`value` where x <= threshold, else x.
+    """A module that computes x if x > `threshold`, else `value`, for each element.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Threshold(1.0, -1.0)(lt.tensor([0.5, 2.0]))
@@ -367,7 +401,7 @@ class Threshold(Module):
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.threshold` of `input`, a tensor of any shape, in the same shape."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -375,7 +409,7 @@ class Threshold(Module):
 
 
 class _Shrink(Module):
-    """Both kinds of shrinking have one number."""
+    """The base of `Hardshrink` and `Softshrink`, with the option `lambd`."""
 
     def __init__(self, lambd: float = 0.5):
         super().__init__()
@@ -386,7 +420,7 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """0 where |x| <= lambd, else x.
+    """A module that computes 0 where |x| <= `lambd`, else x, for each element.
 
     >>> import lazytensor as lt
     >>> lt.nn.Hardshrink()(lt.tensor([0.25, 2.0]))
@@ -394,12 +428,12 @@ class Hardshrink(_Shrink):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.hardshrink` of `input`, a tensor of any shape, in the same shape."""
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved by lambd towards 0, which it does not cross.
+    """A module that moves each element towards 0 by `lambd`; elements between -lambd and lambd become 0.
 
     >>> import lazytensor as lt
     >>> lt.nn.Softshrink()(lt.tensor([0.25, 2.0]))
@@ -407,13 +441,16 @@ class Softshrink(_Shrink):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.softshrink` of `input`, a tensor of any shape, in the same shape."""
         return F.softshrink(input, self.lambd)
 
 
-# A dimension of None is chosen by the number of dimensions, a rule that PyTorch keeps for old programs.
+# If `dim` is None, PyTorch chooses it by the number of dimensions, a rule kept for old programs.
 class _DimActivation(Module):
-    """An activation along a dimension."""
+    """The base of activations along a dimension `dim`.
+
+    If it is None, it is 0 for inputs of 0, 1 or 3 dimensions, else 1.
+    """
 
     def __init__(self, dim: int | None = None):
         super().__init__()
@@ -424,7 +461,7 @@ class _DimActivation(Module):
 
 
 class Softmax(_DimActivation):
-    """exp(x) divided by its sum along a dimension.
+    """A module that computes exp(x) divided by its sum along `dim`.
 
     >>> import lazytensor as lt
     >>> lt.nn.Softmax(0)(lt.zeros(4))
@@ -432,12 +469,12 @@ class Softmax(_DimActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.softmax` of `input`, a tensor of any shape, in the same shape."""
         return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_DimActivation):
-    """The logarithm of softmax.
+    """A module that computes log(softmax(x)) along `dim`, without overflow.
 
     >>> import lazytensor as lt
     >>> lt.nn.LogSoftmax(0)(lt.zeros(4))
@@ -445,12 +482,12 @@ class LogSoftmax(_DimActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.log_softmax` of `input`, a tensor of any shape, in the same shape."""
         return F.log_softmax(input, self.dim)
 
 
 class Softmin(_DimActivation):
-    """softmax(-x).
+    """A module that computes softmax(-x) along `dim`.
 
     >>> import lazytensor as lt
     >>> lt.nn.Softmin(0)(lt.zeros(4))
@@ -458,12 +495,12 @@ class Softmin(_DimActivation):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
+        """Return `F.softmin` of `input`, a tensor of any shape, in the same shape."""
         return F.softmin(input, self.dim)
 
 
 class GLU(Module):
-    """The first half times the sigmoid of the second half of a dimension.
+    """A module that computes a * sigmoid(b), where a and b are the first and second half of the input along `dim`.
 
     >>> import lazytensor as lt
     >>> lt.nn.GLU()(lt.tensor([3.0, 0.0]))
@@ -475,7 +512,7 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """The extent of the dimension is halved."""
+        """Return `F.glu` of `input`: the extent of `dim` is halved."""
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -483,7 +520,7 @@ class GLU(Module):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of [N, C, H, W] or [C, H, W]. Raises ValueError for another rank.
+    """A module that computes the softmax over the channels of images [N, C, H, W] or [C, H, W].
 
     >>> import lazytensor as lt
     >>> lt.nn.Softmax2d()(lt.zeros(1, 2, 1, 1)).flatten()
@@ -491,8 +528,10 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The shape stays."""
+        """Return the softmax over the channels, in the shape of `input`. Raises ValueError unless it has 3 or 4
+        dimensions.
+        """
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
-        # Counted from the end, so that it is the channels with a batch and without.
+        # Counted from the end, to select the channels with and without a batch dimension.
         return F.softmax(input, -3)

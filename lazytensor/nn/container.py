@@ -1,4 +1,4 @@
-"""Modules that hold modules."""
+"""Modules that contain modules or parameters: sequences, lists and dictionaries."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,9 @@ def _module_at(modules: list[Module], index: int) -> Module:
 
 
 class Sequential(Module):
-    """Calls its modules one after the other.
+    """A module that applies its modules one after another, each to the output of the previous one.
+
+    The arguments are modules, named by their index, or one OrderedDict from names to modules.
 
     >>> import lazytensor as lt
     >>> lt.nn.Sequential(lt.nn.Linear(8, 4), lt.nn.ReLU())
@@ -29,13 +31,13 @@ class Sequential(Module):
 
     def __init__(self, *args: Any):
         super().__init__()
-        # Only an OrderedDict gives names, as in PyTorch; without them the places are the names, which files hold.
+        # Only an OrderedDict gives names, as in PyTorch. Otherwise the names are indices, which state dicts contain.
         members = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
         for name, module in members:
             self.add_module(str(name), module)
 
     def forward(self, input: Any) -> Any:
-        """The output of the last module."""
+        """Return the output of the last module."""
         for module in self:
             input = module(input)
         return input
@@ -47,13 +49,13 @@ class Sequential(Module):
         return len(self._modules)
 
     def __getitem__(self, index: int | slice) -> Any:
-        # The modules are shared with the whole, and keep their names.
+        # A slice shares the modules and keeps their names.
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return _module_at(list(self._modules.values()), index)
 
     def __setitem__(self, index: int, module: Module) -> None:
-        # By place: an OrderedDict may have given the modules names that are no numbers.
+        # By position, since an OrderedDict may have given names that are not numbers.
         self._modules[list(self._modules)[index]] = module
 
     def __delitem__(self, index: int | slice) -> None:
@@ -71,31 +73,31 @@ class Sequential(Module):
     __rmul__ = __mul__
 
     def append(self, module: Module) -> "Sequential":
-        """Add a module at the end."""
+        """Add `module` at the end, and return this container."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> "Sequential":
-        """Add modules at the end."""
+        """Add `modules` at the end, and return this container."""
         for module in list(modules):
             self.append(module)
         return self
 
     def insert(self, index: int, module: Module) -> "Sequential":
-        """Add a module before a place."""
+        """Insert `module` before position `index`, rename all modules by their new index, and return this container."""
         _insert_module(self, index, module)
         return self
 
     def pop(self, index: int | slice) -> Module:
-        """Take a module out."""
+        """Remove the module at `index`, rename the others by their new index, and return it."""
         module: Module = self[index]
         del self[index]
         return module
 
 
 def _renumber_modules(container: Module, modules: Iterable[Module]) -> None:
-    """Give modules to a container under the numbers of their places."""
-    # The names are the places, and with them the paths of parameters.
+    """Replace the modules of `container` by `modules`, named by their index."""
+    # Names are indices and prefixes of the parameter names.
     container._modules.clear()
     container._modules.update({str(i): m for i, m in enumerate(modules)})
 
@@ -113,7 +115,7 @@ def _insert_module(container: Module, index: int, module: Module) -> None:
 
 
 class ModuleList(Module):
-    """A list whose modules are registered.
+    """A list of modules that are registered as submodules, named by their index. It has no `forward`.
 
     >>> import lazytensor as lt
     >>> len(lt.nn.ModuleList([lt.nn.ReLU(), lt.nn.ReLU()]))
@@ -135,26 +137,26 @@ class ModuleList(Module):
         return type(self)(modules[index]) if isinstance(index, slice) else _module_at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
-        # range counts negative places from the end, and refuses those outside.
+        # `range` resolves negative indices and raises IndexError for others out of range.
         self._modules[str(range(len(self))[index])] = module
 
     def append(self, module: Module) -> "ModuleList":
-        """Add a module at the end."""
+        """Add `module` at the end, and return this list."""
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> None:
-        """Add a module before a place."""
+        """Insert `module` before position `index`, and rename all modules by their new index."""
         _insert_module(self, index, module)
 
     def extend(self, modules: Iterable[Module]) -> "ModuleList":
-        """Add modules at the end."""
+        """Add `modules` at the end, and return this list."""
         for module in list(modules):
             self.append(module)
         return self
 
     def pop(self, index: int | slice) -> Module:
-        """Take a module out."""
+        """Remove the module at `index`, rename the others by their new index, and return it."""
         module: Module = self[index]
         del self[index]
         return module
@@ -169,7 +171,7 @@ class ModuleList(Module):
         return self.extend(other)
 
     def __repr__(self) -> str:
-        """Neighbours that print alike are printed once, with their number."""
+        """Return the text of the list, in which equal consecutive modules are printed once with their count."""
         lines = []
         for text, run in groupby(enumerate(map(repr, self)), key=itemgetter(1)):
             places = [i for i, _ in run]
@@ -180,7 +182,7 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary whose modules are registered.
+    """A dictionary of modules that are registered as submodules under their keys. It has no `forward`.
 
     >>> import lazytensor as lt
     >>> list(lt.nn.ModuleDict({"act": lt.nn.ReLU()}))
@@ -212,24 +214,24 @@ class ModuleDict(Module):
         return len(self._modules)
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the names of the modules, in insertion order."""
         return self._modules.keys()
 
     def values(self) -> Iterable[Module]:
-        """The modules."""
+        """Return the modules, in insertion order."""
         return self._modules.values()
 
     def items(self) -> Iterable[tuple[str, Module]]:
-        """Names and modules."""
+        """Return pairs of name and module, in insertion order."""
         return self._modules.items()
 
     def pop(self, key: str) -> Module:
-        """Take a module out. Raises KeyError if there is none of that name."""
+        """Remove the module named `key` and return it. Raises KeyError if there is none."""
         module: Module = self._modules.pop(key)
         return module
 
     def update(self, modules: Mapping[str, Module]) -> None:
-        """Add or replace modules."""
+        """Add the modules of a mapping, replacing those of the same name."""
         for name, module in modules.items():
             self._modules[name] = module
 
@@ -238,14 +240,14 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-# PyTorch prints the two containers differently, this one with the types of old.
+# PyTorch prints the two containers differently: this one with legacy names of dtypes.
 _TENSOR_TYPE_NAMES = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
     "float16": "HalfTensor",
     "bfloat16": "BFloat16Tensor",
 }
-"""The older names of types, which a ParameterDict prints."""
+"""The legacy names of dtypes that a ParameterDict prints."""
 
 
 def _summary(value: Any, names: Mapping[str, str] = {}) -> str:
@@ -256,10 +258,10 @@ def _summary(value: Any, names: Mapping[str, str] = {}) -> str:
     return f"{kind} containing: [torch.{name} of size {'x'.join(map(str, value.shape))}]"
 
 
-# Members are attributes named by their place, which gives PyTorch's keys in state dicts. What is no tensor is a plain
-# attribute: it is in the list and in no state dict.
+# Members are attributes named by their index, as in PyTorch's state dicts. A value that is not a tensor is a plain
+# attribute and not in the state dict.
 class ParameterList(Module):
-    """A list whose tensors are parameters.
+    """A list of values in which tensors become parameters, named by their index. Other values are kept as they are.
 
     >>> import lazytensor as lt
     >>> len(lt.nn.ParameterList([lt.zeros(2), lt.ones(3)]))
@@ -290,13 +292,13 @@ class ParameterList(Module):
         setattr(self, str(index % self._size), _as_parameter(value))
 
     def append(self, value: Any) -> "ParameterList":
-        """Add a value at the end."""
+        """Add `value` at the end, and return this list."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> "ParameterList":
-        """Add values at the end."""
+        """Add `values` at the end, and return this list."""
         for value in values:
             self.append(value)
         return self
@@ -309,7 +311,9 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary whose tensors are parameters.
+    """A dictionary in which tensors become parameters, named by their key. Other values are kept as they are.
+
+    `parameters` is a mapping or an iterable of pairs.
 
     >>> import lazytensor as lt
     >>> list(lt.nn.ParameterDict({"scale": lt.ones(2)}))
@@ -318,7 +322,7 @@ class ParameterDict(Module):
 
     def __init__(self, parameters: Any = None):
         super().__init__()
-        # A dict for its order: `_parameters` has only the tensors, and these in the order of their first assignment.
+        # An ordered set of keys: `_parameters` contains only tensors, in the order of their first assignment.
         self._keys: dict[str, None] = {}
         self.update(parameters or {})
 
@@ -345,25 +349,25 @@ class ParameterDict(Module):
         return len(self._keys)
 
     def keys(self) -> Iterable[str]:
-        """The names, in the order of their adding."""
+        """Return the keys, in insertion order."""
         return self._keys.keys()
 
     def values(self) -> Iterable[Any]:
-        """The parameters."""
+        """Return the values, in insertion order."""
         return (self[k] for k in self._keys)
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """Names and parameters."""
+        """Return pairs of key and value, in insertion order."""
         return ((k, self[k]) for k in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Add or replace parameters, from a mapping or from pairs."""
+        """Add values from a mapping or an iterable of pairs, replacing those of the same key."""
         pairs = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
         for key, value in pairs:
             self[key] = value
 
     def pop(self, key: str) -> Any:
-        """Take a parameter out. Raises KeyError if there is none of that name."""
+        """Remove the value of `key` and return it. Raises KeyError if there is none."""
         value = self[key]
         del self[key]
         return value

@@ -1,4 +1,4 @@
-"""Convolutions and their transposes as modules."""
+"""Convolutions and transposed convolutions as modules."""
 
 import math
 from typing import Any
@@ -13,7 +13,18 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class _ConvNd(Module):
-    """What all ranks share: weight [out, in / groups, *kernel], or transposed [in, out / groups, *kernel]."""
+    """The base of convolutions with `rank` spatial dimensions.
+
+    - `in_channels`, `out_channels`: channels of input and output, divisible by `groups`.
+    - `kernel_size`, `stride`, `dilation`: one integer, or one for each spatial dimension.
+    - `padding`: padding at both ends, as integers, or "valid" or "same".
+    - `groups`: number of channel groups, each convolved separately.
+    - `bias`: whether to add a learned bias [out_channels].
+    - `padding_mode`: "zeros", "reflect", "replicate" or "circular"; "zeros" only if transposed.
+
+    `weight` is [out, in / groups, *kernel], or [in, out / groups, *kernel] if transposed. Raises ValueError if `groups`
+    does not divide the channels, or for another `padding_mode`.
+    """
 
     rank = 0
     transposed = False
@@ -50,19 +61,23 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _check(self, in_channels: int, out_channels: int, groups: int, padding_mode: str) -> None:
+        """Raise ValueError if `groups` does not divide the channels, or for an unknown `padding_mode`."""
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
                 raise ValueError(f"{name} must be divisible by groups")
-        # Other paddings of a transposed convolution would have no adjoint among the convolutions here or in PyTorch.
+        # Neither PyTorch nor this package has an adjoint for other paddings.
         modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
             raise ValueError(f"padding_mode must be one of {list(modes)}, but got padding_mode='{padding_mode}'")
 
     def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(inputs of one output)."""
-        # As in Linear: a = sqrt(5) is PyTorch's spelling of the bound 1 / sqrt(fan_in).
+        """Draw weight and bias uniformly from -1 / sqrt(fan_in) to 1 / sqrt(fan_in).
+
+        fan_in is the number of inputs of one output element.
+        """
+        # As in Linear, a = sqrt(5) gives PyTorch's bound 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = init._calculate_fan_in_and_fan_out(self.weight)[0]
@@ -70,9 +85,9 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] or [C, ...]"""
+        """Return the convolution of `input` [N, C, ...] or [C, ...], with `out_channels` channels."""
         padding: str | tuple[int, ...] = self.padding
-        # Other kinds of padding are an operation of their own before a convolution without any.
+        # Other padding modes are a separate operation before an unpadded convolution.
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._widths(), self.padding_mode), (0,) * self.rank
         function = getattr(F, f"conv{self.rank}d")
@@ -80,12 +95,12 @@ class _ConvNd(Module):
         return convolved
 
     def _widths(self) -> list[int]:
-        """Padding as `pad` takes it: the last dimension first, both sides."""
+        """Return the padding in the format of `F.pad`: pairs (before, after), for the last dimension first."""
         if self.padding == "valid":
             return [0] * 2 * self.rank
         if self.padding == "same":
             total = [d * (k - 1) for k, d in zip(self.kernel_size, self.dilation, strict=True)]
-            # An odd amount has its larger half behind, as PyTorch pads.
+            # An odd total puts the extra element at the end, as in PyTorch.
             return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
         return [int(p) for p in reversed(self.padding) for _ in "lr"]
 
@@ -104,7 +119,9 @@ class _ConvNd(Module):
 
 
 class Conv1d(_ConvNd):
-    """[N, C, L] -> [N, out, L']
+    """A 1-D convolution (cross-correlation): [N, in_channels, L] -> [N, out_channels, L'].
+
+    The batch dimension may be missing. The parameters are those of `Conv2d`, with one value each.
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv1d(3, 4, 3)(lt.ones(1, 3, 8)).shape
@@ -115,7 +132,12 @@ class Conv1d(_ConvNd):
 
 
 class Conv2d(_ConvNd):
-    """[N, C, H, W] -> [N, out, H', W']
+    """A 2-D convolution (cross-correlation): [N, in_channels, H, W] -> [N, out_channels, H', W'].
+
+    `kernel_size`, `stride` and `dilation` are one integer or two; `padding` is too, or "valid" or "same". `weight` is
+    [out_channels, in_channels / groups, kh, kw], and `bias` [out_channels] unless `bias=False`. `padding_mode` is
+    "zeros", "reflect", "replicate" or "circular". The batch dimension may be missing. Raises ValueError if `groups`
+    does not divide the channels.
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv2d(3, 4, 3, padding=1)(lt.ones(1, 3, 8, 8)).shape
@@ -126,7 +148,9 @@ class Conv2d(_ConvNd):
 
 
 class Conv3d(_ConvNd):
-    """[N, C, D, H, W] -> [N, out, D', H', W']
+    """A 3-D convolution (cross-correlation): [N, in_channels, D, H, W] -> [N, out_channels, D', H', W'].
+
+    The batch dimension may be missing. The parameters are those of `Conv2d`, with up to three values each.
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv3d(1, 2, 3)(lt.ones(1, 1, 4, 4, 4)).shape
@@ -137,7 +161,11 @@ class Conv3d(_ConvNd):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The adjoint of a convolution; `output_padding` chooses among the extents that it could have come from."""
+    """The base of transposed convolutions. Their parameters are those of `_ConvNd`, and `output_padding`.
+
+    `output_padding` is added to the output extents. It selects one of the extents that the convolution with this stride
+    reduces to the input's.
+    """
 
     transposed = True
 
@@ -156,14 +184,18 @@ class _ConvTransposeNd(_ConvNd):
         device: Any = None,
         dtype: DType | None = None,
     ):
-        # PyTorch's transposed modules take `dilation` after `bias`, its plain ones before `groups`.
+        # As in PyTorch, transposed modules have `dilation` after `bias`, and others before `groups`.
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
         self.output_padding = to_ntuple(output_padding, self.rank, "output_padding")
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        """[N, C, ...] -> [N, out, ...]; `output_size` replaces `output_padding`."""
+        """Return the transposed convolution: [N, in_channels, ...] -> [N, out_channels, ...].
+
+        `output_size`, if given, is the spatial shape of the result and replaces `output_padding`. Raises ValueError if
+        the stride does not allow it.
+        """
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
         function = getattr(F, f"conv_transpose{self.rank}d")
         spread: Tensor = function(
@@ -172,7 +204,11 @@ class _ConvTransposeNd(_ConvNd):
         return spread
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
-        # A convolution with a stride maps several extents to one; the output may be any of those.
+        # A strided convolution maps several input extents to one output extent; the result may have any of them.
+        """Return the output padding that gives the spatial shape `output_size`.
+
+        Raises ValueError if the stride does not allow it.
+        """
         wanted = output_size[-self.rank :]
         extents = input.spec.shape[-self.rank :]
         sizes = zip(extents, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
@@ -183,7 +219,10 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """[N, C, L] -> [N, out, L']
+    """A transposed 1-D convolution: [N, in_channels, L] -> [N, out_channels, L'].
+
+    L' = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1. `weight` is [in_channels,
+    out_channels / groups, kernel_size].
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose1d(4, 3, 2, stride=2)(lt.ones(1, 4, 8)).shape
@@ -194,7 +233,10 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """[N, C, H, W] -> [N, out, H', W']
+    """A transposed 2-D convolution: [N, in_channels, H, W] -> [N, out_channels, H', W'].
+
+    H' = (H - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1, and W' likewise. `weight`
+    is [in_channels, out_channels / groups, kh, kw].
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose2d(4, 3, 2, stride=2)(lt.ones(1, 4, 8, 8)).shape
@@ -205,7 +247,10 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """[N, C, D, H, W] -> [N, out, D', H', W']
+    """A transposed 3-D convolution: [N, in_channels, D, H, W] -> [N, out_channels, D', H', W'].
+
+    D' = (D - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1; H' and W' likewise.
+    `weight` is [in_channels, out_channels / groups, kd, kh, kw].
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose3d(2, 3, 2)(lt.ones(1, 2, 2, 2, 2)).shape

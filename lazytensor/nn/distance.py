@@ -1,4 +1,4 @@
-"""Distances between vectors, and a dimension taken apart, as modules."""
+"""Distances between vectors, and `Unflatten`, as modules."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from lazytensor.nn.module import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension.
+    """A module that computes the cosine of the angle between vectors along `dim`. Lengths are at least `eps`.
 
     >>> import lazytensor as lt
     >>> lt.nn.CosineSimilarity()(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
@@ -18,16 +18,18 @@ class CosineSimilarity(Module):
 
     def __init__(self, dim: int = 1, eps: float = 1e-8):
         super().__init__()
-        # eps is the least that a length counts as, so a zero vector has the cosine 0.
+        # Lengths are at least eps, so a zero vector has the cosine 0.
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Shapes that broadcast; the dimension disappears."""
+        """Return the cosines of `x1` and `x2`, whose shapes broadcast, without the dimension `dim`."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference along the last dimension.
+    """A module that computes the `p`-norm of x1 - x2 + eps along the last dimension.
+
+    If `keepdim` is true, that dimension stays with extent 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.PairwiseDistance()(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
@@ -36,17 +38,17 @@ class PairwiseDistance(Module):
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
         super().__init__()
-        # PyTorch calls p `norm` here, and adds eps to each difference before the norm: equal vectors are not at
+        # The attribute is named `norm` in PyTorch. eps is added to each difference, so equal vectors do not have
         # distance 0.
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """[N, D] or [D]"""
+        """Return the distances of `x1` and `x2`: [N, D] -> [N], or [D] -> []. The shapes broadcast."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
 class Unflatten(Module):
-    """One dimension in the shape `unflattened_size`, of which one extent may be -1.
+    """A module that splits dimension `dim` into the extents `unflattened_size`, one of which may be -1.
 
     >>> import lazytensor as lt
     >>> lt.nn.Unflatten(1, (2, 2))(lt.ones(1, 4)).shape
@@ -58,7 +60,7 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """[..., product, ...] -> [..., *unflattened_size, ...]"""
+        """Return a view of `input`: [..., product, ...] -> [..., *unflattened_size, ...]."""
         at = normalize_dim(self.dim, input.ndim)
         shape = input.spec.shape
         return view(input, (*shape[:at], *self.unflattened_size, *shape[at + 1 :]))

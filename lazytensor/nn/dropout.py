@@ -8,25 +8,28 @@ from lazytensor.nn.module import Module
 
 
 class Dropout(Module):
-    """In training, zeroes elements with probability p and scales the others by 1 / (1 - p).
+    """A module that sets elements to 0 with probability `p` in training mode, and divides the others by 1 - `p`.
+
+    In evaluation mode it returns its input. If `inplace` is true, the result is written to the input. Raises ValueError
+    if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.Dropout(0.5).eval()(lt.ones(2))
     tensor([1., 1.])
     """
 
-    # staticmethod, or Python would pass the module as the first argument.
+    # A staticmethod, since Python would otherwise pass the module as the first argument.
     function: Callable[..., Tensor] = staticmethod(F.dropout)
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
-        # 1 is allowed, and gives zeros instead of dividing by 0.
+        # 1 is allowed and gives zeros.
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """The shape stays."""
+        """Return `input` after dropout, in its shape."""
         return self.function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -34,7 +37,9 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """Dropout of whole channels of [N, C, L] or [C, L].
+    """A module that drops whole channels of [N, C, L] or [C, L] with probability `p` in training mode.
+
+    The other channels are divided by 1 - `p`. In evaluation mode it returns its input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Dropout1d(0.5).eval()(lt.ones(1, 2, 2))
@@ -46,7 +51,9 @@ class Dropout1d(Dropout):
 
 
 class Dropout2d(Dropout):
-    """Dropout of whole channels of [N, C, H, W].
+    """A module that drops whole channels of [N, C, H, W] with probability `p` in training mode.
+
+    The other channels are divided by 1 - `p`. In evaluation mode it returns its input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Dropout2d().eval()(lt.ones(1, 2, 2, 2)).shape
@@ -57,7 +64,9 @@ class Dropout2d(Dropout):
 
 
 class Dropout3d(Dropout):
-    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
+    """A module that drops whole channels of [N, C, D, H, W] or [C, D, H, W] with probability `p` in training mode.
+
+    The other channels are divided by 1 - `p`. In evaluation mode it returns its input.
 
     >>> import lazytensor as lt
     >>> lt.nn.Dropout3d(0.5).eval()(lt.ones(1, 1, 1, 1, 2))
@@ -68,7 +77,10 @@ class Dropout3d(Dropout):
 
 
 class AlphaDropout(Dropout):
-    """Dropout that keeps mean and variance of what SELU gives.
+    """A module that drops elements with probability `p` in training mode, and keeps mean and variance of SELU outputs.
+
+    Dropped elements get the lowest value of SELU; all are then scaled and shifted. In evaluation mode it returns its
+    input.
 
     >>> import lazytensor as lt
     >>> lt.nn.AlphaDropout(0.5).eval()(lt.ones(2))
@@ -79,7 +91,7 @@ class AlphaDropout(Dropout):
 
 
 class FeatureAlphaDropout(Dropout):
-    """AlphaDropout of whole channels.
+    """A module that drops whole channels of [N, C, ...] as `AlphaDropout` drops elements.
 
     >>> import lazytensor as lt
     >>> lt.nn.FeatureAlphaDropout(0.5).eval()(lt.ones(1, 2))

@@ -1,4 +1,4 @@
-"""Tables of learned vectors."""
+"""Embedding tables as modules."""
 
 from typing import Any
 
@@ -13,7 +13,14 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class Embedding(Module):
-    """Rows of a table [num_embeddings, embedding_dim] by number; row padding_idx starts as zeros and stays.
+    """A learned table [num_embeddings, embedding_dim] from which rows are looked up by index.
+
+    - `padding_idx`: a row that starts as zeros and gets no gradient.
+    - `max_norm`, `norm_type`: scale rows in place to at most this norm whenever they are looked up.
+    - `scale_grad_by_freq`: not supported; `forward` raises OptionMissing if it is true.
+    - `sparse`: ignored, since there are no sparse gradients.
+
+    Raises AssertionError if `padding_idx` is out of range.
 
     >>> import lazytensor as lt
     >>> lt.nn.Embedding(10, 4)(lt.tensor([[1, 2, 3]])).shape
@@ -38,7 +45,7 @@ class Embedding(Module):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
-            # Counted from the end if negative; kept and printed from the front, as PyTorch has it.
+            # A negative index is stored and printed as the positive one, as in PyTorch.
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -48,22 +55,24 @@ class Embedding(Module):
             self.weight = Parameter(table, requires_grad=not _freeze)
             self.reset_parameters()
         else:
-            # A given table is not drawn, so it takes no random numbers, and its padding row stays as it is.
+            # A given table draws no random numbers, and its padding row is not changed.
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
-        """Draw new values: normal, with zeros in the padding row."""
-        # The whole table is drawn first, so that the numbers after it do not depend on the padding.
+        """Draw the table from the standard normal distribution, and set the padding row to zeros."""
+        # The padding row is drawn too, so that later random numbers do not depend on `padding_idx`.
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
                 copy_(self.weight[self.padding_idx], 0.0)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[...] -> [..., embedding_dim]"""
-        # No gradient is sparse here; the flag is kept for those who ask.
+        """Return the rows at the indices `input`: [...] -> [..., embedding_dim]. Raises IndexError for an index out of
+        range.
+        """
+        # No gradient is sparse here; the attribute is only stored.
         return embedding.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -72,7 +81,11 @@ class Embedding(Module):
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
     ) -> "Embedding":
-        """A table with given vectors, which are not trained unless `freeze` is off."""
+        """Return an Embedding with the table `embeddings` [rows, dim], which is trained only if `freeze` is false.
+
+        `options` are further arguments of the constructor. Raises AssertionError unless `embeddings` has two
+        dimensions.
+        """
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, width = embeddings.shape
@@ -91,7 +104,14 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Sums, means or largest elements of bags of rows of a table [num_embeddings, embedding_dim].
+    """A learned table [num_embeddings, embedding_dim] that returns the sum, mean or maximum of bags of rows.
+
+    - `mode`: "sum", "mean" or "max".
+    - `max_norm`, `norm_type`: scale rows in place to at most this norm whenever they are looked up.
+    - `include_last_offset`: the last offset is the end of the last bag.
+    - `padding_idx`: rows with this index are left out; the row starts as zeros.
+    - `scale_grad_by_freq`: not supported; `forward` raises OptionMissing if it is true.
+    - `sparse`: ignored.
 
     >>> import lazytensor as lt
     >>> lt.nn.EmbeddingBag(10, 4)(lt.tensor([[1, 2, 3]])).shape
@@ -125,14 +145,18 @@ class EmbeddingBag(Module):
             self.weight = Parameter(_weight)
 
     def reset_parameters(self) -> None:
-        """Draw new values: normal, with zeros in the padding row."""
+        """Draw the table from the standard normal distribution, and set the padding row to zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
                 copy_(self.weight[self.padding_idx], 0.0)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        """[bags, n], or a vector and where its bags begin, -> [bags, embedding_dim]"""
+        """Return one row for each bag: [bags, embedding_dim].
+
+        `input` is [bags, n], or a vector whose bags begin at `offsets`. `per_sample_weights`, in the shape of `input`,
+        multiply the rows in the mode "sum".
+        """
         return functional.embedding_bag(
             input,
             self.weight,

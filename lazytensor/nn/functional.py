@@ -1,4 +1,4 @@
-"""Functions of tensors for models, as the package offers them: with automatic casts, and what the wafer refuses."""
+"""Functions for models, as torch.nn.functional has them, with argument checks, automatic casts and wafer refusals."""
 
 from types import FunctionType
 
@@ -21,7 +21,7 @@ from lazytensor.functional import dropout as _dropout
 from lazytensor.functional import embedding as _embedding
 from lazytensor.functional.autocast_rules import publish
 
-# As they are: what of these wants the half type casts its operands itself, inside of modules too.
+# Not published with casts: `linear` and `embedding` cast their operands themselves, also inside modules.
 linear = argument_errors.guard_arguments(matmul.linear)
 embedding = argument_errors.guard_arguments(_embedding.embedding)
 embedding_bag = publish(_embedding.embedding_bag)
@@ -154,4 +154,4 @@ channel_shuffle = publish(padding_and_shuffles.channel_shuffle)
 
 
 FUNCTION_NAMES = [name for name, value in globals().items() if isinstance(value, FunctionType) and value is not publish]
-"""Every function above."""
+"""The names of all functions above."""

@@ -1,4 +1,4 @@
-"""Hooks of modules: calls before and after `forward`, and gradients that pass a module on their way back."""
+"""Hooks of modules: functions that are called before and after `forward`, and with gradients in the backward pass."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,18 +12,18 @@ from lazytensor.core.tensor import Tensor, detach_node, is_grad_enabled, wrap
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
 
-# One table for each moment, by the number of the handle: hooks run in the order of their registration.
+# One table for each kind of hook, keyed by handle number, so that hooks run in the order of registration.
 HOOK_TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks
     _forward_pre_hooks_with_kwargs _backward_hooks _backward_pre_hooks _state_dict_pre_hooks _state_dict_hooks
     _load_pre_hooks _load_post_hooks""".split()
 CALL_HOOK_TABLES = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS: dict[str, dict[int, Callable[..., Any]]] = {name: {} for name in CALL_HOOK_TABLES}
-"""Hooks of all modules, which run before those of the module itself; a run begins without any."""
+"""Hooks of all modules, which run before those of a module. They are cleared at the start of a run."""
 _global_hooks_with_kwargs: set[int] = set()
 
 
 def add_hook(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_first: bool = False) -> RemovableHandle:
-    """A hook in a table, behind the others or before them."""
+    """Add `hook` to `table`, last or (if `is_first` is true) first, and return its handle."""
     older = dict(table) if is_first else {}
     if is_first:
         table.clear()
@@ -33,24 +33,32 @@ def add_hook(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_
 
 
 def has_hooks(own: Mapping[str, Any]) -> bool:
-    """Whether a call of the module with this dictionary has hooks to run."""
+    """Return whether a call of a module with the attribute dictionary `own` has to run hooks."""
     before, after, backward, backward_pre = CALL_HOOK_TABLES
     return bool(own[before] or own[after] or own[backward] or own[backward_pre] or any(GLOBAL_HOOKS.values()))
 
 
 def clear_global_hooks() -> None:
-    """Take all hooks of all modules away."""
+    """Remove all global hooks."""
     for table in GLOBAL_HOOKS.values():
         table.clear()
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, args) before each forward of every module."""
+    """Call hook(module, args) before each `forward` of every module, and return a handle that can remove the hook.
+
+    If the hook returns a value, it replaces the arguments.
+    """
     return RemovableHandle(GLOBAL_HOOKS["_forward_pre_hooks"], hook)
 
 
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
-    """Call hook(module, args, output) after each forward of every module; `with_kwargs` as with those of one module."""
+    """Call hook(module, args, output) after each `forward` of every module, and return a handle that can remove the
+    hook.
+
+    If `with_kwargs` is true, the call is hook(module, args, kwargs, output). If the hook returns a value, it replaces
+    the output.
+    """
     handle = RemovableHandle(GLOBAL_HOOKS["_forward_hooks"], hook)
     if with_kwargs:
         _global_hooks_with_kwargs.add(handle.id)
@@ -58,26 +66,39 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, grad_output) before gradients pass any module."""
+    """Call hook(module, grad_output) before the backward pass of every module, and return a handle that can remove the
+    hook.
+
+    If the hook returns a value, it replaces the gradients of the outputs.
+    """
     return RemovableHandle(GLOBAL_HOOKS["_backward_pre_hooks"], hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) when gradients have passed any module."""
+    """Call hook(module, grad_input, grad_output) after the backward pass of every module, and return a removable
+    handle.
+
+    If the hook returns a value, it replaces the gradients of the inputs.
+    """
     return RemovableHandle(GLOBAL_HOOKS["_backward_hooks"], hook)
 
 
 def _hooks_of(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
-    """The hooks of a moment, as a copy: a hook may remove itself while it runs."""
+    """Return the hooks of a kind with their numbers, global ones first, as a copy: a hook may remove itself while it
+    runs.
+    """
     return [*GLOBAL_HOOKS[table].items(), *module.__dict__[table].items()]
 
 
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `forward` between the module's hooks."""
+    """Call `module.forward` with the module's forward and backward hooks, and return the output.
+
+    Forward hooks registered with `always_call` also run if an exception is raised.
+    """
     args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
     done: set[int] = set()
 
-    # Inside of what backward hooks watch: they see the gradient of what the forward hooks made of the output.
+    # Inside the backward hooks, which see the gradient of the output that the forward hooks returned.
     def run(*args: Any, **kwargs: Any) -> Any:
         out = module.forward(*args, **kwargs)
         for number, hook in _hooks_of(module, "_forward_hooks"):
@@ -97,12 +118,15 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _run_forward_pre_hooks(
     module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments after the hooks that may replace them."""
+    """Return the positional and keyword arguments after the forward pre-hooks, which may replace them.
+
+    Raises AutogradError if a hook with keyword arguments returns anything but a pair or None.
+    """
     for number, hook in _hooks_of(module, "_forward_pre_hooks"):
         if not module._forward_pre_hooks_with_kwargs.get(number):
             answer = hook(module, args)
             if answer is not None:
-                # One value that is no tuple is one argument, as in PyTorch.
+                # A value that is no tuple becomes one argument, as in PyTorch.
                 args = answer if isinstance(answer, tuple) else (answer,)
             continue
         answer = hook(module, args, kwargs)
@@ -120,23 +144,23 @@ def _run_forward_pre_hooks(
 def _run_forward_hook(
     module: Any, number: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
 ) -> Any:
-    """The output after a forward hook."""
+    """Return the output after one forward hook, which replaces it unless it returns None."""
     takes_kwargs = number in _global_hooks_with_kwargs or module._forward_hooks_with_kwargs.get(number)
     answer = hook(module, args, kwargs, out) if takes_kwargs else hook(module, args, out)
     return out if answer is None else answer
 
 
 def _run_always_called_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> None:
-    """Run the forward hooks that were to be called in any case, and have not been."""
+    """Run the forward hooks registered with `always_call` whose numbers are not in `done`, with the output None."""
     for number, hook in _hooks_of(module, "_forward_hooks"):
         if module._forward_hooks_always_called.get(number) and number not in done:
             _run_forward_hook(module, number, hook, args, kwargs, None)
 
 
-# PyTorch hangs the hooks on one node on each side of a module. Here each argument and each output has a node of its own
-# that reports to this object, and what all of them know together is known when the last has come.
+# PyTorch attaches the hooks to one node on each side of a module. Here each argument and each output has a node that
+# reports its gradient to this object, which runs the hooks after the last report.
 class _BackwardHookCall:
-    """One call of a module with backward hooks: what has come back so far."""
+    """One call of a module with backward hooks, and the gradients reported so far."""
 
     def __init__(self, module: Any, args: tuple[Any, ...]):
         self.module = module
@@ -146,22 +170,25 @@ class _BackwardHookCall:
         self.is_over = False
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, each tensor with a gradient as one that reports it."""
+        """Return `args` in which each tensor that requires a gradient is replaced by one that reports its gradient."""
         reporting = []
         for i, a in enumerate(args):
             is_watched = isinstance(a, Tensor) and a.requires_grad
             if is_watched:
                 self.waiting.add(i)
             reporting.append(_report_gradient(a, partial(self.arrived, i, a.device)) if is_watched else a)
-        # Without such an argument (a model's first layer) nothing ever arrives, and the hooks run when the output's
+        # Without such an argument (a model's first layer) no gradient is reported, and the hooks run when the output's
         # gradient starts.
         self.has_inputs = bool(self.waiting)
         return tuple(reporting)
 
     def leave(self, out: Any) -> Any:
-        """The output, each tensor with a gradient as one that reports it."""
+        """Return `out` in which each tensor that requires a gradient is replaced by one that reports its gradient.
+
+        Outputs other than tensors, tuples and lists are returned unchanged, and no hooks run.
+        """
         if not isinstance(out, Tensor | tuple | list):
-            # PyTorch's hooks see no gradient of what a dictionary holds.
+            # PyTorch does not report gradients of tensors in a dictionary.
             self.is_over = True
             return out
         results = list(out) if isinstance(out, tuple | list) else [out]
@@ -173,8 +200,10 @@ class _BackwardHookCall:
         return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
 
     def started(self, i: int, device: Device, g: Node) -> Node:
-        """The gradient of an output has come."""
-        # One output after the other: hooks of a module with several see None for those still to come.
+        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the
+        gradient that they leave.
+        """
+        # Outputs are reported one after another: hooks see None for those that are still missing.
         self.grad_outputs[i] = wrap(detach_node(g), device)
         for _, hook in _hooks_of(self.module, "_backward_pre_hooks"):
             answer = hook(self.module, tuple(self.grad_outputs))
@@ -186,7 +215,11 @@ class _BackwardHookCall:
         return g if replaced is None else replaced.node
 
     def arrived(self, i: int, device: Device, g: Node) -> Node:
-        """The gradient of an argument has come; with the last one the hooks run."""
+        """Record the gradient `g` of argument `i`, and run the backward hooks after the last one. Return the gradient
+        to use.
+
+        Raises AutogradError if a hook replaces the gradients of several arguments.
+        """
         self.grad_inputs[i] = wrap(detach_node(g), device)
         self.waiting.discard(i)
         if self.waiting:
@@ -194,8 +227,8 @@ class _BackwardHookCall:
         answer = self.call()
         if answer is None:
             return g
-        # Gradients come one by one, and those before the last have gone on when the hooks see them all: PyTorch, whose
-        # hooks stand on one node, can still replace them.
+        # Gradients are reported one by one, and earlier ones have been propagated when the hooks run. PyTorch, whose
+        # hooks are on one node, can still replace them.
         if sum(x is not None for x in self.grad_inputs) > 1:
             raise AutogradError(
                 "a backward hook replaces the gradients of several arguments, of which some have passed on already",
@@ -206,7 +239,7 @@ class _BackwardHookCall:
         return g if replaced is None else replaced.node
 
     def call(self) -> Any:
-        """Run the hooks; the answer of the last one that gave any."""
+        """Run the backward hooks and return the last value that one returned, or None."""
         replaced = None
         if self.is_over:
             return None
@@ -223,8 +256,11 @@ def _report_gradient(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
 def call_with_backward_hooks(
     module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """run(*args), with the gradients on both sides reported to the module's backward hooks."""
-    # Nothing will come back, and the reports would only make the graph longer.
+    """Return run(*args, **kwargs), with the gradients of arguments and outputs reported to the module's backward hooks.
+
+    If gradients are disabled, no hooks are attached.
+    """
+    # Without gradients the reports would only make the graph longer.
     if not is_grad_enabled():
         return run(*args, **kwargs)
     passage = _BackwardHookCall(module, args)

@@ -1,4 +1,7 @@
-"""Initial values of parameters, drawn as PyTorch draws them."""
+"""Functions that initialize parameters in place, with the random numbers that PyTorch draws. Each returns its tensor.
+
+Nothing is recorded for gradients. Random functions draw from `generator`, or from the default generator.
+"""
 
 import functools
 import math
@@ -16,29 +19,37 @@ from lazytensor.functional.in_place import shows_no_values
 from lazytensor.functional.pointwise_special import erfinv
 
 F = TypeVar("F", bound=Callable[..., Tensor])
-# PyTorch's values. Half of the signal does not pass relu, so its variance is doubled; those of tanh and selu are found
-# by trial. Linear layers and sigmoid have 1, and so has here what PyTorch refuses by name.
+# PyTorch's values. ReLU passes half of the signal, so its variance is doubled; the gains of tanh and selu are
+# empirical. Linear layers and sigmoid have gain 1, and so do names here that PyTorch refuses.
 _GAIN_BY_NONLINEARITY = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance through a nonlinearity."""
+    """Return the recommended standard deviation gain for `nonlinearity`: sqrt(2) for "relu", 5/3 for "tanh", 3/4 for
+    "selu".
+
+    For "leaky_relu" it is sqrt(2 / (1 + slope**2)), where the slope is `param` or 0.01. For any other name it is 1.
+    """
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     return _GAIN_BY_NONLINEARITY.get(nonlinearity, 1.0)
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs and outputs one element meets. Raises ShapeError below two dimensions."""
+    """Return fan_in and fan_out of a weight: the numbers of inputs of one output, and of outputs of one input.
+
+    Raises ShapeError for fewer than two dimensions.
+    """
     if tensor.ndim < 2:
         raise ShapeError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
-    # PyTorch reads every weight as [out, in, *kernel], that of a transposed convolution too, whose fans are swapped so.
+    # PyTorch treats every weight as [out, in, *kernel], also that of a transposed convolution, whose fans are
+    # exchanged.
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
 def _skip_without_values(initialise: F) -> F:
-    """Leave a tensor that shows no values as it is: what takes long to compute is not computed for nobody."""
+    """Return `initialise` wrapped to do nothing for a tensor without values, such as one on the device "meta"."""
 
     @functools.wraps(initialise)
     def seen(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -48,50 +59,58 @@ def _skip_without_values(initialise: F) -> F:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Uniform from a to b."""
-    # Not recorded: the drawn values are where a leaf begins, and writing to a leaf that records is an error.
+    """Write random numbers from the uniform distribution from `a` to `b` to `tensor`, and return it."""
+    # Not recorded, since a write to a leaf that requires a gradient is an error.
     with grad_mode(False):
         return tensor.uniform_(a, b, generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Normal with the given mean and deviation."""
+    """Write random numbers from the normal distribution with `mean` and standard deviation `std` to `tensor`, and
+    return it.
+    """
     with grad_mode(False):
         return tensor.normal_(mean, std, generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One value everywhere."""
+    """Write `val` to every element of `tensor`, and return it."""
     with grad_mode(False):
         return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros."""
+    """Write 0 to every element of `tensor`, and return it."""
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones."""
+    """Write 1 to every element of `tensor`, and return it."""
     return constant_(tensor, 1.0)
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Uniform with variance 2 gain^2 / (fan_in + fan_out)."""
+    """Write uniform random numbers with variance 2 * gain**2 / (fan_in + fan_out) to `tensor`, and return it.
+
+    Raises ShapeError for fewer than two dimensions.
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    # A uniform distribution within b has the variance b * b / 3.
+    # A uniform distribution from -b to b has the variance b * b / 3.
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Normal with variance 2 gain^2 / (fan_in + fan_out)."""
+    """Write normal random numbers with variance 2 * gain**2 / (fan_in + fan_out) to `tensor`, and return it.
+
+    Raises ShapeError for fewer than two dimensions.
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    # With the default a = 0 leaky_relu is relu.
+    # With the default a = 0, leaky_relu is relu.
     fan = _calculate_fan_in_and_fan_out(tensor)[0 if mode == "fan_in" else 1]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
@@ -103,7 +122,11 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """Uniform with the variance that keeps the signal through the nonlinearity."""
+    """Write uniform random numbers with standard deviation gain / sqrt(fan) to `tensor`, and return it.
+
+    The gain is `calculate_gain(nonlinearity, a)`. fan is fan_in if `mode` is "fan_in", else fan_out. Raises ShapeError
+    for fewer than two dimensions.
+    """
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -115,13 +138,19 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """Normal with the variance that keeps the signal through the nonlinearity."""
+    """Write normal random numbers with standard deviation gain / sqrt(fan) to `tensor`, and return it.
+
+    The gain is `calculate_gain(nonlinearity, a)`. fan is fan_in if `mode` is "fan_in", else fan_out. Raises ShapeError
+    for fewer than two dimensions.
+    """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 @_skip_without_values
 def eye_(tensor: Tensor) -> Tensor:
-    """Ones on the diagonal of a matrix, zeros elsewhere. Raises ValueError for another rank."""
+    """Write the identity to a matrix: 1 on the diagonal, 0 elsewhere. Raises ValueError unless `tensor` has two
+    dimensions.
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return _set_values(tensor, np.eye(tensor.spec.shape[0], tensor.spec.shape[1]))
@@ -134,13 +163,17 @@ def _set_values(tensor: Tensor, values: np.ndarray) -> Tensor:
 
 @_skip_without_values
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """The weight of a convolution that gives its input back. Raises ValueError for other ranks than 3 to 5."""
+    """Write the weight of a convolution that returns its input channels, in each of `groups` groups, to `tensor`.
+
+    Outputs beyond the number of input channels are zero. Raises ValueError unless `tensor` has 3 to 5 dimensions and
+    `groups` divides the first extent.
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     out, inputs, *kernel = tensor.spec.shape
     if out % groups:
         raise ValueError("dim 0 must be divisible by groups")
-    # Outputs beyond the inputs of their group stay zero.
+    # Outputs beyond the inputs of their group are zero.
     values = np.zeros(tensor.spec.shape)
     centre = tuple(k // 2 for k in kernel)
     for group in range(groups):
@@ -158,7 +191,11 @@ def trunc_normal_(
     b: float = 2.0,
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """Normal within a..b."""
+    """Write normal random numbers with `mean` and `std` that are between `a` and `b` to `tensor`, and return it.
+
+    The algorithm depends on the emulated PyTorch release: 2.4 uses the inverse distribution function, later ones redraw
+    or use rejection sampling.
+    """
     if pytorch_release.current_release != "2.4":
         draw = (
             _redraw_until_inside if _normal_probability(mean, std, a, b) > MIN_REDRAW_PROBABILITY else _rejection_sample
@@ -168,27 +205,29 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
-    # Both bounds as probabilities; what is drawn between them is uniform, and sqrt(2) erfinv(2p-1) is the quantile.
+    # Both bounds as probabilities: numbers between them are uniform, and sqrt(2) * erfinv(2 * p - 1) is the quantile.
     low, high = below((a - mean) / std), below((b - mean) / std)
-    # One draw for each element, whatever is cut off.
+    # One draw for each element, whatever the bounds.
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
     with grad_mode(False):
         values = erfinv(tensor) * (std * math.sqrt(2.0)) + mean
-        # The inverse is rounded, and may step over a bound.
+        # The inverse is rounded and may exceed a bound.
         return tensor.copy_(pw.clamp(values, float(a), float(b)))
 
 
 MIN_REDRAW_PROBABILITY = 0.3
-"""The share of normal numbers inside of the bounds above which PyTorch 2.13 draws such until all lie inside."""
+"""If more than this share of normal numbers is within the bounds, PyTorch 2.13 redraws until all are; else it uses
+rejection sampling.
+"""
 
 
 def _normal_probability(mean: float, std: float, a: float, b: float) -> float:
-    """The share of normal numbers between a and b."""
+    """Return the probability that a normal number is between `a` and `b`."""
     return (math.erf((b - mean) / (std * math.sqrt(2.0))) - math.erf((a - mean) / (std * math.sqrt(2.0)))) / 2
 
 
 def _redraw_until_inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
-    """Normal numbers; for those outside of a..b all are drawn again, until none is left."""
+    """Return normal numbers between `a` and `b`: while some are outside, a whole tensor is drawn and replaces those."""
     shape, dtype = tensor.spec.shape, tensor.dtype
     values = random.resolve_generator(generator).normal(shape, dtype, mean, std)
     while (outside := (values < a) | (values > b)).any():
@@ -197,9 +236,10 @@ def _redraw_until_inside(tensor: Tensor, mean: float, std: float, a: float, b: f
 
 
 def _rejection_sample(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
-    """Uniform numbers, of which each is taken with the chance that the density there has against the highest in a..b.
+    """Return normal numbers between `a` and `b` by rejection sampling from uniform numbers.
 
-    For bounds that cut off most normal numbers: those would have to be drawn very often.
+    Each uniform number is accepted with the ratio of the density there to the maximum density in the bounds. It is
+    efficient for bounds that exclude most normal numbers.
     """
     shape, dtype = tensor.spec.shape, tensor.dtype
     low, high = (a - mean) / std, (b - mean) / std
@@ -216,18 +256,21 @@ def _rejection_sample(tensor: Tensor, mean: float, std: float, a: float, b: floa
 
 @_skip_without_values
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
-    """Rows (or columns, if there are more rows) that are orthonormal, times gain. Raises ValueError below rank 2."""
+    """Write a random matrix with orthonormal rows, or columns if there are more rows, times `gain`, to `tensor`.
+
+    All but the first dimension are flattened. Raises ValueError for fewer than two dimensions.
+    """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if not tensor.spec.size:
         return tensor
     rows = tensor.spec.shape[0]
     shape = (rows, tensor.spec.size // rows)
-    # Drawn as it lies and turned afterwards, so that the numbers are PyTorch's for wide matrices too. QR wants at least
-    # as many rows as columns: there are no more orthonormal columns than rows.
+    # Drawn in the tensor's orientation and transposed afterwards, so that the numbers are PyTorch's for wide matrices
+    # too. QR needs at least as many rows as columns.
     drawn = random.resolve_generator(generator).normal(shape, tensor.dtype)
     q, r = np.linalg.qr(drawn.T if shape[0] < shape[1] else drawn)
-    # The signs that make a QR decomposition unique, and the result uniform over rotations (Mezzadri 2007).
+    # The signs make the QR decomposition unique and the result uniform over rotations (Mezzadri 2007).
     q = q * np.sign(np.diag(r))
     q = q.T if shape[0] < shape[1] else q
     return _set_values(tensor, (q * gain).reshape(tensor.spec.shape))
@@ -235,16 +278,19 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
 
 @_skip_without_values
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None) -> Tensor:
-    """Normal, with a fraction of each column set to zero. Raises ValueError for another rank than 2."""
+    """Write normal random numbers with `std` to a matrix, and set the fraction `sparsity` of each column to zero.
+
+    The zeros are chosen by the default generator, even if `generator` is given. Raises ValueError unless `tensor` has
+    two dimensions.
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.spec.shape
     source = random.resolve_generator(generator)
     values = source.normal((rows, columns), tensor.dtype, 0, std)
-    # Rounded up, and the same number in each column: columns are the inputs, none of which is to be lost or whole by
-    # chance.
+    # The number of zeros is rounded up and equal in all columns.
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):
-        # Always from the default generator, as in PyTorch.
+        # From the default generator in any case, as in PyTorch.
         values[random.resolve_generator(None).permutation(rows)[:zeros], column] = 0
     return _set_values(tensor, values)

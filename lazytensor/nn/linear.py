@@ -1,4 +1,4 @@
-"""Layers without much inside: linear, bilinear, flatten, identity."""
+"""Simple layers as modules: linear, bilinear, flatten and identity."""
 
 import math
 from typing import Any
@@ -14,7 +14,9 @@ from lazytensor.nn.module import Module, Parameter
 
 
 class Linear(Module):
-    """y = x @ weight.T + bias; weight is [out_features, in_features], x [..., in_features].
+    """A module that computes x @ weight.T + bias for x [..., in_features].
+
+    `weight` is [out_features, in_features], and `bias` [out_features] or, if the argument is false, None.
 
     >>> import lazytensor as lt
     >>> lt.nn.Linear(8, 4)(lt.ones(2, 8)).shape
@@ -30,21 +32,21 @@ class Linear(Module):
         if bias:
             self.bias = Parameter(empty(out_features, dtype=dtype, device=device))
         else:
-            # A name without a value: `state_dict` leaves it out, and `layer.bias` is None.
+            # A registered name without a value: `state_dict` omits it, and `layer.bias` is None.
             self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(in_features)."""
-        # PyTorch's spelling of the bound 1 / sqrt(in_features): the gain of a = sqrt(5) is 1 / sqrt(3).
+        """Draw weight and bias uniformly from -1 / sqrt(in_features) to 1 / sqrt(in_features)."""
+        # a = sqrt(5) has the gain 1 / sqrt(3), which gives the bound 1 / sqrt(in_features).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        # After the weight: the order of the draws decides both, for a given seed.
+        # After the weight, since the order of the draws determines both for a given seed.
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[..., in_features] -> [..., out_features]"""
+        """Return `input` @ weight.T + bias: [..., in_features] -> [..., out_features]."""
         return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -52,7 +54,7 @@ class Linear(Module):
 
 
 class Flatten(Module):
-    """Merges dimensions start_dim..end_dim.
+    """A module that merges the dimensions `start_dim` to `end_dim` into one.
 
     >>> import lazytensor as lt
     >>> lt.nn.Flatten()(lt.ones(2, 3, 4)).shape
@@ -64,7 +66,7 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, ...] -> [N, product] with the defaults."""
+        """Return `flatten(input, start_dim, end_dim)`: [N, ...] -> [N, product] with the defaults."""
         return flatten(input, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -72,7 +74,7 @@ class Flatten(Module):
 
 
 class Identity(Module):
-    """Returns its input, whatever it was given at construction.
+    """A module that returns its input. The constructor ignores its arguments.
 
     >>> import lazytensor as lt
     >>> lt.nn.Identity()(lt.tensor([1, 2]))
@@ -83,12 +85,15 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input."""
+        """Return `input`."""
         return input
 
 
 class Bilinear(Module):
-    """x1^T W_k x2 + b_k for each output k.
+    """A module that computes x1^T W_k x2 + b_k for each output k.
+
+    `weight` is [out_features, in1_features, in2_features], and `bias` [out_features] or, if the argument is false,
+    None.
 
     >>> import lazytensor as lt
     >>> lt.nn.Bilinear(2, 3, 4)(lt.ones(5, 2), lt.ones(5, 3)).shape
@@ -111,14 +116,14 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(in1_features)."""
+        """Draw weight and bias uniformly from -1 / sqrt(in1_features) to 1 / sqrt(in1_features)."""
         bound = self.in1_features**-0.5
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """[..., in1], [..., in2] -> [..., out]"""
+        """Return the outputs: [..., in1_features] and [..., in2_features] -> [..., out_features]."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Losses as modules: what `forward` of each takes is what its function takes."""
+"""Loss functions as modules. `forward` of each takes the tensors of the function in `nn.functional`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,28 +13,33 @@ from lazytensor.nn.module import Module
 
 
 class _Loss(Module):
-    """A loss of input and target; options become keyword arguments of the function."""
+    """The base of loss modules. `options` names the attributes that become keyword arguments of `function`.
+
+    `reduction` is "none", "mean" or "sum". `size_average` and `reduce` are its deprecated forms and override it if
+    given.
+    """
 
     function: Callable[..., Tensor]
     options: tuple[str, ...] = ()
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        # Options of PyTorch before 0.4.1, which win over `reduction` where they are given.
+        # Options of PyTorch before 0.4.1, which override `reduction` if they are given.
         older = size_average is not None or reduce is not None
         self.reduction = F.resolve_reduction("mean", size_average, reduce) if older else reduction
 
     def forward(self, *inputs: Any) -> Tensor:
-        """The loss: a scalar, or the elements with reduction="none"."""
-        # Read at each call: settings may be changed on the module.
+        """Return the loss: a 0-d tensor, or the elementwise losses for `reduction="none"`."""
+        # Read at each call, since attributes may be changed.
         options = {name: getattr(self, name) for name in self.options}
-        # From the class, where it is no method; and as published, since PyTorch's modules call the public functions.
+        # Read from the class, where it is not bound as a method. Published, since PyTorch's modules call the public
+        # functions.
         function = type(self).function
         return publish(function)(*inputs, **options, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):
-    """A loss that weighs classes or elements with a buffer."""
+    """The base of losses that multiply classes or elements by the buffer `weight`."""
 
     options: tuple[str, ...] = ("weight",)
 
@@ -46,12 +51,12 @@ class _WeightedLoss(_Loss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
-        # A buffer, so that it moves with the module; None stays out of the state dict.
+        # A buffer, so that it moves with the module. None is not in the state dict.
         self.register_buffer("weight", weight)
 
 
 class L1Loss(_Loss):
-    """|input - target|
+    """A loss module for |input - target|. `reduction` is "mean", "sum" or "none" (the elements).
 
     >>> import lazytensor as lt
     >>> lt.nn.L1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -62,7 +67,7 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """(input - target)^2
+    """A loss module for (input - target)**2. `reduction` is "mean", "sum" or "none" (the elements).
 
     >>> import lazytensor as lt
     >>> lt.nn.MSELoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -73,7 +78,10 @@ class MSELoss(_Loss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities.
+    """A loss module for the cross entropy of class scores [N, C, ...] and class indices [N, ...] or probabilities.
+
+    `weight` [C] multiplies the losses of a class. Targets equal to `ignore_index` do not count. `label_smoothing` is
+    the share of a uniform distribution that is mixed into the target. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.CrossEntropyLoss()(lt.zeros(2, 4), lt.tensor([0, 3]))
@@ -81,8 +89,7 @@ class CrossEntropyLoss(_WeightedLoss):
     """
 
     function = staticmethod(F.cross_entropy)
-    # -100 is no label of anybody, so by default nothing is left out. A weighted mean is divided by the weights of the
-    # labels, not by their number.
+    # -100 is not a class, so nothing is ignored by default. A weighted mean is divided by the sum of the weights.
     options = ("weight", "ignore_index", "label_smoothing")
 
     def __init__(
@@ -99,7 +106,10 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the label: [N, C, ...] and [N, ...].
+    """A loss module for the negative log-likelihood of log-probabilities [N, C, ...] at class indices [N, ...].
+
+    `weight` [C] multiplies the losses of a class. Targets equal to `ignore_index` do not count. `reduction` is "mean",
+    "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.NLLLoss()(lt.zeros(2, 3), lt.tensor([0, 2]))
@@ -122,7 +132,9 @@ class NLLLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities of yes.
+    """A loss module for the binary cross entropy of probabilities and targets of the same shape.
+
+    `weight` multiplies the elements. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.BCELoss()(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
@@ -133,7 +145,9 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Cross entropy of scores of yes.
+    """A loss module for the binary cross entropy of sigmoid(scores) and targets of the same shape.
+
+    `weight` multiplies the elements, and `pos_weight` the positive term. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.BCEWithLogitsLoss()(lt.zeros(2), lt.tensor([0.0, 1.0]))
@@ -156,7 +170,9 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of yes-or-no cross entropies.
+    """A loss module for binary cross entropies of scores [N, C], averaged over the classes.
+
+    `weight` [C] multiplies the classes. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiLabelSoftMarginLoss()(lt.tensor([[0.0, 0.0]]), lt.tensor([[1.0, 0.0]]))
@@ -167,7 +183,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-t x))
+    """A loss module for log(1 + exp(-target * input)), with targets 1 or -1. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.SoftMarginLoss()(lt.zeros(2), lt.tensor([1.0, -1.0]))
@@ -177,9 +193,12 @@ class SoftMarginLoss(_Loss):
     function = staticmethod(margin_loss.soft_margin_loss)
 
 
-# The mean of PyTorch is over elements, though the divergence is a sum over classes: "batchmean" is the definition.
+# PyTorch's "mean" averages over all elements; "batchmean" is the mathematical definition.
 class KLDivLoss(_Loss):
-    """t (log t - x) of log-probabilities x.
+    """A loss module for t * (log(t) - x) of log-probabilities x and targets t, which are log(t) if `log_target` is
+    true.
+
+    `reduction` is "mean", "sum", "none", or "batchmean": the sum divided by the first extent.
 
     >>> import lazytensor as lt
     >>> lt.nn.KLDivLoss(reduction="sum")(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]))
@@ -201,7 +220,9 @@ class KLDivLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic below beta, linear above.
+    """A loss module for d = |input - target|: d**2 / (2 * beta) if d < `beta`, else d - beta / 2.
+
+    `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.SmoothL1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -222,9 +243,11 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
 
-# delta times SmoothL1Loss with beta = delta: it came after the options `size_average` and `reduce`, and has neither.
+# This is delta times SmoothL1Loss with beta = delta. PyTorch added it without `size_average` and `reduce`.
 class HuberLoss(_Loss):
-    """Quadratic up to delta, linear above.
+    """A loss module for d = |input - target|: d**2 / 2 if d <= `delta`, else delta * (d - delta / 2).
+
+    `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.HuberLoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -240,7 +263,7 @@ class HuberLoss(_Loss):
 
 
 class _MarginLoss(_Loss):
-    """A loss with a margin."""
+    """The base of losses with the option `margin`."""
 
     options: tuple[str, ...] = ("margin",)
 
@@ -256,7 +279,9 @@ class _MarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """x where the target is 1, max(0, margin - x) where it is -1.
+    """A loss module for x where the target is 1, and max(0, `margin` - x) where it is -1.
+
+    `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.HingeEmbeddingLoss()(lt.tensor([0.5]), lt.tensor([-1.0]))
@@ -276,7 +301,9 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - t (x1 - x2))
+    """A loss module for max(0, `margin` - target * (input1 - input2)), with targets 1 or -1.
+
+    `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.MarginRankingLoss()(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
@@ -287,7 +314,9 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1.
+    """A loss module for 1 - cos(input1, input2) where the target is 1, and max(0, cos - `margin`) where it is -1.
+
+    `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.CosineEmbeddingLoss()(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
@@ -298,7 +327,11 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over other classes j of max(0, margin - x_y + x_j)^p. Raises ValueError for p other than 1 and 2.
+    """A loss module for the sum over classes j != y of max(0, `margin` - x_y + x_j)**p, divided by the number of
+    classes.
+
+    Scores x are [N, C] and class indices y [N]. `weight` [C] multiplies the loss of class y. Raises ValueError unless
+    `p` is 1 or 2.
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiMarginLoss()(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
@@ -324,7 +357,10 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+    """A loss module for multi-label classification with a margin.
+
+    The loss is the sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+    The target lists the labels of each sample, up to the first -1. `reduction` is "mean", "sum" or "none".
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiLabelMarginLoss()(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
@@ -335,7 +371,10 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin)
+    """A loss module for max(0, d(anchor, positive) - d(anchor, negative) + margin) with `p`-norm distances d.
+
+    If `swap` is true, d(positive, negative) replaces d(anchor, negative) where it is smaller. `eps` is added to
+    differences.
 
     >>> import lazytensor as lt
     >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
@@ -361,7 +400,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with any distance.
+    """`TripletMarginLoss` with the distance `distance_function`, by default `pairwise_distance`.
 
     >>> import lazytensor as lt
     >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
@@ -385,7 +424,10 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log-likelihood of a Poisson distribution.
+    """A loss module for the negative log-likelihood of a Poisson distribution.
+
+    The input is the logarithm of the rate, or the rate if `log_input` is false; then `eps` is added before the
+    logarithm. `full` adds Stirling's approximation of log(target!).
 
     >>> import lazytensor as lt
     >>> lt.nn.PoissonNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]))
@@ -405,12 +447,14 @@ class PoissonNLLLoss(_Loss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
-        # eps keeps the logarithm of an input of 0 finite, and has no part where the input is a logarithm.
+        # eps keeps the logarithm of an input of 0 finite; it is not used if the input is a logarithm.
         self.log_input, self.full, self.eps = log_input, full, eps
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log-likelihood of a normal distribution: input, target, variance.
+    """A loss module for the negative log-likelihood of a normal distribution, called with input, target and variance.
+
+    The variance is at least `eps`. `full` adds the constant log(2 * pi) / 2.
 
     >>> import lazytensor as lt
     >>> lt.nn.GaussianNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))
@@ -422,12 +466,15 @@ class GaussianNLLLoss(_Loss):
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
-        # eps bounds the variance from below; the constant part of the likelihood is left out unless it is asked for.
+        # eps is the lower bound of the variance. The constant term is added only if `full` is true.
         self.full, self.eps = full, eps
 
 
 class CTCLoss(_Loss):
-    """The probability of a label sequence over all alignments: log_probs, targets and the lengths of both.
+    """A loss module for the negative log-probability of a label sequence over all alignments.
+
+    It is called with log_probs, targets, input_lengths and target_lengths. `blank` is the blank class. `zero_infinity`
+    replaces infinite losses by 0.
 
     >>> import lazytensor as lt
     >>> scores = lt.zeros(3, 1, 2).log_softmax(-1)
@@ -440,5 +487,5 @@ class CTCLoss(_Loss):
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
-        # A target longer than its input has no alignment, and a loss of infinity with a gradient of NaN.
+        # A target longer than its input has no alignment; its loss is infinite and its gradient NaN.
         self.blank, self.zero_infinity = blank, zero_infinity

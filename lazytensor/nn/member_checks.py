@@ -1,4 +1,4 @@
-"""What may take the place of a member of a module."""
+"""Checks of values that are assigned to members of a module."""
 
 from typing import Any
 
@@ -7,11 +7,14 @@ _ALLOWED_KINDS = {
     "_modules": "torch.nn.Module",
     "_buffers": "torch.nn.Buffer, torch.Tensor",
 }
-"""What may take the place of a member of a module."""
+"""The types that may replace a member of a module, by the table of the member."""
 
 
 def refuse_other_kind(module: Any, name: str, value: Any) -> None:
-    """Raise TypeError if `name` is a parameter, a module or a buffer of `module`: `value` is none of these."""
+    """Raise TypeError if `name` is a parameter, submodule or buffer of `module`.
+
+    The caller has found that `value` has none of the allowed types.
+    """
     for table, expected in _ALLOWED_KINDS.items():
         if name in getattr(module, table):
             kind = table.removeprefix("_").removesuffix("s").replace("module", "child module")

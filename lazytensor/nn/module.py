@@ -1,4 +1,4 @@
-"""Module: parameters, buffers and submodules found by attribute, named by path."""
+"""`Module`: an object with parameters, buffers and submodules, and the tensor classes `Parameter` and `Buffer`."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,8 @@ from lazytensor.nn.member_checks import refuse_other_kind
 
 
 class Parameter(Tensor):
-    """A tensor that a module owns and an optimizer may change; it requires a gradient.
+    """A tensor that becomes a parameter of a module when it is assigned to an attribute. It requires a gradient by
+    default.
 
     >>> import lazytensor as lt
     >>> lt.nn.Parameter(lt.zeros(2)).requires_grad
@@ -25,13 +26,16 @@ class Parameter(Tensor):
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
-        """A parameter over the storage of `data`."""
+        """Return a parameter that shares the storage of `data`; of an empty tensor if `data` is None.
+
+        A view and a tensor that requires a gradient are copied.
+        """
         source_tensor = data if data is not None else empty(0)
-        # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
-        # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
+        # As in PyTorch, the parameter shares the storage of its data. A view does not have a separate storage, and a
+        # tensor of a graph is not a leaf: their values are copied to a new storage.
         is_shared = not (source_tensor.view_ops or source_tensor.requires_grad)
         if storage.is_abstract and not storage.thread_state.current:
-            # Whatever was to be its first value is never computed.
+            # The initial value is never computed.
             parameter = tensor_of_class(cls, new_storage(storage.new_abstract_leaf(source_tensor.spec)))
         else:
             parameter = tensor_of_class(
@@ -43,7 +47,7 @@ class Parameter(Tensor):
         return parameter
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
-        # PyTorch's rule, unlike that of tensors: its elements only, in a storage of its own.
+        # As in PyTorch, and unlike a tensor's copy: only its elements, in a new storage.
         copy = memo[id(self)] = tensor_of_class(type(self), new_storage(detach_node(self.node)))
         copy.device = self.device
         if self.requires_grad:
@@ -55,7 +59,7 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that a module owns as state, without a gradient.
+    """A tensor that becomes a buffer of a module when it is assigned to an attribute: state without a gradient.
 
     >>> import lazytensor as lt
     >>> lt.nn.Buffer(lt.zeros(2)).requires_grad
@@ -65,9 +69,12 @@ class Buffer(Tensor):
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
-        """A buffer over the storage of `data`; without `persistent` it stays out of state dicts."""
+        """Return a buffer that shares the storage of `data`; a view is copied.
+
+        If `persistent` is false, state dicts do not contain the buffer.
+        """
         data = empty(0) if data is None else data
-        # A view has no cell of its own: what it sees goes to a new one.
+        # A view does not have a separate storage, so its elements are copied.
         buffer = tensor_of_class(cls, data.cell if not data.view_ops else new_storage(detach_node(data.node)))
         buffer.device, buffer.persistent = data.device, persistent
         return buffer
@@ -78,14 +85,17 @@ R = TypeVar("R", covariant=True)
 
 
 class HasForward(Protocol[P, R]):
-    """A module as a type checker sees it in a call: the parameters and the result are those of `forward`."""
+    """The type of a module in a call: parameters and result are those of `forward`."""
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the outputs of the module."""
 
 
 class Module:
-    """Base of all models. Subclasses set parameters and modules as attributes and define `forward`.
+    """The base class of models and layers.
+
+    A subclass calls `super().__init__()`, assigns parameters and submodules to attributes, and defines `forward`.
+    Calling the module calls `forward` and the hooks.
 
     >>> import lazytensor as lt
     >>> class Doubling(lt.nn.Module):
@@ -96,21 +106,21 @@ class Module:
     """
 
     training: bool
-    # The version of the layout of its state, which a state dict notes.
+    # The version of the state's format, which state dicts record.
     _version = 1
-    # Plain annotations: what they hold is found by `__getattr__`, which sees a subclass's names before it sees ours.
+    # Annotations only: the values are found by `__getattr__`, which resolves names of subclasses first.
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
     _modules: dict[str, Any]
 
     def __init__(self) -> None:
         own = self.__dict__
-        # Past `__setattr__`, which takes the tables as the sign that this constructor has run.
+        # Set directly, since `__setattr__` uses the tables to detect that this constructor has run.
         own["training"] = True
         own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
-        # The names of buffers that stay out of state dicts.
+        # The names of buffers that are not in state dicts.
         own["_transient"] = set()
-        # The module's name in reports, which the front end gives it when the whole model is known.
+        # The module's name in reports, set when the whole model is known.
         own["_scope"] = ""
         for hooks in HOOK_TABLES:
             own[hooks] = {}
@@ -122,42 +132,46 @@ class Module:
                 raise AttributeError(f"cannot assign {type(value).__name__} before Module.__init__() call")
             own[name] = value
             return
-        # A name stands in one place: in one table, or among the plain attributes. Assigning another kind moves it.
+        # A name is in one table or among the plain attributes. Assigning another kind moves it.
         kind = self._kind_of(name, value)
         if kind is None:
-            # By way of object, so that properties of the subclass work.
+            # Through object, so that properties of the subclass work.
             object.__setattr__(self, name, value)
             return
         for table in ("_parameters", "_buffers", "_modules"):
             if table != kind:
                 own[table].pop(name, None)
         own.pop(name, None)
-        # A plain tensor in the place of a buffer is saved or not as the buffer was.
+        # A plain tensor that replaces a buffer keeps the buffer's persistence.
         if isinstance(value, Buffer) or kind != "_buffers":
             is_transient = isinstance(value, Buffer) and not value.persistent
             (own["_transient"].add if is_transient else own["_transient"].discard)(name)
         own[kind][name] = value
 
     def _kind_of(self, name: str, value: Any) -> str | None:
+        """Return the table in which `value` is stored under `name`, or None for a plain attribute.
+
+        Raises TypeError if `name` is a member and `value` may not replace it.
+        """
         if isinstance(value, Parameter):
             return "_parameters"
         if isinstance(value, Module) and name not in self._parameters:
             return "_modules"
-        # A plain tensor under the name of a buffer is the buffer's new value, as running statistics are written.
+        # A plain tensor becomes the buffer's new value, as running statistics are written.
         if isinstance(value, Buffer) or (name in self._buffers and (value is None or isinstance(value, Tensor))):
             return "_buffers"
-        # None keeps the place: the name goes on being a parameter, which a tensor can come back to.
+        # None keeps the name registered as a parameter.
         if value is None and name in self._parameters:
             return "_parameters"
         if value is None and name in self._modules:
             return "_modules"
-        # A tensor in the place of a parameter would be trained by nobody: the optimizer has the old one.
+        # A plain tensor in place of a parameter would not be trained, since the optimizer has the old one.
         refuse_other_kind(self, name, value)
         return None
 
     def __getattr__(self, name: str) -> Any:
-        # Python comes here only for what is no plain attribute. A subclass that forgot `super().__init__()` has no
-        # tables yet.
+        # Python calls this only if there is no plain attribute. A subclass that did not call `super().__init__()` has
+        # no tables yet.
         own = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
             members = own.get(table)
@@ -173,18 +187,28 @@ class Module:
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter; None keeps the name for one that is not there."""
+        """Register `param` under `name`. None registers the name without a parameter.
+
+        Raises KeyError if the name is invalid or used by another attribute.
+        """
         self._check_name("parameter", name, self._parameters)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add state that is no parameter; with persistent=False it stays out of the state dict."""
+        """Register a tensor that is state but no parameter under `name`. None registers the name without a buffer.
+
+        If `persistent` is false, state dicts do not contain it. Raises KeyError if the name is invalid or used by
+        another attribute.
+        """
         self._check_name("buffer", name, self._buffers)
         self._buffers[name] = tensor
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: "Module | None") -> None:
-        """Add a submodule under a name."""
+        """Register the submodule `module` under `name`.
+
+        Raises TypeError if it is not a Module, and KeyError if the name is invalid or used by another attribute.
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._modules)
@@ -193,28 +217,31 @@ class Module:
     register_module = add_module
 
     def _check_name(self, kind: str, name: str, table: dict[str, Any]) -> None:
-        """Raise KeyError for a name that cannot be part of a path, or that stands for something else."""
+        """Raise KeyError if `name` is empty, contains a dot, or is an attribute other than one in `table`.
+
+        Raises TypeError if it is not a string.
+        """
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name or not name:
             problem = 'contain "."' if name else 'be empty string ""'
             raise KeyError(f"{kind} name can't {problem}")
-        # Methods count too: a parameter called `forward` would never be seen, since tables are looked at last.
+        # This includes methods: a parameter named `forward` could never be read, since tables are searched last.
         if name not in table and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """To be defined by the subclass."""
+        """Compute the outputs of the module. Subclasses override it; the default raises NotImplementedError."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        # Straight from the dictionary: this runs for every layer of every step, and `__getattr__` is slow. The scope
-        # names the layer in the graph, so that errors and reports can say where an operation comes from.
+        # Read from the dictionary, since this runs for every layer of every step and `__getattr__` is slow. The scope
+        # names the layer in the graph, for errors and reports.
         own = self.__dict__
         source.push_scope(own["_scope"])
         forward = self.forward
         is_hooked = has_hooks(own)
-        before = source.enter_call(None if is_hooked else forward)  # hooks are the user's
+        before = source.enter_call(None if is_hooked else forward)  # hooks are user functions
         try:
             return call_with_hooks(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
         finally:
@@ -229,9 +256,11 @@ class Module:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call hook(module, args, output) after each forward; what it returns replaces the output.
+        """Call hook(module, args, output) after each `forward`, and return a handle that can remove the hook.
 
-        With `with_kwargs` it is hook(module, args, kwargs, output); with `always_call` it runs after an error too.
+        If the hook returns a value, it replaces the output. With `with_kwargs` the call is hook(module, args, kwargs,
+        output). With `always_call` the hook also runs after an exception. With `prepend` it runs before the other
+        hooks.
         """
         handle = add_hook(self._forward_hooks, hook, prepend)
         self._forward_hooks_with_kwargs[handle.id] = with_kwargs
@@ -241,31 +270,43 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args) before each forward; what it returns replaces the arguments.
+        """Call hook(module, args) before each `forward`, and return a handle that can remove the hook.
 
-        With `with_kwargs` it is hook(module, args, kwargs), which returns both.
+        If the hook returns a value, it replaces the arguments. With `with_kwargs` the call is hook(module, args,
+        kwargs), which returns a pair of new args and kwargs. With `prepend` it runs before the other hooks.
         """
         handle = add_hook(self._forward_pre_hooks, hook, prepend)
         self._forward_pre_hooks_with_kwargs[handle.id] = with_kwargs
         return handle
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
+        """Call hook(module, grad_input, grad_output) after the module's backward pass, and return a handle that can
+        remove it.
+
+        If the hook returns a value, it replaces `grad_input`. With `prepend` it runs before the other hooks.
+        """
         return add_hook(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
+        """Call hook(module, grad_output) before the module's backward pass, and return a handle that can remove it.
+
+        If the hook returns a value, it replaces `grad_output`. With `prepend` it runs before the other hooks.
+        """
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
-    # The older form saw the last operation of `forward` alone; that of a layer of one operation is the same.
+    # The older form reported only the last operation of `forward`, which is the same for a layer of one operation.
     register_backward_hook = register_full_backward_hook
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, prefix, keep_vars) before `state_dict`."""
+        """Call hook(module, prefix, keep_vars) before `state_dict`, and return a handle that can remove the hook."""
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
+        """Call hook(module, state_dict, prefix, metadata) after `state_dict`, and return a handle that can remove the
+        hook.
+
+        If the hook returns a value, it replaces the dict.
+        """
         return RemovableHandle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
@@ -273,36 +314,43 @@ class Module:
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors) before loading.
 
-        The hook may edit the dict and the lists, which get the keys and texts of the error.
+        The hook may edit the dict and the lists, which contain the keys and messages of the error. Returns a handle
+        that can remove the hook.
         """
         return RemovableHandle(self._load_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        """The older form, whose hook is not given the module unless `with_module` says so."""
+        """Register a pre-hook of loading in the older form: the hook gets the module only if `with_module` is true."""
         return RemovableHandle(self._load_pre_hooks, hook if with_module else lambda _, *rest: hook(*rest))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, incompatible_keys) after loading, before anything is refused."""
+        """Call hook(module, incompatible_keys) after loading and before errors are raised. Returns a handle that can
+        remove it.
+        """
         return RemovableHandle(self._load_post_hooks, hook)
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """Submodules one level down."""
+        """Return an iterator over the direct submodules, as pairs of name and module."""
         return ((n, m) for n, m in self._modules.items() if m is not None)
 
     def children(self) -> "Iterator[Module]":
-        """Submodules one level down, without names."""
+        """Return an iterator over the direct submodules."""
         return (m for _, m in self.named_children())
 
     def named_modules(
         self, memo: "set[Module] | None" = None, prefix: str = "", remove_duplicate: bool = True
     ) -> "Iterator[tuple[str, Module]]":
-        """This module and all below it, each once, with its path."""
+        """Return an iterator over this module and all submodules, as pairs of path and module.
+
+        `prefix` precedes the paths. Each module occurs once, under its first path, unless `remove_duplicate` is false.
+        `memo` is the set of modules to skip.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
-        # A module that stands in two places is found once, under its first name; so is a cycle.
+        # A module that is registered twice is returned once, under its first name. This also ends cycles.
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
@@ -311,17 +359,20 @@ class Module:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> "Iterator[Module]":
-        """This module and all below it."""
+        """Return an iterator over this module and all submodules, each once."""
         return (m for _, m in self.named_modules())
 
     def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        """Return an iterator over the members of `table` of this module and its submodules, as
+        pairs of path and value.
+        """
         seen: set[int] = set()
         owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in owners:
-            # In the order of registration, a module before those below it: the order of optimizers' numbers and of
-            # files.
+            # In registration order, a module before its submodules, which is the order of optimizer indices and of
+            # checkpoints.
             for name, value in module.__dict__[table].items():
-                # Tied weights are one parameter, and must be updated once.
+                # Tied weights are one parameter, which must be updated once.
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
@@ -330,25 +381,35 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their paths, a shared one once."""
+        """Return an iterator over the parameters, as pairs of path and parameter.
+
+        `prefix` precedes the paths. If `recurse` is false, only parameters of this module are returned. A shared
+        parameter occurs once, unless `remove_duplicate` is false.
+        """
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters, a shared one once."""
+        """Return an iterator over the parameters, a shared one once. If `recurse` is false, only
+        those of this module.
+        """
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Buffers with their paths."""
+        """Return an iterator over the buffers, as pairs of path and buffer. The parameters are those of
+        `named_parameters`.
+        """
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Buffers."""
+        """Return an iterator over the buffers, a shared one once. If `recurse` is false, only those of this module."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> "Module":
-        """The module at a path. Raises AttributeError if there is none."""
+        """Return the submodule at the dotted path `target`; "" is this module. Raises
+        AttributeError if there is none.
+        """
         module = self
         for part in filter(None, target.split(".")):
             if not hasattr(module, part):
@@ -357,13 +418,13 @@ class Module:
         return module
 
     def get_parameter(self, target: str) -> "Parameter":
-        """The parameter at a path. Raises AttributeError if there is none."""
+        """Return the parameter at the dotted path `target`. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
         parameter: Parameter = self.get_submodule(path)._member(name, "_parameters")
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a path. Raises AttributeError if there is none."""
+        """Return the buffer at the dotted path `target`. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
         buffer: Tensor = self.get_submodule(path)._member(name, "_buffers")
         return buffer
@@ -376,26 +437,34 @@ class Module:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> "OrderedDict[str, Any]":
-        """Parameters, persistent buffers and extra state by path; tensors share storage with the module.
+        """Return the parameters, persistent buffers and extra state of this module and its submodules, by dotted path.
 
-        The attribute `_metadata` has the version of each module. With `destination` they are added to that dict.
+        - `destination`: a dict to add them to, instead of a new OrderedDict.
+        - `prefix`: a prefix of the keys.
+        - `keep_vars`: return the tensors themselves, not detached ones.
+
+        The tensors share storage with the module. The attribute `_metadata` of the dict contains the version of each
+        module.
         """
-        # The older order of arguments, without names.
+        # The older form has positional arguments.
         options: dict[str, Any] = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
         options |= dict(zip(options, args, strict=False))
         state: OrderedDict[str, Any] = saved_state.collect_state_dict(self, **options)
         return state
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Add the state of this module to a dict, without that of the modules below it."""
+        """Add the state of this module, without its submodules, to `destination`."""
         saved_state.save_members(self, destination, prefix, keep_vars)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> saved_state.IncompatibleKeys:
-        """Copy values in by path, or with `assign` put the tensors of the dict in the place of the module's.
+        """Copy values from `state_dict` into the parameters and buffers of the same path, and return the incompatible
+        keys.
 
-        Raises RuntimeError listing all that is missing, superfluous (both only if `strict`) or of another shape.
+        With `assign`, the tensors of the dict replace those of the module. Raises RuntimeError that lists keys that are
+        missing or unexpected (both only if `strict`) and shapes that differ. Values that fit are loaded before the
+        error.
         """
         return saved_state.load_state_dict(self, state_dict, strict, assign)
 
@@ -409,12 +478,17 @@ class Module:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Give this module its values, without the modules below it; add to the lists what does not fit."""
+        """Load the state of this module, without its submodules. Append missing and unexpected keys and errors to the
+        lists.
+        """
         lists = missing_keys, unexpected_keys, error_msgs
         saved_state.load_members(self, state_dict, prefix, local_metadata, strict, *lists)
 
     def assign_member(self, name: str, before: Tensor, value: Tensor) -> None:
-        """Put a tensor in the place of a parameter or buffer; a parameter requires a gradient as the one before."""
+        """Replace the parameter or buffer `before`, named `name`, by `value`.
+
+        A parameter keeps its `requires_grad`; a plain tensor becomes a parameter.
+        """
         if isinstance(before, Parameter):
             if isinstance(value, Parameter):
                 value.requires_grad_(before.requires_grad)
@@ -423,17 +497,22 @@ class Module:
         setattr(self, name, value)
 
     def get_extra_state(self) -> Any:
-        """Return what a state dict is to keep besides tensors: to be defined by the subclass."""
+        """Return additional state for the state dict. Subclasses override it; the default raises RuntimeError."""
         raise RuntimeError("Module.get_extra_state() is to be defined by a subclass, and is called by state_dict()")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what `get_extra_state` returned: to be defined by the subclass."""
+        """Restore `state`, which `get_extra_state` returned. Subclasses override it; the default
+        raises RuntimeError.
+        """
         raise RuntimeError("Module.set_extra_state() is to be defined by a subclass, and by load_state_dict()")
 
     get_extra_state.is_default = set_extra_state.is_default = True  # type: ignore[attr-defined]
 
     def train(self, mode: bool = True) -> "Module":
-        """Switch training behaviour on or off, here and below."""
+        """Set training mode of this module and all submodules to `mode`, and return this module.
+
+        Raises ValueError unless `mode` is a bool.
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         for module in self.modules():
@@ -441,22 +520,25 @@ class Module:
         return self
 
     def eval(self) -> "Module":
-        """Switch to evaluation behaviour."""
+        """Set evaluation mode of this module and all submodules, and return this module."""
         return self.train(False)
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
-        """Call fn on every module below, then on this one."""
+        """Call fn(module) for every submodule and then for this module, and return this module."""
         for module in self.children():
-            # Inner modules first, so that an outer one may overwrite what it finds inside.
+            # Inner modules first, so that an outer one may overwrite their values.
             module.apply(fn)
         fn(self)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> "Module":
-        """Convert or move every floating-point parameter and buffer, in place."""
+        """Convert or move all parameters and buffers in place, and return this module.
+
+        The arguments are those of `Tensor.to`. A dtype applies to floating-point tensors only.
+        """
         for tensor in (*self.parameters(), *self.buffers()):
-            # The tensor stays the same object, so optimizers and shared layers keep it. Integer buffers move between
-            # devices but keep their type.
+            # The tensor stays the same object, so that optimizers and shared layers keep it. Integer buffers move to
+            # the device but keep their dtype.
             moved = tensor.detach().to(*args, **kwargs)
             if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
                 tensor.cell = moved.cell if not moved.view_ops else new_storage(moved.node)
@@ -464,46 +546,46 @@ class Module:
         return self
 
     def float(self) -> "Module":
-        """Every floating-point parameter and buffer as float32."""
+        """Convert all floating-point parameters and buffers to float32 in place, and return this module."""
         return self.to(float32)
 
     def half(self) -> "Module":
-        """Every floating-point parameter and buffer as float16."""
+        """Convert all floating-point parameters and buffers to float16 in place, and return this module."""
         return self.to(float16)
 
     def bfloat16(self) -> "Module":
-        """Every floating-point parameter and buffer as bfloat16."""
+        """Convert all floating-point parameters and buffers to bfloat16 in place, and return this module."""
         return self.to(bfloat16)
 
     def double(self) -> "Module":
-        """Every floating-point parameter and buffer as float64."""
+        """Convert all floating-point parameters and buffers to float64 in place, and return this module."""
         return self.to(float64)
 
     def cpu(self) -> "Module":
-        """Every parameter and buffer on the CPU."""
+        """Move all parameters and buffers to the CPU in place, and return this module."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> "Module":
-        """Raises DeviceAbsent: there is no GPU."""
+        """Raise DeviceAbsent, since there is no GPU."""
         return self.to("cuda")
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
-        """Ask for gradients of all parameters, or stop asking."""
+        """Set whether all parameters require a gradient, and return this module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or make them zeros."""
+        """Set the gradients of all parameters to None, or to zeros if `set_to_none` is false."""
         for p in self.parameters():
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                # The same tensor, unless it is a result of its own history.
+                # The same tensor, unless it is part of a graph.
                 p.grad = zero_(p.grad.detach() if p.grad.requires_grad else p.grad)
 
     def extra_repr(self) -> str:
-        """What to print between the brackets."""
+        """Return the text that `repr` prints inside the parentheses. Subclasses override it; the default is empty."""
         return ""
 
     def _get_name(self) -> str:

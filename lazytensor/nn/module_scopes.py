@@ -1,14 +1,17 @@
-"""Names of modules in graphs: what each call adds to the path of the calls around it."""
+"""Names of modules in graphs: the scope that each call of a module adds to the path."""
 
 from lazytensor.nn.module import Module
 
 
 def name_scopes(module: Module, root: str) -> None:
-    """Have the operations of a module and those inside of it carry their paths, below `root`."""
+    """Set the scope of `module` and its submodules, so that recorded operations contain their paths.
+
+    `root` is the scope of `module`.
+    """
     parts = dict(module.named_modules())
     for path, part in parts.items():
         outer, _, name = path.rpartition(".")
-        # A ModuleList has no forward and is never called: those inside say its name with their own.
+        # A ModuleList has no `forward` and is never called, so its name becomes part of its members' scopes.
         while outer and type(parts[outer]).forward is Module.forward:
             outer, _, piece = outer.rpartition(".")
             name = f"{piece}.{name}"

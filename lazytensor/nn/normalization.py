@@ -1,4 +1,4 @@
-"""Normalization layers."""
+"""Normalization layers as modules."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,14 @@ from lazytensor.nn.module import Module, Parameter
 def _register_affine(
     module: Module, shape: int | tuple[int, ...], has_weight: bool, has_bias: bool, device: Any, dtype: DType | None
 ) -> None:
-    """Give a module its weight and bias, each None where there is none."""
-    # Both names are registered always: `layer.bias` is None where there is none.
+    """Register `weight` and `bias` of `shape` in `module`. The name of a missing one is registered as None."""
+    # Both names are always registered, so that `layer.bias` is None if there is no bias.
     for name, there in (("weight", has_weight), ("bias", has_bias)):
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if there else None)
 
 
 def _reset_affine(module: Module) -> None:
-    """Weight 1, bias 0."""
+    """Set the weight of `module` to ones and its bias to zeros, if it has them."""
     if module.weight is not None:
         init.ones_(module.weight)
     if module.bias is not None:
@@ -31,10 +31,17 @@ def _reset_affine(module: Module) -> None:
 
 
 class _RunningNorm(Module):
-    """What batch and instance normalization share: weight, bias and running statistics, each [num_features]."""
+    """The base of batch and instance normalization: weight, bias and running statistics, each [num_features].
+
+    - `num_features`: number of channels.
+    - `eps`: added to the variance.
+    - `momentum`: share of the new value in a running statistic; None averages over all batches.
+    - `affine`, `bias`: whether there are a learned weight and bias.
+    - `track_running_stats`: whether there are running statistics.
+    """
 
     ranks: tuple[int, ...] = ()
-    # Since PyTorch 0.4.1 the state has `num_batches_tracked`.
+    # State dicts contain `num_batches_tracked` since PyTorch 0.4.1.
     _version = 2
 
     def __init__(
@@ -50,20 +57,20 @@ class _RunningNorm(Module):
         bias: bool = True,
     ):
         super().__init__()
-        # PyTorch's momentum is the share of the new value in a running mean; other frameworks mean that of the old.
+        # PyTorch's momentum is the share of the new value; in other frameworks it is that of the old.
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         _register_affine(self, num_features, affine, affine and bias, device, dtype)
         tracked = track_running_stats
-        # Buffers and not parameters: they move with the module and are saved, and no optimizer sees them.
+        # Buffers move with the module and are saved, and no optimizer updates them.
         self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
-        # Only a momentum of None reads the count, but state dicts hold it for every batch normalization.
+        # Only a momentum of None reads the count, but state dicts always contain it.
         self.register_buffer("num_batches_tracked", tensor(0, dtype=dt.int64, device=device) if tracked else None)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Mean 0, variance 1, no batches."""
+        """Set the running mean to 0, the running variance to 1 and the number of batches to 0."""
         if self.track_running_stats:
             with grad_mode(False):
                 init.zeros_(self.running_mean)
@@ -71,14 +78,14 @@ class _RunningNorm(Module):
                 init.constant_(self.num_batches_tracked, 0)
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0, and new running statistics."""
+        """Set weight to 1 and bias to 0, and reset the running statistics."""
         self.reset_running_stats()
         _reset_affine(self)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any, **named: Any
     ) -> None:
-        # A dict of an older version, or without versions, may lack the count: the layer's own stays.
+        # An older state dict may lack the count; the layer then keeps its value.
         key, count = prefix + "num_batches_tracked", self.num_batches_tracked
         if local_metadata.get("version", 1) < 2 and self.track_running_stats and key not in state_dict:
             is_there = count is not None and count.device.type != "meta"
@@ -98,29 +105,36 @@ class _RunningNorm(Module):
 
 
 class _BatchNorm(_RunningNorm):
-    """Normalization of each channel by the batch in training, else by the running statistics."""
+    """Batch normalization: each channel is normalized by the batch in training mode, else by the running statistics."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...]; the shape stays. Raises ValueError for another rank."""
+        """Return `input` [N, C, ...] normalized, in its shape.
+
+        In training mode the running statistics are updated in place. Raises ValueError for another number of
+        dimensions.
+        """
         self._check(input)
         momentum = self.momentum if self.momentum is not None else 0.0
-        # Three cases: training follows the running statistics, evaluation uses them, and a layer without any normalizes
-        # by the batch in both.
+        # Training updates the running statistics, evaluation uses them, and a layer without any normalizes by the batch
+        # in both modes.
         follows = self.training and self.track_running_stats
         if follows and self.num_batches_tracked is not None:
             with grad_mode(False):
                 self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean over all batches
-                # Reads the count, so it cannot stand in a traced step.
+            if self.momentum is None:  # the average over all batches
+                # Reads the count, which is not possible in a compiled step.
                 momentum = 1.0 / float(self.num_batches_tracked)
-        # Without running statistics evaluation has nothing else to go by.
+        # Without running statistics, evaluation uses the batch too.
         by_batch = self.training or self.running_mean is None
         mean, var = (self.running_mean, self.running_var) if follows or not self.training else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
-    """[N, C] or [N, C, L]
+    """Batch normalization of [N, C] or [N, C, L].
+
+    In training mode each channel is normalized by the mean and variance of the batch, and the running statistics are
+    updated. In evaluation mode these are used. `momentum` is the share of the new value in a running statistic.
 
     >>> import lazytensor as lt
     >>> lt.nn.BatchNorm1d(1, affine=False)(lt.tensor([[1.0], [3.0]]))
@@ -132,7 +146,10 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """[N, C, H, W]
+    """Batch normalization of images [N, C, H, W].
+
+    In training mode each channel is normalized by the mean and variance of the batch, and the running statistics are
+    updated. In evaluation mode these are used. `momentum` is the share of the new value in a running statistic.
 
     >>> import lazytensor as lt
     >>> lt.nn.BatchNorm2d(3)
@@ -143,7 +160,10 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """[N, C, D, H, W]
+    """Batch normalization of volumes [N, C, D, H, W].
+
+    In training mode each channel is normalized by the mean and variance of the batch, and the running statistics are
+    updated. In evaluation mode these are used. `momentum` is the share of the new value in a running statistic.
 
     >>> import lazytensor as lt
     >>> lt.nn.BatchNorm3d(1)(lt.tensor([1.0, 3.0]).reshape(1, 1, 1, 1, 2)).flatten().detach()
@@ -154,7 +174,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class _InstanceNorm(_RunningNorm):
-    """Normalization of each channel of each sample."""
+    """Instance normalization: each channel of each sample is normalized separately."""
 
     def __init__(
         self,
@@ -168,17 +188,20 @@ class _InstanceNorm(_RunningNorm):
         *,
         bias: bool = True,
     ):
-        # PyTorch's defaults, the opposite of batch normalization's: no parameters and no statistics, so no keys in a
+        # PyTorch's defaults, unlike those of batch normalization: no parameters and no statistics, so no keys in a
         # state dict.
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] or [C, ...]; the shape stays. Raises ValueError for another rank."""
+        """Return `input` [N, C, ...] or [C, ...] normalized, in its shape. Raises ValueError for another number of
+        dimensions.
+        """
         self._check(input)
-        # The lower rank is one sample without a batch, where batch normalization would see [N, C].
+        # The lower rank is one sample without a batch dimension; in batch normalization it is [N, C].
         alone = input.ndim == min(self.ranks)
         x = unsqueeze(input, 0) if alone else input
-        # Each sample by itself; the running statistics are means over samples, and only evaluation may use them.
+        # Each sample is normalized separately. Running statistics are averages over samples, and only evaluation uses
+        # them.
         own = self.training or not self.track_running_stats
         momentum = self.momentum if self.momentum is not None else 0.0
         out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
@@ -186,7 +209,7 @@ class _InstanceNorm(_RunningNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """[N, C, L] or [C, L]
+    """Instance normalization of [N, C, L] or [C, L]: each channel of each sample gets mean 0 and variance 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.InstanceNorm1d(1)(lt.tensor([[[1.0, 3.0]]]))
@@ -197,7 +220,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """[N, C, H, W] or [C, H, W]
+    """Instance normalization of [N, C, H, W] or [C, H, W]: each channel of each sample gets mean 0 and variance 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.InstanceNorm2d(1)(lt.tensor([[[[1.0, 3.0]]]]))
@@ -208,7 +231,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """[N, C, D, H, W] or [C, D, H, W]
+    """Instance normalization of [N, C, D, H, W] or [C, D, H, W]: each channel of each sample gets mean 0 and variance
+    1.
 
     >>> import lazytensor as lt
     >>> lt.nn.InstanceNorm3d(1)(lt.tensor([[[[[1.0, 3.0]]]]]))
@@ -219,7 +243,10 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`.
+    """A module that normalizes to mean 0 and variance 1 over the trailing dimensions `normalized_shape`.
+
+    If `elementwise_affine` is true, the result is multiplied by a learned weight and, if `bias` is true, a learned bias
+    is added, both of that shape.
 
     >>> import lazytensor as lt
     >>> lt.nn.LayerNorm(2)(lt.tensor([1.0, 3.0])).detach()
@@ -242,11 +269,11 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0."""
         _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[..., *normalized_shape]; the shape stays."""
+        """Return `input` [..., *normalized_shape] normalized, in its shape."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -256,7 +283,10 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x divided by its root mean square over the trailing dimensions `normalized_shape`.
+    """A module that divides by the root mean square over the trailing dimensions `normalized_shape`.
+
+    If `elementwise_affine` is true, the result is multiplied by a learned weight of that shape. `eps` is added to the
+    mean square.
 
     >>> import lazytensor as lt
     >>> lt.nn.RMSNorm(2)(lt.tensor([3.0, 4.0])).detach()
@@ -266,7 +296,7 @@ class RMSNorm(Module):
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
-        # None is the machine epsilon of the input's type, which is known when it comes.
+        # None is the machine epsilon of the dtype of the computation, which is known at the call.
         eps: float | None = None,
         elementwise_affine: bool = True,
         device: Any = None,
@@ -280,12 +310,12 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1."""
+        """Set the weight to 1."""
         if self.weight is not None:
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[..., *normalized_shape]; the shape stays."""
+        """Return `input` [..., *normalized_shape] normalized, in its shape."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -293,7 +323,11 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalization over groups of channels. Raises ValueError if the groups do not divide the channels.
+    """A module that normalizes to mean 0 and variance 1 over each of `num_groups` groups of the `num_channels`
+    channels.
+
+    If `affine` is true, there are a learned weight and bias [num_channels]. Raises ValueError if `num_groups` does not
+    divide `num_channels`.
 
     >>> import lazytensor as lt
     >>> lt.nn.GroupNorm(1, 2)(lt.tensor([[1.0, 3.0]])).detach()
@@ -319,11 +353,11 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0."""
         _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...]; the shape stays."""
+        """Return `input` [N, num_channels, ...] normalized, in its shape."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -332,7 +366,7 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x divided by a power of the mean square of neighbouring channels.
+    """A module that computes x / (k + alpha * mean of x**2 over `size` neighbouring channels)**beta.
 
     >>> import lazytensor as lt
     >>> lt.nn.LocalResponseNorm(2)(lt.ones(1, 2, 1))
@@ -342,11 +376,11 @@ class LocalResponseNorm(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()
-        # alpha is divided by the size, as in Caffe and PyTorch; the paper has it as a plain factor.
+        # alpha is divided by the size, as in Caffe and PyTorch; in the paper it is a plain factor.
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...]; the shape stays."""
+        """Return `input` [N, C, ...] normalized, in its shape."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Pooling, padding and resampling layers: modules around one function each."""
+"""Pooling, padding and resampling as modules. Each calls one function of `nn.functional`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from lazytensor.nn.module import Module
 
 
 class _MaxPool(Module):
-    """The largest element under each window."""
+    """A module that returns the maximum of each window. `stride` defaults to `kernel_size`."""
 
     rank = 0
 
@@ -30,9 +30,11 @@ class _MaxPool(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """[N, C, ...] or [C, ...]; with return_indices also the flat places."""
+        """Return the maxima of `input` [N, C, ...] or [C, ...], and with `return_indices` also their flat spatial
+        indices.
+        """
         function = getattr(F, f"max_pool{self.rank}d")
-        # PyTorch's functions take ceil_mode before return_indices, its modules after it.
+        # In PyTorch's functions ceil_mode precedes return_indices, in its modules it follows.
         return function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
@@ -45,7 +47,7 @@ class _MaxPool(Module):
 
 
 class _AvgPool(Module):
-    """The mean under each window."""
+    """A module that returns the mean of each window. `stride` defaults to `kernel_size`."""
 
     rank = 0
 
@@ -64,8 +66,8 @@ class _AvgPool(Module):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] or [C, ...]"""
-        # PyTorch's one-dimensional average has no divisor of the caller's choice.
+        """Return the means of `input` [N, C, ...] or [C, ...]."""
+        # PyTorch's one-dimensional average has no `divisor_override`.
         more = {} if self.rank == 1 else {"divisor_override": self.divisor_override}
         function = getattr(F, f"avg_pool{self.rank}d")
         pooled: Tensor = function(
@@ -75,13 +77,13 @@ class _AvgPool(Module):
 
     def extra_repr(self) -> str:
         values: tuple[Any, ...] = (self.kernel_size, self.stride, self.padding)
-        if self.rank == 1:  # PyTorch prints this one as tuples
+        if self.rank == 1:  # PyTorch prints tuples here
             values = tuple((v,) if isinstance(v, int) else v for v in values)
         return f"kernel_size={values[0]}, stride={values[1]}, padding={values[2]}"
 
 
 class _AdaptivePool(Module):
-    """Pooling to a given output size."""
+    """A module that pools regions covering the input to the spatial shape `output_size`; None keeps an extent."""
 
     name = ""
 
@@ -90,8 +92,10 @@ class _AdaptivePool(Module):
         self.output_size, self.return_indices = output_size, return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """[N, C, ...] or [C, ...]"""
-        # Averages know no such option.
+        """Return the pooled `input` [N, C, ...] or [C, ...], and with `return_indices` also the flat indices of the
+        maxima.
+        """
+        # Average pooling does not have this option.
         more = {"return_indices": True} if self.return_indices else {}
         return getattr(F, self.name)(input, self.output_size, **more)
 
@@ -100,7 +104,7 @@ class _AdaptivePool(Module):
 
 
 class _MaxUnpool(Module):
-    """Elements put back where max pooling found them."""
+    """A module that puts maxima back at the indices that max pooling returned, with zeros elsewhere."""
 
     rank = 0
 
@@ -112,7 +116,10 @@ class _MaxUnpool(Module):
         self.padding = to_ntuple(padding, rank, "padding")
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """What the pooling gave, and its places."""
+        """Return zeros with the elements of `input` at the flat positions `indices`.
+
+        `output_size` selects the spatial shape if the stride allows several.
+        """
         function = getattr(F, f"max_unpool{self.rank}d")
         spread: Tensor = function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
         return spread
@@ -122,17 +129,17 @@ class _MaxUnpool(Module):
 
 
 class _Pad(Module):
-    """Padding before and after the last dimensions."""
+    """A module that pads the last dimensions by one number, or by pairs (before, after), the last dimension first."""
 
     rank, mode = 0, ""
 
     def __init__(self, padding: int | tuple[int, ...]):
         super().__init__()
-        # The last dimension first, both sides of each, as `pad` takes them.
+        # Pairs for the last dimension first, as in `F.pad`.
         self.padding = (padding,) * 2 * self.rank if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] or [C, ...]"""
+        """Return `input` [N, C, ...] or [C, ...] padded."""
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -140,7 +147,7 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    """Padding with one value."""
+    """A module that pads the last dimensions with `value`, by one number or by pairs, the last dimension first."""
 
     mode = "constant"
 
@@ -149,7 +156,7 @@ class _ConstantPad(_Pad):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...] or [C, ...]"""
+        """Return `input` [N, C, ...] or [C, ...] padded with `value`."""
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -157,7 +164,7 @@ class _ConstantPad(_Pad):
 
 
 class _ZeroPad(_ConstantPad):
-    """Padding with zeros."""
+    """A module that pads the last dimensions with zeros, by one number or by pairs, the last dimension first."""
 
     def __init__(self, padding: int | tuple[int, ...]):
         super().__init__(padding, 0.0)
@@ -166,10 +173,13 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
-# The ranks differ in a number and a name. A class for each by hand would be the same lines three times; editors find
-# them by the assignments below.
+# The classes of the ranks differ in a number and a name only. Editors find them by the assignments below.
 def _make_classes(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
-    """Return the classes of one kind for each rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d."""
+    """Return subclasses of `parent` for each spatial rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d.
+
+    `stem` is the start of their names, and `examples` has a doctest for each. `facets` are class attributes, in which
+    "{rank}" is replaced by the rank.
+    """
     classes = []
     for rank, example in enumerate(examples, 1):
         doc = with_example(f"{parent.__doc__} Spatial dimensions: {rank}.", example)
@@ -278,7 +288,7 @@ ZeroPad1d, ZeroPad2d, ZeroPad3d = _make_classes(
 
 
 class PixelShuffle(Module):
-    """[..., C r^2, H, W] -> [..., C, H r, W r]
+    """A module that rearranges [..., C * r * r, H, W] to [..., C, H * r, W * r], where r is `upscale_factor`.
 
     >>> import lazytensor as lt
     >>> lt.nn.PixelShuffle(2)(lt.ones(1, 4, 2, 2)).shape
@@ -290,7 +300,7 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """At least three dimensions."""
+        """Return `F.pixel_shuffle` of `input`, which has at least three dimensions."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -298,7 +308,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """[..., C, H r, W r] -> [..., C r^2, H, W]
+    """A module that rearranges [..., C, H * r, W * r] to [..., C * r * r, H, W], where r is `downscale_factor`.
 
     >>> import lazytensor as lt
     >>> lt.nn.PixelUnshuffle(2)(lt.ones(1, 1, 4, 4)).shape
@@ -310,7 +320,7 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """At least three dimensions."""
+        """Return `F.pixel_unshuffle` of `input`, which has at least three dimensions."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
@@ -318,7 +328,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels of all groups interleaved.
+    """A module that interleaves the channels of all `groups`: channel k of group g moves to position k * groups + g.
 
     >>> import lazytensor as lt
     >>> lt.nn.ChannelShuffle(2)(lt.arange(4.0).reshape(1, 4, 1, 1)).flatten()
@@ -330,7 +340,7 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...]; the shape stays."""
+        """Return `input` [N, C, ...] with its channels interleaved, in its shape."""
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
@@ -338,7 +348,7 @@ class ChannelShuffle(Module):
 
 
 class Upsample(Module):
-    """Interpolation to a size or by a factor.
+    """A module that resamples to the spatial shape `size` or by `scale_factor`, as `F.interpolate`.
 
     >>> import lazytensor as lt
     >>> lt.nn.Upsample(scale_factor=2)(lt.tensor([[[1.0, 2.0]]]))
@@ -360,7 +370,7 @@ class Upsample(Module):
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, ...]"""
+        """Return `F.interpolate` of `input` [N, C, ...]."""
         return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )

@@ -1,4 +1,6 @@
-"""Recurrent layers and cells. A layer is one large product over all times, then one small product a time step."""
+"""Recurrent layers and cells. A layer computes one large matrix product over all time steps, then
+a small one per step.
+"""
 
 import math
 from typing import Any
@@ -29,17 +31,20 @@ TENSOR_FUNCTIONS = CellFunctions(
 
 
 def _step_cell(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    """The state after one time, from the product of the input; its first part is the output."""
+    """Return the state after one time step. Its first tensor is the output.
+
+    `gates` is the product of the input with its weights. `weight` and `bias` are those of the state.
+    """
     after, _ = CELLS[mode].step(TENSOR_FUNCTIONS, gates, linear(state[0], weight, bias), state)
     return after
 
 
 def _is_one_operation(x: Tensor) -> bool:
-    """Whether a layer is recorded as one operation: on the host, in a type that nothing is cast from or to."""
-    # A step that has no values is planned for the wafer, and one with a half type is traced for it.
+    """Return whether a layer is recorded as one operation: on the host, for nonempty float32 or float64 inputs."""
+    # An abstract step is planned for the wafer, and a step with a half type is traced for it.
     if storage.is_abstract or half_type() is not None or host_half_type() is not None:
         return False
-    # Rounded after each time, a half type gives other numbers than one that is rounded at the end.
+    # A half type rounded after each time step differs from one rounded at the end.
     return x.dtype in (float32, float64) and x.spec.shape[0] > 0
 
 
@@ -47,7 +52,18 @@ _REFUSAL_NAMES = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
 class RNNBase(Module):
-    """Several layers of one kind of cell; parameters are named as in PyTorch: weight_ih_l0, ..., bias_hh_l1_reverse.
+    """The base of recurrent layers: `num_layers` layers of one kind of cell.
+
+    - `mode`: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+    - `input_size`, `hidden_size`: features of input and state.
+    - `bias`: whether there are biases.
+    - `batch_first`: input and output are [N, L, features] rather than [L, N, features].
+    - `dropout`: probability of dropout between layers in training mode.
+    - `bidirectional`: run each layer in both directions and concatenate the outputs.
+    - `proj_size`: not supported.
+
+    Parameters are named as in PyTorch: weight_ih_l0, ..., bias_hh_l1_reverse. Raises OptionMissing for `proj_size`, and
+    ValueError for invalid sizes or `dropout`.
 
     >>> import lazytensor as lt
     >>> isinstance(lt.nn.GRU(2, 3), lt.nn.RNNBase)
@@ -82,9 +98,9 @@ class RNNBase(Module):
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
-        # All gates are rows of one matrix, so one product serves them.
+        # All gates are rows of one matrix, so that one product computes them.
         gates, ways = CELLS[mode].gates, 2 if bidirectional else 1
-        # This order is that of the names in a state dict, and of the draws of initial values.
+        # The order of the names in a state dict, and of the draws of initial values.
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * ways
             for suffix in self._suffixes(layer):
@@ -97,34 +113,36 @@ class RNNBase(Module):
     def _add(self, suffix: str, rows: int, width: int, device: Any, dtype: DType | None) -> None:
         shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
         if self.bias:
-            # Two biases, where one would do but in a GRU: cuDNN has two, so PyTorch's files do.
+            # Two biases, although only the GRU needs both: PyTorch's checkpoints have two, because of cuDNN.
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         for name, shape in shapes.items():
             self.register_parameter(name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
 
     def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(hidden_size)."""
+        """Draw all parameters uniformly from -1 / sqrt(hidden_size) to 1 / sqrt(hidden_size)."""
         bound = 1 / math.sqrt(self.hidden_size)
-        # Biases as well, and all within one bound, weights of the input too.
+        # All parameters have the same bound.
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer and direction."""
+        """Return a list of the parameters of each layer and direction."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh") if self.bias else ("weight_ih", "weight_hh")
         suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
         return [[getattr(self, name + suffix) for name in names] for suffix in suffixes]
 
     def flatten_parameters(self) -> None:
-        """Nothing: there is no order in memory to restore."""
+        """Do nothing, since the memory order of parameters does not matter here."""
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """[L, N, in] (or [N, L, in] with batch_first, or [L, in]) -> outputs and the last state.
+        """Return the outputs of the last layer for all time steps, and the last state of each layer and direction.
 
-        A packed sequence, known by its `batch_sizes`, gives a packed one.
+        `input` is [L, N, input_size], [N, L, input_size] with `batch_first`, or [L, input_size]. `hx` is the initial
+        state [layers * directions, N, hidden_size], for an LSTM a pair; zeros if None. A packed sequence (an object
+        with `batch_sizes`) gives a packed sequence. Raises ShapeError if `input` has another shape.
         """
-        # A tensor that is asked for what it lacks looks for names that are like it, which takes ten milliseconds.
+        # A failed attribute access on a tensor takes ten milliseconds, since it searches for similar names.
         if not isinstance(input, Tensor) and hasattr(input, "batch_sizes"):
             return self._of_packed(input, hx)
         if input.ndim not in (2, 3) or input.spec.shape[-1] != self.input_size:
@@ -134,9 +152,9 @@ class RNNBase(Module):
             )
         refuse_call(self.mode.partition("_")[0].lower(), input=input)
         parts = CELLS[self.mode].parts
-        # One part stands alone, two come as a tuple.
+        # One state tensor is passed as it is, two as a tuple.
         start = None if hx is None else list(hx) if parts == 2 else [hx]
-        # Inside, time is the first dimension and there is a batch; a state never has the batch first.
+        # Internally time is the first dimension and there is a batch. A state never has the batch first.
         alone, turned = input.ndim == 2, input.ndim == 3 and self.batch_first
         x = unsqueeze(input, 1) if alone else transpose(input, 0, 1) if turned else input
         start = [unsqueeze(h, 1) for h in start] if start is not None and alone else start
@@ -146,14 +164,14 @@ class RNNBase(Module):
         return out, tuple(last) if parts == 2 else last[0]
 
     def _of_packed(self, packed: Any, hx: Any) -> tuple[Any, Any]:
-        """As `forward` for sequences of unlike lengths, the longest first; states stand in the order of the user's."""
+        """Return the result of `forward` for a packed sequence, sorted by length. States are in the user's order."""
         parts, order, back = CELLS[self.mode].parts, packed.sorted_indices, packed.unsorted_indices
         x = packed.padded()
         start = self._start(x, parts) if hx is None else list(hx) if parts == 2 else [hx]
         if hx is not None and order is not None:
             start = [index_select(h, 1, order) for h in start]
         lengths = packed.lengths()
-        # A state that has come to the end of its sequence stays as it is; one that comes from the far end waits there.
+        # A state stays unchanged after the end of its sequence, and in the backward direction before it.
         going_on = [from_array((t < lengths)[:, None]) for t in range(x.spec.shape[0])]
         out, last = self._run(x, start, going_on)
         last = last if back is None else [index_select(h, 1, back) for h in last]
@@ -161,12 +179,15 @@ class RNNBase(Module):
 
     def _start(self, x: Tensor, parts: int) -> list[Tensor]:
         ways = 2 if self.bidirectional else 1
-        # One state for each layer and way: layer 0 forward, layer 0 backward, layer 1 forward, ...
+        # One state for each layer and direction: layer 0 forward, layer 0 backward, layer 1 forward, ...
         shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
         return [pw.tensor_of(full(0.0, Type(shape, x.dtype)), x) for _ in range(parts)]
 
     def _run(self, x: Tensor, start: list[Tensor], going_on: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
-        """All layers over [L, N, width]; `going_on` says for each time which sequences have not ended."""
+        """Return the outputs [L, N, features] of all layers and the last states.
+
+        `going_on`, if given, has for each time step a mask of the sequences that have not ended.
+        """
         ends: list[State] = []
         at = 0
         for layer in range(self.num_layers):
@@ -176,9 +197,9 @@ class RNNBase(Module):
                 ways.append(outputs)
                 ends.append(end)
                 at += 1
-            # The next layer reads both ways side by side, which is why its input is twice as wide.
+            # The next layer reads the concatenated directions, so its input is twice as wide.
             x = ways[0] if len(ways) == 1 else cat(ways, -1)
-            # Between layers only: what leaves the last one stays whole.
+            # Between layers only, not after the last one.
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = dropout(x, self.dropout)
         return x, [stack(parts) for parts in zip(*ends, strict=True)]
@@ -186,18 +207,22 @@ class RNNBase(Module):
     def _layer(
         self, x: Tensor, suffix: str, state: State, backward: bool, going_on: list[Tensor] | None
     ) -> tuple[Tensor, State]:
+        """Return the outputs of one layer in one direction for all time steps, and its last state.
+
+        `suffix` is that of its parameter names. `backward` selects the direction.
+        """
         own = self._parameters
         weight, bias, first = own["weight_hh" + suffix], own.get("bias_hh" + suffix), own.get("bias_ih" + suffix)
         is_whole = going_on is None and _is_one_operation(x) and weight.dtype is x.dtype is state[0].dtype
         if is_whole and self.mode != "GRU" and bias is not None and first is not None:
-            # One sum of two rows, where that of the products of all times would go over memory once more.
+            # Adding the two bias vectors first saves a pass over the products of all time steps.
             bias, first = first + bias, None
-        # The input of all times in one product; only the state's product has to wait for the step before.
+        # One product for the inputs of all time steps; only the state's product depends on the previous step.
         gates = linear(x, own["weight_ih" + suffix], first)
         if is_whole:
             return self._whole(gates, state, weight, bias, backward)
         outputs = []
-        # Unrolled: the graph of the wafer has no loops, and the number of times is part of its shapes.
+        # Unrolled, since the wafer's graph has no loops and its shapes contain the number of time steps.
         rows = unbind(gates)
         times = range(len(rows))
         for t in reversed(times) if backward else times:
@@ -206,13 +231,13 @@ class RNNBase(Module):
                 after = tuple(where(going_on[t], a, b) for a, b in zip(after, state, strict=True))
             state = after
             outputs.append(state[0])
-        # The state that a backward way ends with is that of the first time.
+        # The backward direction ends with the state of the first time step.
         return stack(outputs[::-1] if backward else outputs), state
 
     def _whole(
         self, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, backward: bool
     ) -> tuple[Tensor, State]:
-        """One operation over all times."""
+        """Return outputs and last state of a layer recorded as one operation over all time steps."""
         products = operand_node(gates)
         added = full(0, Type(products.type.shape[2:], gates.dtype)) if bias is None else operand_node(bias)
         operands = (products, operand_node(weight), added, *(operand_node(s) for s in state))
@@ -231,7 +256,9 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Layers of h' = tanh(W x + b + V h + c), or relu. Raises ValueError for another nonlinearity.
+    """Recurrent layers with the state h' = tanh(W x + b + V h + c), or relu for `nonlinearity="relu"`.
+
+    The other parameters are those of `RNNBase`. Raises ValueError for another nonlinearity.
 
     >>> import lazytensor as lt
     >>> lt.nn.RNN(4, 8)(lt.ones(5, 2, 4))[0].shape
@@ -254,7 +281,8 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory; the state is (h, c).
+    """Layers of long short-term memory. The state is the pair (h, c). The parameters are those of `RNNBase` without
+    `mode`.
 
     >>> import lazytensor as lt
     >>> lt.nn.LSTM(4, 8)(lt.ones(5, 2, 4))[0].shape
@@ -266,7 +294,7 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units.
+    """Layers of gated recurrent units. The parameters are those of `RNNBase` without `mode`.
 
     >>> import lazytensor as lt
     >>> lt.nn.GRU(4, 8)(lt.ones(5, 2, 4))[0].shape
@@ -278,7 +306,9 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer.
+    """The base of recurrent cells, which compute one time step.
+
+    `input_size` and `hidden_size` are the features of input and state. If `bias` is false, there are no biases.
 
     >>> import lazytensor as lt
     >>> isinstance(lt.nn.GRUCell(2, 3), lt.nn.RNNCellBase)
@@ -305,13 +335,16 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(hidden_size)."""
+        """Draw all parameters uniformly from -1 / sqrt(hidden_size) to 1 / sqrt(hidden_size)."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """[N, in] or [in] and the state -> the state after; it starts with zeros."""
+        """Return the state after one time step, for `input` [N, input_size] or [input_size] and the state `hx`.
+
+        The state is [N, hidden_size] or [hidden_size], for an LSTM a pair; zeros if `hx` is None.
+        """
         parts = CELLS[self.mode].parts
         if hx is None:
             hx = zeros(*input.spec.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
@@ -319,7 +352,7 @@ class RNNCellBase(Module):
         state = tuple(hx) if parts == 2 else (hx,)
         gates = linear(input, self.weight_ih, self.bias_ih)
         after = _step_cell(self.mode, gates, state, self.weight_hh, self.bias_hh)
-        # The vendor's front end lowers whole layers of these, and no single cell.
+        # The vendor's front end lowers whole layers of these kinds, but no single cells.
         if self.mode in _REFUSAL_NAMES:
             after = refuse_result(_REFUSAL_NAMES[self.mode], after)
         return after if parts == 2 else after[0]
@@ -329,7 +362,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W x + b + V h + c), or relu.
+    """A recurrent cell with the state h' = tanh(W x + b + V h + c), or relu for `nonlinearity="relu"`.
 
     >>> import lazytensor as lt
     >>> lt.nn.RNNCell(4, 8)(lt.ones(2, 4)).shape
@@ -345,7 +378,7 @@ class RNNCell(RNNCellBase):
         *args: Any,
         **kwargs: Any,
     ):
-        # Before Module's constructor has run there is no other way to set an attribute.
+        # Set directly, since Module's constructor has not run yet.
         self.__dict__["mode"] = f"RNN_{nonlinearity.upper()}"
         super().__init__(input_size, hidden_size, bias, *args, **kwargs)
         self.nonlinearity = nonlinearity
@@ -355,7 +388,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of long short-term memory; the state is (h, c).
+    """A cell of long short-term memory: one time step with the state (h, c).
 
     >>> import lazytensor as lt
     >>> lt.nn.LSTMCell(4, 8)(lt.ones(2, 4))[0].shape
@@ -366,7 +399,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit.
+    """A cell of a gated recurrent unit: one time step.
 
     >>> import lazytensor as lt
     >>> lt.nn.GRUCell(4, 8)(lt.ones(2, 4)).shape

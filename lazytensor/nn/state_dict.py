@@ -1,7 +1,8 @@
-"""State dicts of modules: what `state_dict` collects, and how `load_state_dict` gives it back, module by module.
+"""Collection and loading of the state dicts of modules.
 
-Both go down the tree of modules and call `_save_to_state_dict` and `_load_from_state_dict` of each, which a module may
-override, as in PyTorch. Each module notes its version in `_metadata`, so that dicts of older versions can be converted.
+Both traverse the tree of modules and call `_save_to_state_dict` and `_load_from_state_dict` of each, which a module may
+override, as in PyTorch. Each module records its version in `_metadata`, so that dicts of older versions can be
+converted.
 """
 
 import warnings
@@ -15,12 +16,12 @@ from lazytensor.errors import StateError
 from lazytensor.functional.in_place import copy_
 
 EXTRA_STATE_KEY = "_extra_state"
-"""The key of what `get_extra_state` returns, below the prefix of the module."""
+"""The key of the value that `get_extra_state` returns, after the prefix of the module."""
 _ASSIGN_KEY = "assign_to_params_buffers"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` found missing or superfluous: two lists of names."""
+    """The result of `load_state_dict`: the missing and the unexpected keys."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -35,9 +36,10 @@ class IncompatibleKeys(NamedTuple):
 
 
 def collect_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
-    """Add the state of a module and of all below it to `destination`, or to a new OrderedDict. Returns it.
+    """Add the state of `module` and its submodules to `destination`, or to a new OrderedDict, and return it.
 
-    A state-dict hook that returns something replaces it.
+    `prefix` precedes the keys. If `keep_vars` is true, tensors are not detached. If a state-dict hook returns a value,
+    it replaces the dict.
     """
     if destination is None:
         destination = OrderedDict()
@@ -58,30 +60,34 @@ def collect_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bo
 
 
 def _persistent_members(module: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters and persistent buffers of a module itself, parameters first: PyTorch's order of keys."""
+    """Return an iterator over the parameters and then the persistent buffers of `module`, without its submodules, with
+    names.
+    """
     for name, value in (*module._parameters.items(), *module._buffers.items()):
         if value is not None and name not in module._transient:
             yield name, value
 
 
 def save_members(module: Any, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-    """Add the parameters, persistent buffers and extra state of a module itself."""
+    """Add the parameters, persistent buffers and extra state of `module`, without its submodules, to `destination`."""
     for name, value in _persistent_members(module):
-        # Detached and not copied, as PyTorch's: a dict that is to keep these values is to be cloned or saved.
+        # Detached but not copied, as in PyTorch: a caller who wants to keep the values has to clone or save them.
         destination[prefix + name] = value if keep_vars else value.detach()
     if is_overridden(module, "get_extra_state"):
         destination[prefix + EXTRA_STATE_KEY] = module.get_extra_state()
 
 
 def is_overridden(module: Any, name: str) -> bool:
-    """Whether the class of a module defines a method of the base class itself."""
+    """Return whether the class of `module` overrides the method `name` of Module."""
     return getattr(getattr(type(module), name), "is_default", False) is False
 
 
 def load_state_dict(module: Any, state_dict: Any, strict: bool, assign: bool) -> IncompatibleKeys:
-    """Give a module and all below it the values of a state dict. Raises RuntimeError with all that does not fit.
+    """Load the values of `state_dict` into `module` and its submodules, and return the incompatible keys.
 
-    As in PyTorch, values that fit are loaded before the error is raised.
+    If `assign` is true, the tensors of the dict replace those of the module. Raises RuntimeError that lists all
+    problems: shapes that differ and, if `strict`, missing and unexpected keys. As in PyTorch, values that fit are
+    loaded before. Raises TypeError if `state_dict` is not a mapping.
     """
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -102,16 +108,16 @@ def load_state_dict(module: Any, state_dict: Any, strict: bool, assign: bool) ->
         for hook in list(module._load_post_hooks.values()):
             hook(module, IncompatibleKeys(missing, unexpected))
 
-    # A copy, so that hooks which change the dict leave the caller's as it was.
+    # A copy, so that hooks do not change the caller's dict.
     down(module, OrderedDict(state_dict), "")
-    # PyTorch names missing keys first, then unexpected ones, then shapes.
+    # PyTorch lists missing keys first, then unexpected ones, then shapes.
     if strict and unexpected:
         problems.insert(0, f"Unexpected key(s) in state_dict: {_quote_names(unexpected)}. ")
     if strict and missing:
         problems.insert(0, f"Missing key(s) in state_dict: {_quote_names(missing)}. ")
     if problems:
         lines = "\n\t".join(problems)
-        # PyTorch's own class and words: scripts catch it, and print it.
+        # PyTorch's class and message, since scripts catch and print it.
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}\n"
             f"  {source.where()}: Build the model with the sizes of the checkpoint, or leave these keys out. "
@@ -130,7 +136,11 @@ def load_members(
     unexpected: list[str],
     problems: list[str],
 ) -> None:
-    """Give a module its own parameters, buffers and extra state; add what does not fit to the three lists."""
+    """Load parameters, buffers and extra state of `module`, without its submodules.
+
+    Load pre-hooks run first. Missing and unexpected keys (if `strict`) and error messages are appended to the three
+    lists.
+    """
     for hook in list(module._load_pre_hooks.values()):
         hook(module, state, prefix, metadata, strict, missing, unexpected, problems)
     names = []
@@ -160,13 +170,16 @@ def load_members(
 
 
 def _load_member(module: Any, name: str, key: str, target: Tensor, value: Any, is_assigned: bool) -> str:
-    """Write or assign a value to a parameter or buffer. Returns what is wrong with it, or an empty text."""
+    """Write or assign `value` to a parameter or buffer. Return an error message, or "" if it succeeded.
+
+    StateError is raised, not returned.
+    """
     if not isinstance(value, Tensor):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
             f"but received {type(value)}"
         )
-    # Numbers were tensors of one element before PyTorch 0.4.
+    # PyTorch before 0.4 stored numbers as vectors of one element.
     if not target.shape and tuple(value.shape) == (1,):
         value = value[0]
     if tuple(value.shape) != tuple(target.shape):
@@ -186,11 +199,11 @@ def _load_member(module: Any, name: str, key: str, target: Tensor, value: Any, i
             if is_assigned:
                 module.assign_member(name, target, value)
             else:
-                # Into the cell, so that optimizers and tied modules go on with it.
+                # Written to the storage, so that optimizers and tied modules keep it.
                 copy_(target, value)
     except StateError:
-        raise  # what a backend forbids of its state has nothing to do with this value
-    except Exception as e:  # whatever a value does: PyTorch collects it too
+        raise  # a restriction of the backend, not a fault of this value
+    except Exception as e:  # PyTorch collects every exception too
         return (
             f'While copying the parameter named "{key}", whose dimensions in the model are {target.shape} and whose '
             f"dimensions in the checkpoint are {value.shape}, an exception occurred : {e.args}."

@@ -1,4 +1,4 @@
-"""Attention with several heads, and the transformer built from it (Vaswani et al. 2017)."""
+"""Multi-head attention, and the transformer built from it (Vaswani et al. 2017), as modules."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -33,9 +33,9 @@ Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
 
 
-# The name shows when a model is printed, and programs look for it.
+# The name appears in printed models, and scripts refer to it.
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of attention, under PyTorch's name.
+    """A Linear layer with the class name that PyTorch uses for the output projection of attention.
 
     >>> import lazytensor as lt
     >>> isinstance(lt.nn.MultiheadAttention(4, 2).out_proj, lt.nn.Linear)
@@ -44,7 +44,18 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Attention in several heads; the projections of query, key and value are one matrix if their widths agree.
+    """Attention with `num_heads` heads of `embed_dim` / `num_heads` features each.
+
+    - `embed_dim`: features of query and output, divisible by `num_heads`.
+    - `dropout`: probability of dropout of attention weights in training mode.
+    - `bias`: whether projections have a bias.
+    - `add_bias_kv`: append a learned key and value.
+    - `add_zero_attn`: append a key and value of zeros.
+    - `kdim`, `vdim`: features of key and value, `embed_dim` by default.
+    - `batch_first`: tensors are [N, L, E] rather than [L, N, E].
+
+    The projections of query, key and value are one matrix if their features agree. Raises ValueError for sizes that are
+    not positive, and AssertionError if `num_heads` does not divide `embed_dim`.
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiheadAttention(8, 2, batch_first=True)(*[lt.ones(1, 5, 8)] * 3)[0].shape
@@ -81,12 +92,12 @@ class MultiheadAttention(Module):
         else:
             widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
             shapes |= {name: (embed_dim, width) for name, width in widths.items()}
-        # PyTorch registers the weights that are there before the names of those that are not.
+        # PyTorch registers existing weights before the names of missing ones.
         shapes = {k: v for k, v in shapes.items() if v} | {k: v for k, v in shapes.items() if not v}
         shapes["in_proj_bias"] = (3 * embed_dim,) if bias else None
         for name, shape in shapes.items():
             self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)) if shape else None)
-        # Draws its weight here, before the input projections draw theirs, and keeps it: only its bias is reset.
+        # Its weight is drawn here, before the input projections, and kept: only its bias is reset.
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
             own = Parameter(empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
@@ -96,8 +107,8 @@ class MultiheadAttention(Module):
     def _reset_parameters(self) -> None:
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             if self._parameters[name] is not None:
-                # One matrix of three is drawn as one: its fan out is 3 E, so its bound is narrower than that of three
-                # would be.
+                # The combined matrix is drawn as one: its fan_out is 3 E, so its bound is smaller than for three
+                # matrices.
                 init.xavier_uniform_(self._parameters[name])
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
@@ -117,15 +128,21 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """[L, N, E] (or [N, L, E] with batch_first, or [L, E]) -> the outputs, and the weights if they are asked for.
+        """Return the output and, if `need_weights` is true, the attention weights; else None in their place.
 
-        A boolean mask is True where nothing may be seen; another one is added to the scores. `is_causal` is a hint
-        about `attn_mask`, which has to be given with it.
+        - `query` [L, N, E], `key` [S, N, kdim], `value` [S, N, vdim]; [N, L, E] with `batch_first`; or without a batch
+          dimension.
+        - `key_padding_mask` [N, S], `attn_mask` [L, S] or [N * heads, L, S]: a bool mask is true where a key must not
+          be attended to; any other mask is added to the scores.
+        - `average_attn_weights`: average the weights over the heads: [N, L, S]; else [N, heads, L, S].
+        - `is_causal`: a hint that `attn_mask` is causal. It changes nothing.
+
+        Raises RuntimeError if `is_causal` is given without `attn_mask`.
         """
-        # A hint that promises what the mask is; PyTorch's fast path needs it, and nothing here does.
+        # A hint about the mask, which only PyTorch's fast path needs.
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        # Inside, the batch is first and always there.
+        # Internally there is always a batch dimension, and it is the first.
         alone = query.ndim == 2
         is_fast = not alone and query is key is value and self._is_fast(query, attn_mask, key_padding_mask)
         if alone:
@@ -137,7 +154,7 @@ class MultiheadAttention(Module):
         k, v, mask = self._extended(k, v, self._mask(attn_mask, key_padding_mask, q))
         heads = [self._heads(t) for t in (q, k, v)]
         weights = attention_weights(heads[0], heads[1], mask, is_safe=not need_weights and not is_fast)
-        # PyTorch gives the weights out as they are after dropout, so they need not sum to 1.
+        # PyTorch returns the weights after dropout, so they need not sum to 1.
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
         seen = transpose(matmul(weights, heads[2]), 1, 2)
@@ -149,7 +166,9 @@ class MultiheadAttention(Module):
         return out, squeeze(weights, 0) if alone else weights
 
     def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:
-        """Whether PyTorch takes its fast path of self-attention, whose softmax gives NaN where all is hidden."""
+        """Return whether PyTorch uses its fast path of self-attention, whose softmax gives NaN for rows that are fully
+        masked.
+        """
         is_plain = self._qkv_same_embed_dim and self.in_proj_bias is not None and self.bias_k is None
         return (
             is_plain
@@ -162,10 +181,11 @@ class MultiheadAttention(Module):
         )
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """Return the projections of query, key and value: three tensors [N, length, embed_dim]."""
         e, bias = self.embed_dim, self.in_proj_bias
         if self._qkv_same_embed_dim:
             w = self.in_proj_weight
-            # Self-attention, told by identity as PyTorch does: one product for all three.
+            # Self-attention, detected by identity as in PyTorch: one product for all three.
             if query is key is value:
                 both = linear(query, w, bias)
                 return [slice_dim(both, 2, i * e, (i + 1) * e) for i in range(3)]
@@ -176,12 +196,14 @@ class MultiheadAttention(Module):
         return [linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
 
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
-        """Both masks as one that is added to the scores, [.., L, S] that broadcasts to [N, heads, L, S]."""
-        # True hides here, where in scaled_dot_product_attention True shows: PyTorch's two conventions.
+        """Return both masks combined as one that is added to the scores and broadcasts to [N, heads, L, S]; None
+        without masks.
+        """
+        # True excludes a key here, while in scaled_dot_product_attention it includes it, as in PyTorch.
         mask = None
         if attn_mask is not None:
             mask = _additive_mask(attn_mask, like)
-            # A mask for each head comes as [N * heads, L, S], the heads of a sample side by side.
+            # A mask for each head is [N * heads, L, S], with the heads of a sample next to each other.
             if attn_mask.ndim == 3:
                 mask = view(mask, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
         if padding is not None:
@@ -190,32 +212,34 @@ class MultiheadAttention(Module):
         return mask
 
     def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One more key and value that are learned, and one of zeros, where they were asked for."""
+        """Return keys, values and mask with the learned key and value and the zero key and value appended, if
+        configured.
+        """
         n = k.spec.shape[0]
         more = [self.bias_k is not None, self.add_zero_attn]
         if more[0]:
             k = cat([k, self.bias_k.expand(n, 1, -1)], 1)
             v = cat([v, self.bias_v.expand(n, 1, -1)], 1)
         if more[1]:
-            # A place to look at without effect: its value is zero, its score exp(0).
+            # A position without effect: its value is zero, its score exp(0).
             nothing = zeros(n, 1, self.embed_dim, dtype=k.dtype, device=k.device)
             k, v = cat([k, nothing], 1), cat([v, nothing], 1)
-        # What was added is never hidden: zeros in the mask.
+        # Appended positions are never masked.
         return k, v, pad(mask, (0, sum(more))) if mask is not None and any(more) else mask
 
     def _heads(self, x: Tensor) -> Tensor:
-        """[N, L, E] -> [N, heads, L, E / heads]"""
+        """Return [N, L, E] split into heads: [N, heads, L, E / heads]."""
         return transpose(reshape(x, (*x.spec.shape[:2], self.num_heads, self.head_dim)), 1, 2)
 
 
 def _is_differentiated(module: Module, x: Tensor) -> bool:
-    """Whether a gradient may be asked of a module's output for x."""
+    """Return whether a gradient may be computed for the output of `module` for input `x`."""
     return is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in module.parameters()))
 
 
 def _additive_mask(mask: Tensor, like: Tensor) -> Tensor:
-    """A mask of what is hidden as numbers to add: minus infinity there."""
-    # Another mask than a boolean one is meant to be added as it is.
+    """Return a bool mask as numbers to add to the scores: -inf where it is true, else 0. Other masks are unchanged."""
+    # A mask of numbers is added as it is.
     if mask.dtype is not bool_:
         return mask
     return pw.where(mask, -np.inf, zeros(1, dtype=like.dtype, device=like.device))
@@ -230,7 +254,18 @@ def _activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
+    """A transformer layer: self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
+
+    - `d_model`, `nhead`: features and attention heads.
+    - `dim_feedforward`: features of the hidden layer.
+    - `dropout`: probability of dropout in training mode.
+    - `activation`: "relu", "gelu" or a function.
+    - `layer_norm_eps`: eps of the LayerNorm layers.
+    - `batch_first`: tensors are [N, L, d_model] rather than [L, N, d_model].
+    - `norm_first`: normalize before each part rather than after its residual sum.
+    - `bias`: whether Linear and LayerNorm layers have a bias.
+
+    Raises RuntimeError for another activation name.
 
     >>> import lazytensor as lt
     >>> lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(lt.ones(1, 5, 8)).shape
@@ -260,7 +295,7 @@ class TransformerEncoderLayer(Module):
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
-        # The order of the members is that of PyTorch's keys, and that of the draws.
+        # The order of the members is that of PyTorch's keys and of its random draws.
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = _activation_function(activation)
 
@@ -271,7 +306,10 @@ class TransformerEncoderLayer(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """The shape of `src` stays."""
+        """Return the output of the layer, in the shape of `src`.
+
+        `src_mask` and `src_key_padding_mask` are the `attn_mask` and `key_padding_mask` of the attention.
+        """
         if self.norm_first:
             x = src + self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal)
             return x + self._feed(self.norm2(x))
@@ -280,7 +318,8 @@ class TransformerEncoderLayer(Module):
         return normed
 
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
-        # Outside of its fast path PyTorch's layer turns masks into numbers, which attention has no fast path for.
+        # Outside its fast path, PyTorch's layer converts masks to numbers, for which attention has no fast path.
+        """Return the self-attention of `x` after dropout."""
         if padding is not None and not (_is_nestable(self) and not self.training and not _is_differentiated(self, x)):
             padding = _additive_mask(padding, x)
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
@@ -295,7 +334,9 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder's output and a feed-forward network, each with a LayerNorm.
+    """A transformer layer: self-attention, attention to the encoder's output, and a feed-forward network.
+
+    Each has a residual connection and a LayerNorm. The parameters are those of `TransformerEncoderLayer`.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
@@ -342,7 +383,11 @@ class TransformerDecoderLayer(Module):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """The shape of `tgt` stays."""
+        """Return the output of the layer, in the shape of `tgt`.
+
+        `memory` is the output of the encoder. Masks named `tgt_` apply to the self-attention, those named `memory_` to
+        the attention to the encoder's output.
+        """
 
         def own(x: Tensor) -> Any:
             masks: dict[str, Any] = {"attn_mask": tgt_mask, "is_causal": tgt_is_causal}
@@ -353,7 +398,7 @@ class TransformerDecoderLayer(Module):
             padding = memory_key_padding_mask
             return self.dropout2(self.multihead_attn(x, memory, memory, padding, need_weights=False, **masks)[0])
 
-        # Normalization after each residual sum as in the paper, or before each part, which trains deep stacks better.
+        # Normalization after each residual sum, as in the paper, or before each part, which trains deep stacks better.
         x = tgt
         for part, norm in ((own, self.norm1), (across, self.norm2), (self._feed, self.norm3)):
             x = x + part(norm(x)) if self.norm_first else norm(x + part(x))
@@ -367,7 +412,9 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other.
+    """A stack of `num_layers` copies of `encoder_layer`, and a final `norm` if it is given.
+
+    `enable_nested_tensor` and `mask_check` control the padding of the output as in PyTorch; see `forward`.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -384,8 +431,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ):
         super().__init__()
-        # Copies start with the values of the layer that was given, all with the same: PyTorch's way, which Transformer
-        # mends by drawing again.
+        # As in PyTorch, all copies start with the values of the given layer. Transformer draws them again.
         self.layers = ModuleList([deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
@@ -398,10 +444,11 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """The shape of `src` stays.
+        """Return the output of the last layer, in the shape of `src`.
 
-        In evaluation without gradients PyTorch leaves the padding out if it is at the end of each row, or if
-        `mask_check` is off; its places are 0 then.
+        As in PyTorch, padded positions of the output are 0 in evaluation mode without gradients. This applies if nested
+        tensors are enabled, there is no `mask`, and `src_key_padding_mask` has its padding at the end of each row. If
+        `mask_check` is false, the last condition is not checked.
         """
         padding = self._padding(src, mask, src_key_padding_mask)
         for layer in self.layers:
@@ -411,7 +458,7 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
     def _padding(self, src: Tensor, mask: Tensor | None, hidden: Tensor | None) -> Tensor | None:
-        """The places [N, L] that PyTorch's nested tensors leave out; None where it makes none."""
+        """Return the positions [N, L] that PyTorch's nested tensors omit, or None if PyTorch uses none."""
         if hidden is None or mask is not None or src.ndim != 3 or not self.use_nested_tensor or not len(self.layers):
             return None
         layer = self.layers[0]
@@ -425,7 +472,7 @@ class TransformerEncoder(Module):
 
 
 def _is_nestable(layer: Module) -> bool:
-    """Whether PyTorch has a fast path for an encoder layer."""
+    """Return whether PyTorch has a fast path for the encoder layer `layer`."""
     return (
         isinstance(layer, TransformerEncoderLayer)
         and layer.self_attn.batch_first
@@ -437,7 +484,7 @@ def _is_nestable(layer: Module) -> bool:
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other.
+    """A stack of `num_layers` copies of `decoder_layer`, and a final `norm` if it is given.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
@@ -451,8 +498,11 @@ class TransformerDecoder(Module):
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, tgt: Tensor, memory: Tensor, *masks: Tensor | None, **kwargs: Any) -> Tensor:
-        """The shape of `tgt` stays; the masks are those of the layer."""
-        # Hints that nobody gave leave the layer its own default.
+        """Return the output of the last layer, in the shape of `tgt`.
+
+        `memory` is the output of the encoder. The masks and keyword arguments are those of the layer.
+        """
+        # A hint of None leaves the layer its default.
         kwargs = {k: v for k, v in kwargs.items() if v is not None or not k.endswith("is_causal")}
         for layer in self.layers:
             tgt = layer(tgt, memory, *masks, **kwargs)
@@ -460,7 +510,10 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder.
+    """An encoder and a decoder.
+
+    The layers have the parameters of `TransformerEncoderLayer`. `custom_encoder` and `custom_decoder` replace the
+    encoder or the decoder.
 
     >>> import lazytensor as lt
     >>> model = lt.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
@@ -500,7 +553,7 @@ class Transformer(Module):
             last = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, last)
         self.decoder = custom_decoder
-        # Every matrix is drawn a second time, as in PyTorch: the numbers after it depend on both draws.
+        # Every matrix is drawn a second time, as in PyTorch, which affects later random numbers.
         for p in self.parameters():
             if p.ndim > 1:
                 init.xavier_uniform_(p)
@@ -518,8 +571,11 @@ class Transformer(Module):
         memory_key_padding_mask: Tensor | None = None,
         **hints: bool | None,
     ) -> Tensor:
-        """The shape of `tgt` stays."""
-        # Hints about causal masks promise what masks say, and change no number.
+        """Return the output of the decoder for the source `src` and the target `tgt`, in the shape of `tgt`.
+
+        The masks are passed to the layers. The keyword `hints` (`src_is_causal` etc.) are ignored.
+        """
+        # Hints about causal masks do not change results.
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
         decoded: Tensor = self.decoder(
             tgt,
@@ -533,6 +589,6 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DType | None = None) -> Tensor:
-        """Minus infinity above the diagonal: no place sees a later one."""
-        # To be added to scores: exp(-inf) is 0, whatever the score.
+        """Return an additive causal mask [sz, sz]: -inf above the diagonal, 0 elsewhere. `device` is ignored."""
+        # Added to scores: exp(-inf) is 0 for every score.
         return from_array(np.triu(np.full((sz, sz), -np.inf), 1), dtype or float32)

@@ -1,4 +1,6 @@
-"""What acts on all parameters of a model at once: limits on gradients, and the way to one vector and back."""
+"""Functions on all parameters of a model: gradient clipping, conversion to one vector and back, and weight
+normalization.
+"""
 
 import math
 from collections.abc import Iterable
@@ -31,15 +33,18 @@ def _collect_gradients(parameters: Parameters) -> list[Tensor]:
 def get_total_norm(
     tensors: Parameters, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The p-norm of the p-norms of tensors. Raises ShapeError if it is not finite and that was asked for."""
+    """Return the norm of order `norm_type` of all elements of `tensors`, as a 0-d tensor; 0 if there are none.
+
+    `foreach` is ignored. If `error_if_nonfinite` is true, the value is read, and ShapeError is raised if it is not
+    finite.
+    """
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not given:
         return tensor(0.0)
-    # The norm of norms is the norm of all elements, and needs no copy of them in one vector; for all orders, infinity
-    # too.
+    # The norm of norms equals the norm of all elements for every order, including infinity, and needs no copy of them.
     order = float(norm_type)
     total = statistics.vector_norm(stack([statistics.vector_norm(t, order) for t in given]), order)
-    # Reads the value, so inside of a traced step the option has to be off, as it is by default.
+    # Reads the value, so the option has to be off inside a compiled step, as it is by default.
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise ShapeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -52,15 +57,15 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Parameters, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale all gradients by max_norm / total_norm where that is below one."""
+    """Multiply all gradients in place by min(1, max_norm / total_norm). `foreach` is ignored."""
     with grad_mode(False):
-        # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
+        # PyTorch's constant for a norm of zero. It applies to all norms, so clipped gradients are slightly too small.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
         factors: dict[DType, Node] = {}
         for g in _collect_gradients(parameters):
             if g.dtype not in factors:
                 factors[g.dtype] = cast(factor.node, g.dtype)
-            # No branch on the norm: a factor of 1 is the same as not clipping, and a compiled step has no branches.
+            # No branch on the norm, since compiled steps have none; a factor of 1 changes nothing.
             g.write(call("mul", operand_node(g), broadcast_to(factors[g.dtype], g.spec.shape)))
 
 
@@ -71,9 +76,13 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients so that their common norm is at most max_norm; returns the norm before."""
+    """Scale all gradients in place so that their total norm is at most `max_norm`, and return the norm before.
+
+    The norm has the order `norm_type`. `foreach` is ignored. If `error_if_nonfinite` is true, raises ShapeError for a
+    norm that is not finite.
+    """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    # One line for all that is made here, which is a lot.
+    # One source location for all operations recorded here.
     with source.fixed_location(source.where()):
         with grad_mode(False):
             total = get_total_norm(_collect_gradients(given), norm_type, error_if_nonfinite)
@@ -82,7 +91,9 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | None = None) -> None:
-    """Limit every element of all gradients to -clip_value..clip_value."""
+    """Limit every element of all gradients in place to the range from -clip_value to clip_value.
+    `foreach` is ignored.
+    """
     bound = float(clip_value)
     with grad_mode(False):
         for g in _collect_gradients(parameters):
@@ -90,12 +101,12 @@ def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | 
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All elements one after the other."""
+    """Return all elements of `parameters` concatenated as one vector."""
     return cat([view(p, -1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """The elements of a vector written to parameters in order. Raises TypeError for anything but a tensor."""
+    """Write consecutive elements of `vec` to `parameters`, in order. Raises TypeError if `vec` is not a tensor."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     at = 0
@@ -106,34 +117,40 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
-    """The norm over all dimensions but one, which keep extent 1; over all of them for None."""
+    """Return the Euclidean norm over all dimensions but `dim`, kept with extent 1; over all dimensions if `dim` is
+    None.
+    """
     if dim is None:
         return statistics.norm(v)
     return statistics.norm(v, 2, [d for d in range(v.ndim) if d != dim % v.ndim], True)
 
 
 class _WeightNorm:
-    """Computes a weight from its length and direction before each forward."""
+    """A forward pre-hook that computes a weight from its magnitude and direction before each `forward`."""
 
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, dim
 
     def weight(self, module: Module) -> Tensor:
-        """length * direction / |direction|"""
+        """Return g * v / |v|, for the magnitude g and the direction v."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         weight: Tensor = v * (g / _norm_except_dim(v, self.dim))
         return weight
 
     def __call__(self, module: Module, args: tuple[Any, ...]) -> None:
-        # Past Module's own __setattr__: the weight is computed, and must not become a parameter again.
+        # Set as a plain attribute: the computed weight must not become a parameter.
         object.__setattr__(module, self.name, self.weight(module))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Replace a parameter by its length `name_g` and direction `name_v` (Salimans and Kingma, arXiv:1602.07868)."""
+    """Replace the parameter `name` of `module` by a magnitude `name_g` and a direction `name_v`, and return the module.
+
+    The weight is computed before each `forward`. Norms are taken over all dimensions but `dim`, or over all if it is
+    None (Salimans and Kingma, arXiv:1602.07868).
+    """
     hook = _WeightNorm(name, dim)
     weight = getattr(module, name)
-    # The name becomes free of the parameter table; then it is a plain attribute, set anew before each forward.
+    # The name is removed from the parameters and becomes a plain attribute, set before each forward.
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(_norm_except_dim(weight.detach(), dim).clone()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach().clone()))
@@ -143,12 +160,15 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight a parameter again. Raises ValueError if it was not split."""
+    """Undo `weight_norm`: make the weight `name` a parameter again, and return the module.
+
+    Raises ValueError if it has no weight normalization.
+    """
     table = module.__dict__["_forward_pre_hooks"]
     for key, hook in list(table.items()):
         if isinstance(hook, _WeightNorm) and hook.name == name:
             del table[key]
-            # The computed weight, or the parameter could not have its name back.
+            # Remove the computed weight, so that the parameter can have its name.
             module.__dict__.pop(name, None)
             weight = hook.weight(module).detach().clone()
             delattr(module, f"{name}_g")
