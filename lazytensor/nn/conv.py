@@ -204,11 +204,11 @@ class _ConvTransposeNd(_ConvNd):
         return spread
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
-        # A strided convolution maps several input extents to one output extent; the result may have any of them.
         """Return the output padding that gives the spatial shape `output_size`.
 
         Raises ValueError if the stride does not allow it.
         """
+        # A strided convolution maps several input extents to one output extent; the result may have any of them.
         wanted = output_size[-self.rank :]
         extents = input.spec.shape[-self.rank :]
         sizes = zip(extents, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)

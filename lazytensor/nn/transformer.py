@@ -318,8 +318,8 @@ class TransformerEncoderLayer(Module):
         return normed
 
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
-        # Outside its fast path, PyTorch's layer converts masks to numbers, for which attention has no fast path.
         """Return the self-attention of `x` after dropout."""
+        # Outside its fast path, PyTorch's layer converts masks to numbers, for which attention has no fast path.
         if padding is not None and not (_is_nestable(self) and not self.training and not _is_differentiated(self, x)):
             padding = _additive_mask(padding, x)
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
