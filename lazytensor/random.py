@@ -215,8 +215,9 @@ class Generator:
         return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
 
     def _draw_single_normal(self) -> float:
-        """Return one standard normal number in double precision: the stored second number of a pair, or the first of a
-        new pair.
+        """Return one standard normal number in double precision.
+
+        It is the stored second number of a pair, or the first of a new pair.
         """
         if self._spare is not None:
             value, self._spare = self._spare, None
@@ -236,8 +237,9 @@ class Generator:
 
     @_atomic_draw
     def exponential(self, n: int, dtype: DType) -> np.ndarray:
-        """Return `n` exponential numbers of rate 1 as float64. `dtype` is the dtype of the tensor
-        they are drawn for.
+        """Return `n` exponential numbers of rate 1 as float64.
+
+        `dtype` is the dtype of the tensor they are drawn for.
         """
         if pytorch_release.current_release == "2.4":
             return pytorch_release.exponential(self.words, n, dtype)

@@ -20,11 +20,11 @@ class Methods:
 
     @property
     def H(self) -> Tensor:
-        """A matrix transposed, as a view: [m, n] -> [n, m]. Raises ShapeError for other ranks."""
+        """Return a view of a matrix transposed: [m, n] -> [n, m]. A 0-d tensor is returned itself."""
 
     @property
     def T(self) -> Tensor:
-        """The dimensions in the opposite order."""
+        """Return a view with the dimensions in reverse order."""
 
     def __abs__(self) -> Tensor:
         """The absolute value. Of each element of x, in its shape."""
@@ -32,28 +32,28 @@ class Methods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
-        """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph."""
+        """Return the result of a NumPy ufunc on a tensor as a tensor without a gradient."""
 
     def __contains__(self, element: Any) -> builtins.bool:
-        """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
+        """Return whether any element of `x` equals `element`, a number or a tensor that broadcasts."""
 
     def __copy__(self) -> Tensor:
-        """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
+        """Return a leaf that shares the storage and attributes of `x`. It requires a gradient if `x` does."""
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
-        """Return a leaf over a copy of the whole storage of x, with copies of the gradient and the attributes."""
+        """Return a leaf over a copy of the whole storage of `x`, with copies of its gradient and attributes."""
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A capsule over the memory of x, which the other library shares as NumPy does."""
+        """Return a DLPack capsule that shares the memory of `x`."""
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        """The CPU."""
+        """Return DLPack's device type and number of the CPU."""
 
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
     def __getitem__(self, index: Any) -> Tensor:
-        """The part of x that `index` names: a view, or a copy if tensors choose."""
+        """Return x[index]: a view, or a copy if `index` contains a tensor or a mask."""
 
     def __gt__(self, other: Operand) -> Tensor: ...
     def __iadd__(self, other: Operand) -> Tensor: ...
@@ -64,7 +64,7 @@ class Methods:
     def __imod__(self, other: Operand) -> Tensor: ...
     def __imul__(self, other: Operand) -> Tensor: ...
     def __invert__(self) -> Tensor:
-        """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers."""
+        """Return the bitwise complement of each integer in `input`, or the logical negation of each bool."""
 
     def __ior__(self, other: Operand) -> Tensor: ...
     def __ipow__(self, other: Operand) -> Tensor: ...
@@ -80,17 +80,17 @@ class Methods:
     def __mul__(self, other: Operand) -> Tensor: ...
     def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __neg__(self) -> Tensor:
-        """The negative of each element, in the shape of x. Raises ShapeError for booleans."""
+        """Return -x for each element, in the shape of `x`. Raises ShapeError for bools."""
 
     def __or__(self, other: Operand) -> Tensor: ...
     def __pos__(self) -> Tensor:
-        """x, also where it is a boolean."""
+        """Return `x` itself, for every dtype including bool."""
 
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
+        """Return `rebuild` and its arguments for `pickle`."""
 
     def __repr__(self) -> str:
         """Return the tensor as text, like PyTorch. Raises TraceError inside a step that is traced for the wafer."""
@@ -108,7 +108,7 @@ class Methods:
     def __rtruediv__(self, other: Operand) -> Tensor: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
     def __setitem__(self, index: Any, value: Operand) -> None:
-        """Write `value`, broadcast, to the part of x that `index` names."""
+        """Write `value`, broadcast, to x[index]."""
 
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
@@ -139,7 +139,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
+        """Return a + alpha * b. Shapes broadcast and dtypes are promoted."""
 
     def add_(
         self,
@@ -149,31 +149,31 @@ class Methods:
         alpha: Operand = 1,
     ) -> Tensor: ...
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n])."""
+        """Return beta * x + alpha * (sum over b of batch1[b] @ batch2[b]), where `x` broadcasts to [m, n]."""
 
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def addcdiv(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-        """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers."""
+        """Return x + value * a / b. Shapes broadcast and dtypes are promoted."""
 
     def addcdiv_(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor: ...
     def addcmul(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-        """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`."""
+        """Return x + value * a * b. Shapes broadcast and dtypes are promoted."""
 
     def addcmul_(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor: ...
     def addmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
+        """Return beta * x + alpha * (a @ b) for matrices [m, k] and [k, n]; `x` broadcasts to [m, n]."""
 
     def addmm_(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit."""
+        """Return beta * x + alpha * (mat @ vec) for a matrix [m, k] and a vector [k]; `x` broadcasts to [m]."""
 
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit."""
+        """Return beta * x + alpha * outer(vec1, vec2) for vectors [m] and [n]; `x` broadcasts to [m, n]."""
 
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Whether every element over `dim` is not zero: bool, but uint8 answers in its own type."""
+        """Return whether all elements over `dim` are nonzero, as a bool tensor, or as uint8 for a uint8 tensor."""
 
     def allclose(
         self,
@@ -182,22 +182,22 @@ class Methods:
         atol: builtins.float = 1e-08,
         equal_nan: builtins.bool = False,
     ) -> builtins.bool:
-        """Whether `isclose` holds everywhere; operands broadcast. Raises ShapeError as it does."""
+        """Return whether `isclose` is true for all elements, as a Python bool. The shapes broadcast."""
 
     def amax(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """The largest element over `dim`; equal ones share the gradient."""
+        """Return the maximum over `dim`. Equal maxima share the gradient evenly."""
 
     def amin(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """The smallest element over `dim`; equal ones share the gradient."""
+        """Return the minimum over `dim`. Equal minima share the gradient evenly."""
 
     def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Extremes:
-        """The smallest and the largest element over `dim`, without it; equal ones share the gradient."""
+        """Return the minimum and the maximum over `dim`, or over all elements. Equal ones share the gradient."""
 
     def angle(self) -> Tensor:
-        """0 for elements that are not negative, pi for the others; NaN stays."""
+        """Return pi where the element is negative, 0 where it is not, and NaN where it is NaN."""
 
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Whether some element over `dim` is not zero: bool, but uint8 answers in its own type."""
+        """Return whether any element over `dim` is nonzero, as a bool tensor, or as uint8 for a uint8 tensor."""
 
     def arccos(self) -> Tensor:
         """The angle whose cosine is x. Of each element, in the shape of x."""
@@ -219,7 +219,7 @@ class Methods:
         """The angle whose tangent is x. Of each element, in the shape of x."""
 
     def arctan2(self, b: Tensor) -> Tensor:
-        """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type."""
+        """Return the angle of the point (x=b, y=a) in radians, from -pi to pi. Shapes broadcast."""
 
     def arctan2_(self, b: Tensor) -> Tensor: ...
     def arctan_(self) -> Tensor: ...
@@ -228,23 +228,23 @@ class Methods:
 
     def arctanh_(self) -> Tensor: ...
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """The place of the largest element along `dim` or in the flat order, int64; the first of equal ones."""
+        """Return the int64 index of the maximum along `dim`, or in the flattened tensor if `dim` is None."""
 
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """The place of the smallest element along `dim` or in the flat order, int64; the first of equal ones."""
+        """Return the int64 index of the minimum along `dim`, or in the flattened tensor if `dim` is None."""
 
     def argsort(
         self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool | None = None
     ) -> Tensor:
-        """Where the elements in order along a dimension are: int64[...]."""
+        """Return the int64 indices that sort `x` along `dim`, in the shape of `x`."""
 
     def argwhere(self) -> Tensor:
-        """`nonzero` as int64[count, dimensions]."""
+        """Return the indices of all nonzero elements as int64 [count, dimensions]. Raises as `nonzero` does."""
 
     def as_strided(
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
     ) -> Tensor:
-        """A view [size] of the storage of x with any strides and offset."""
+        """Return a view of the storage of `x` with the shape `size`."""
 
     def as_strided_scatter(
         self,
@@ -253,10 +253,10 @@ class Methods:
         stride: Sequence[builtins.int],
         storage_offset: builtins.int | None = None,
     ) -> Tensor:
-        """A copy of x with the elements of a strided view [size] replaced by src."""
+        """Return a copy of `x` with the elements of `as_strided(x, size, stride, storage_offset)` replaced by `src`."""
 
     def as_subclass(self, cls: builtins.type[Tensor]) -> Tensor:
-        """The same tensor as one of a class of tensors."""
+        """Return a tensor of the class `cls` that shares the storage, the view and the autograd history of `x`."""
 
     def asin(self) -> Tensor:
         """The angle whose sine is x. Of each element, in the shape of x; integers become the default floating type."""
@@ -270,7 +270,7 @@ class Methods:
         """The angle whose tangent is x. Of each element, in the shape of x."""
 
     def atan2(self, b: Tensor) -> Tensor:
-        """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type."""
+        """Return the angle of the point (x=b, y=a) in radians, from -pi to pi. Shapes broadcast."""
 
     def atan2_(self, b: Tensor) -> Tensor: ...
     def atan_(self) -> Tensor: ...
@@ -288,20 +288,20 @@ class Methods:
         """Compute the gradient of this tensor and add it to `.grad` of every leaf that the tensor depends on."""
 
     def baddbmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]."""
+        """Return beta * x + alpha * (a @ b) for batches [b, m, k] and [b, k, n]; `x` broadcasts to [b, m, n]."""
 
     def baddbmm_(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def bernoulli(self, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
-        """Ones with the probabilities that x holds (or with p), zeros elsewhere, in the shape of x."""
+        """Return a tensor in the shape of `x` with 1 with probability `x` (or `p`, if it is given) and 0 otherwise."""
 
     def bernoulli_(self, p: builtins.float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
+        """Write 1 with probability `p`, else 0, to each element of `x`, and return `x`."""
 
     def bfloat16(self) -> Tensor:
         """x as bfloat16."""
 
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-        """How often each number from 0 on occurs in a vector [n], or the sum of its weights: [largest + 1]."""
+        """Return the number of occurrences of each integer 0, 1, ... in the vector `x`."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
         """Each bit that both have. Operands broadcast. Raises ShapeError for floating-point numbers."""
@@ -312,7 +312,7 @@ class Methods:
 
     def bitwise_left_shift_(self, other: Operand) -> Tensor: ...
     def bitwise_not(self) -> Tensor:
-        """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers."""
+        """Return the bitwise complement of each integer in `input`, or the logical negation of each bool."""
 
     def bitwise_not_(self) -> Tensor: ...
     def bitwise_or(self, other: Operand) -> Tensor:
@@ -328,13 +328,13 @@ class Methods:
 
     def bitwise_xor_(self, other: Operand) -> Tensor: ...
     def bmm(self, b: Tensor) -> Tensor:
-        """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does."""
+        """Return the matrix products of two batches, [b, m, k] and [b, k, n]: [b, m, n]."""
 
     def bool(self) -> Tensor:
         """x as bool."""
 
     def broadcast_to(self, *args: Any, size: Sequence[builtins.int] | None = None) -> Tensor:
-        """x expanded to a shape, as a view. Raises ShapeError unless it broadcasts."""
+        """Return a view of `x` broadcast to the given shape, as `expand`."""
 
     def byte(self) -> Tensor:
         """x as uint8."""
@@ -342,7 +342,7 @@ class Methods:
     def cauchy_(
         self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: Generator | None = None
     ) -> Tensor:
-        """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
+        """Write numbers from the Cauchy distribution with location `median` and scale `sigma` to `x`."""
 
     def ceil(self) -> Tensor:
         """The smallest integer that is not below x. Of each element of x, in its shape and type."""
@@ -352,23 +352,23 @@ class Methods:
         """x as int8."""
 
     def cholesky(self, upper: builtins.bool = False) -> Tensor:
-        """L with x = L L^T, or its transpose if `upper`: [..., n, n]."""
+        """Return the lower triangular L with x = L L^T, or L^T if `upper` is true: [..., n, n]."""
 
     def cholesky_inverse(self, upper: builtins.bool = False) -> Tensor:
-        """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes."""
+        """Return the inverse of L L^T, or of L^T L if `upper` is true: [..., n, n]."""
 
     def cholesky_solve(self, L: Tensor, upper: builtins.bool = False) -> Tensor:
-        """X with L L^T X = b, or L^T L X = b if `upper`: [..., n, k] and [..., n, n] -> [..., n, k]."""
+        """Return X with L L^T X = b, or L^T L X = b if `upper` is true: [..., n, k] and [..., n, n] -> [..., n, k]."""
 
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none."""
+        """Return at most `chunks` views of `x` along `dim`, of equal size except that the last may be smaller."""
 
     def clamp(
         self,
         min: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
         max: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
     ) -> Tensor:
-        """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are."""
+        """Return `x` limited to the range from `min` to `max`."""
 
     def clamp_(
         self,
@@ -376,11 +376,11 @@ class Methods:
         max: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
     ) -> Tensor: ...
     def clamp_max(self, max: Operand) -> Tensor:
-        """x, or `max` where x is above it, broadcast."""
+        """Return each element of `input`, or `max` where it is larger. Shapes broadcast."""
 
     def clamp_max_(self, max: Operand) -> Tensor: ...
     def clamp_min(self, min: Operand) -> Tensor:
-        """x, or `min` where x is below it, broadcast."""
+        """Return each element of `input`, or `min` where it is smaller. Shapes broadcast."""
 
     def clamp_min_(self, min: Operand) -> Tensor: ...
     def clip(
@@ -388,7 +388,7 @@ class Methods:
         min: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
         max: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
     ) -> Tensor:
-        """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are."""
+        """Return `x` limited to the range from `min` to `max`."""
 
     def clip_(
         self,
@@ -396,26 +396,26 @@ class Methods:
         max: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
     ) -> Tensor: ...
     def clone(self, *, memory_format: Any = None) -> Tensor:
-        """A tensor of its own with the same values, shape and type; gradients pass."""
+        """Return a copy of `x` with a separate storage. Gradients pass to `x`. `memory_format` is ignored."""
 
     def conj(self) -> Tensor:
-        """x itself: it is real."""
+        """Return `input` itself, since all tensors are real."""
 
     def conj_physical(self) -> Tensor:
-        """x itself: it is real."""
+        """Return `input` itself, since all tensors are real."""
 
     def contiguous(self, *, memory_format: Any = None) -> Tensor:
-        """x itself, or a copy if its elements do not lie in order."""
+        """Return `x` itself if its elements are contiguous in row-major order, else a copy."""
 
     def copy_(self, value: Operand, non_blocking: builtins.bool = False) -> Tensor:
-        """Write the values of another tensor, converted and broadcast."""
+        """Write the values of `value`, converted to the dtype of `x` and broadcast, into `x`, and return `x`."""
 
     def copysign(self, other: Operand) -> Tensor:
         """The size of the first operand with the sign of the second. Operands broadcast."""
 
     def copysign_(self, other: Operand) -> Tensor: ...
     def corrcoef(self) -> Tensor:
-        """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does."""
+        """Return the matrix of correlation coefficients of the rows of `x`: [n, observations] -> [n, n]."""
 
     def cos(self) -> Tensor:
         """The cosine. Of each element of x, in its shape."""
@@ -426,107 +426,107 @@ class Methods:
 
     def cosh_(self) -> Tensor: ...
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-        """How many elements are not zero, as int64 without the dimensions `dim`."""
+        """Return the number of nonzero elements over `dim` as int64. Raises IndexError for a dimension out of range."""
 
     def cov(
         self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
     ) -> Tensor:
-        """The covariances of the rows: [n, observations] -> [n, n], or a number for a vector."""
+        """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n]. A vector gives a 0-d tensor."""
 
     def cpu(self) -> Tensor:
-        """x on the CPU."""
+        """Return `x` on the CPU; `x` itself if it is there already. Raises TraceError if `x` has no value yet."""
 
     def cross(self, other: Tensor, dim: builtins.int | None = None) -> Tensor:
-        """The cross product along a dimension of extent 3, broadcast."""
+        """Return the cross product along `dim`, which has extent 3. The other dimensions broadcast."""
 
     def cuda(self, device: Any = None, non_blocking: builtins.bool = False) -> Tensor:
-        """Raises DeviceAbsent: there is no GPU."""
+        """Raise DeviceAbsent, since there is no GPU."""
 
     def cummax(self, dim: builtins.int) -> ValuesIndices:
-        """The largest element so far along a dimension, and its last place: two of [...]."""
+        """Return the running maximum of `x` along `dim`, and the index where it was last reached."""
 
     def cummin(self, dim: builtins.int) -> ValuesIndices:
-        """The smallest element so far along a dimension, and its last place: two of [...]."""
+        """Return the running minimum of `x` along `dim`, and the index where it was last reached."""
 
     def cumprod(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor:
-        """The product of all elements so far along a dimension: [...] to [...]; integers and bool multiply in int64."""
+        """Return the cumulative product of `x` along `dim`, in the shape of `x`."""
 
     def cumprod_(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
     def cumsum(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor:
-        """The sum of all elements so far along a dimension: [...] to [...]; integers and bool add up in int64."""
+        """Return the cumulative sum of `x` along `dim`, in the shape of `x`."""
 
     def cumsum_(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
     def data_ptr(self) -> builtins.int:
-        """A number that two tensors share exactly if they start at the same element of the same storage."""
+        """Return a number that is equal for tensors that start at the same element of the same storage."""
 
     def deg2rad(self) -> Tensor:
-        """Degrees as radians, of each element; integers become the default floating type."""
+        """Return each element converted from degrees to radians. Integers become the default floating-point dtype."""
 
     def deg2rad_(self) -> Tensor: ...
     def det(self) -> Tensor:
-        """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
+        """Return the determinant of each matrix: [..., n, n] -> [...]."""
 
     def detach_(self) -> Tensor:
-        """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
+        """Detach `x` from the graph that computed it, in place, and return `x`."""
 
     def diag(self, diagonal: builtins.int = 0) -> Tensor:
-        """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x."""
+        """Return a matrix with the vector `x` on a diagonal, or a copy of a diagonal of the matrix `x`."""
 
     def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
-        """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m]."""
+        """Return zeros with the last dimension of `x` on a diagonal of two new dimensions: [..., n] -> [..., m, m]."""
 
     def diagflat(self, offset: builtins.int = 0) -> Tensor:
-        """The matrix [n, n] with all elements of x on a diagonal."""
+        """Return a matrix of zeros with all elements of `x`, in order, on the diagonal `offset`."""
 
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k]."""
+        """Return a view of a diagonal over the dimensions `dim1` and `dim2`."""
 
     def diagonal_scatter(
         self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
     ) -> Tensor:
-        """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src."""
+        """Return a copy of `x` in which the diagonal is replaced by `src`."""
 
     def diff(
         self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None
     ) -> Tensor:
-        """Differences of neighbours along a dimension, n times: [..., e, ...] -> [..., e - n, ...]."""
+        """Return the `n`-th differences x[i + 1] - x[i] along `dim`: [..., e, ...] -> [..., e - n, ...]."""
 
     def digamma(self) -> Tensor:
         """The derivative of lgamma. Of each element, in the shape of x; integers become the default floating type."""
 
     def digamma_(self) -> Tensor: ...
     def dim(self) -> builtins.int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
 
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
-        """The p-norm of the difference, broadcast: a number."""
+        """Return the `p`-norm of x - other over all elements, as a 0-d tensor. The shapes broadcast."""
 
     def div(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """a / b, broadcast; integers are divided in the default floating type."""
+        """Return a / b. Shapes broadcast; integers are converted to the default floating-point dtype."""
 
     def div_(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor: ...
     def divide(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """a / b, broadcast; integers are divided in the default floating type."""
+        """Return a / b. Shapes broadcast; integers are converted to the default floating-point dtype."""
 
     def divide_(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor: ...
     def dot(self, b: Tensor) -> Tensor:
-        """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
+        """Return the inner product of two vectors [n], as a 0-d tensor."""
 
     def double(self) -> Tensor:
         """x as float64."""
 
     def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor) -> tuple[Tensor, ...]:
-        """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections."""
+        """Return views of `x` split along dimension 2 into equal sections or at given indices."""
 
     def element_size(self) -> builtins.int:
-        """The bytes of one element."""
+        """Return the size of one element in bytes."""
 
     def eq(self, b: Operand) -> Tensor:
-        """Whether a == b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a == b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def eq_(self, b: Operand) -> Tensor: ...
     def equal(self, other: Tensor) -> builtins.bool:
-        """Whether two tensors have the same shape and values; NaN equals nothing."""
+        """Return whether both tensors have the same shape and equal elements, as a Python bool. NaN equals nothing."""
 
     def erf(self) -> Tensor:
         """The error function. Of each element of x, in its shape."""
@@ -549,42 +549,42 @@ class Methods:
     def exp2_(self) -> Tensor: ...
     def exp_(self) -> Tensor: ...
     def expand(self, *args: Any, size: Sequence[builtins.int] | None = None) -> Tensor:
-        """x seen in a larger shape, as a view; -1 keeps an extent. Raises ShapeError unless x broadcasts to it."""
+        """Return a view of `x` broadcast to a larger shape, given as `expand(2, 3)` or `expand((2, 3))`."""
 
     def expand_as(self, other: Tensor) -> Tensor:
-        """x expanded to the shape of another tensor, as a view. Raises ShapeError unless it broadcasts."""
+        """Return a view of `x` broadcast to the shape of `other`. Raises ShapeError if it does not broadcast."""
 
     def expm1(self) -> Tensor:
         """exp(x) - 1, exact near 0. Of each element of x, in its shape."""
 
     def expm1_(self) -> Tensor: ...
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
+        """Write numbers from the exponential distribution with rate `lambd` to `x`, and return `x`."""
 
     def fill_(self, value: Operand) -> Tensor:
-        """Write one value everywhere. Raises ShapeError for a tensor of more than one."""
+        """Write the number `value` to every element of `x`, and return `x`."""
 
     def fix(self) -> Tensor:
         """x without its fraction. Of each element of x, in its shape and type."""
 
     def fix_(self) -> Tensor: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension."""
+        """Return `x` with the dimensions `start_dim` to `end_dim` merged into one."""
 
     def flip(self, *axes: Any, dims: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-        """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...]."""
+        """Return a copy of `x` with the order of elements reversed along the given dimensions, in the shape of `x`."""
 
     def fliplr(self) -> Tensor:
-        """The columns in reverse order: [m, n, ...] in and out. Raises ShapeError for less than a matrix."""
+        """Return a copy of `x` [m, n, ...] with dimension 1 reversed."""
 
     def flipud(self) -> Tensor:
-        """The rows in reverse order: [n, ...] in and out. Raises ShapeError for a number."""
+        """Return a copy of `x` [n, ...] with dimension 0 reversed. Raises ShapeError if `x` has no dimensions."""
 
     def float(self) -> Tensor:
         """x as float32."""
 
     def float_power(self, exponent: Operand) -> Tensor:
-        """A power computed in double precision, broadcast: float64."""
+        """Return `input` to the power `exponent`, computed in float64. Shapes broadcast."""
 
     def float_power_(self, exponent: Operand) -> Tensor: ...
     def floor(self) -> Tensor:
@@ -592,70 +592,70 @@ class Methods:
 
     def floor_(self) -> Tensor: ...
     def floor_divide(self, b: Operand) -> Tensor:
-        """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero."""
+        """Return a / b rounded down. Shapes broadcast and dtypes are promoted."""
 
     def floor_divide_(self, b: Operand) -> Tensor: ...
     def fmax(self, other: Operand) -> Tensor:
-        """The larger of two elements, broadcast; a number wins over NaN."""
+        """Return the elementwise maximum. Shapes broadcast; if one element is NaN, the other is returned."""
 
     def fmin(self, other: Operand) -> Tensor:
-        """The smaller of two elements, broadcast; NaN only where both are NaN."""
+        """Return the elementwise minimum. Shapes broadcast; if one element is NaN, the other is returned."""
 
     def fmod(self, b: Operand) -> Tensor:
-        """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero."""
+        """Return the remainder of truncated division, which has the sign of a. Shapes broadcast."""
 
     def fmod_(self, b: Operand) -> Tensor: ...
     def frac(self) -> Tensor:
-        """What follows the point of each element, with the sign of x. Raises ShapeError for integers."""
+        """Return the fractional part x - trunc(x) of each element, with the sign of x."""
 
     def frac_(self) -> Tensor: ...
     def frexp(self) -> MantissaExponent:
-        """Each element as mantissa * 2 ** exponent (int32) with 0.5 <= |mantissa| < 1."""
+        """Return the mantissa and the int32 exponent of each element."""
 
     def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
-        """out[i][j] = x[index[i][j]][j] for dim 0, in the shape of the index, which has the rank of x."""
+        """Return the elements of `x` at `index` along `dim`, in the shape of `index`."""
 
     def gcd(self, other: Operand) -> Tensor:
         """The greatest common divisor, never negative. Operands broadcast."""
 
     def gcd_(self, other: Operand) -> Tensor: ...
     def ge(self, b: Operand) -> Tensor:
-        """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a >= b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def ge_(self, b: Operand) -> Tensor: ...
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
+        """Write numbers of trials until the first success, each with probability `p`, to `x`, and return `x`."""
 
     def geqrf(self) -> Reflectors:
-        """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient."""
+        """Return R with the Householder vectors below its diagonal [..., m, n], and their factors [..., min(m, n)]."""
 
     def ger(self, vec2: Tensor) -> Tensor:
-        """All products of an element of x [m] with one of vec2 [n]: [m, n]."""
+        """Return the outer product of two vectors: [m] and [n] give [m, n]. Raises ShapeError for other ranks."""
 
     @property
     def grad_fn(self) -> GradientFunction | None:
         """The function that computed this tensor; None for a leaf."""
 
     def greater(self, b: Operand) -> Tensor:
-        """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a > b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def greater_(self, b: Operand) -> Tensor: ...
     def greater_equal(self, b: Operand) -> Tensor:
-        """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a >= b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def greater_equal_(self, b: Operand) -> Tensor: ...
     def gt(self, b: Operand) -> Tensor:
-        """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a > b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def gt_(self, b: Operand) -> Tensor: ...
     def half(self) -> Tensor:
         """x as float16."""
 
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
-        """0 where |x| <= lambd, else x: [...] to [...]."""
+        """Return 0 where |x| <= `lambd`, else x, for each element x of `input`, in the shape of `input`."""
 
     def heaviside(self, values: Tensor) -> Tensor:
-        """0 below zero, 1 above, `values` at zero; both broadcast. Raises ShapeError for unlike types."""
+        """Return 0 where `input` is negative, 1 where it is positive, and `values` where it is 0. Shapes broadcast."""
 
     def heaviside_(self, values: Tensor) -> Tensor: ...
     def histc(
@@ -664,7 +664,7 @@ class Methods:
         min: builtins.bool | builtins.int | builtins.float = 0,
         max: builtins.bool | builtins.int | builtins.float = 0,
     ) -> Tensor:
-        """How many elements fall into each of equal bins from min to max: [bins]."""
+        """Return the number of elements in each of `bins` equal bins from `min` to `max`."""
 
     def histogram(
         self,
@@ -674,10 +674,10 @@ class Methods:
         weight: Tensor | None = None,
         density: builtins.bool = False,
     ) -> Histogram:
-        """How much falls into each bin [bins], and the edges of the bins [bins + 1], which `bins` counts or names."""
+        """Return the number of elements in each bin [bins] and the edges of the bins [bins + 1], as a named tuple."""
 
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor) -> tuple[Tensor, ...]:
-        """Views of pieces along the columns; of a vector along itself."""
+        """Return views of `x` split along dimension 1, or along dimension 0 if it is a vector."""
 
     def hypot(self, other: Operand) -> Tensor:
         """The root of the sum of the squares, without overflow. Operands broadcast."""
@@ -696,19 +696,19 @@ class Methods:
 
     def igammac_(self, other: Operand) -> Tensor: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
-        """x with alpha * source added at the places of a dimension that a vector names."""
+        """Return a copy of `x` with `alpha` * `source` added at the positions `index` along `dim`."""
 
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor: ...
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
-        """x with `source` written to the places of a dimension that a vector names."""
+        """Return a copy of `x` with `source` written to the positions `index` along `dim`."""
 
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
     def index_fill(self, dim: builtins.int, index: Tensor, value: Operand) -> Tensor:
-        """x with one value at the places of a dimension that a vector names."""
+        """Return a copy of `x` filled with `value` at the positions `index` along `dim`."""
 
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Operand) -> Tensor: ...
     def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """x with `values` written to, or added to, x[indices]; None takes a whole dimension."""
+        """Return a copy of `x` with `values` written to x[indices], or added if `accumulate` is true."""
 
     def index_put_(
         self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
@@ -716,72 +716,72 @@ class Methods:
     def index_reduce(
         self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True
     ) -> Tensor:
-        """x with `source` combined by prod, mean, amax or amin at the places that a vector names."""
+        """Return a copy of `x` with `source` combined at the positions `index` along `dim`."""
 
     def index_reduce_(
         self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True
     ) -> Tensor: ...
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
-        """The places of a dimension that a vector names: [..., len(index), ...]."""
+        """Return the slices of `x` at the positions `index` along `dim`: [..., len(index), ...]."""
 
     def inner(self, other: Tensor) -> Tensor:
-        """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]."""
+        """Return the sums of products over the last dimensions: [..., n] and [*, n] give [..., *]."""
 
     def int(self) -> Tensor:
         """x as int32."""
 
     def inverse(self) -> Tensor:
-        """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none."""
+        """Return the inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if a matrix is singular."""
 
     def is_complex(self) -> builtins.bool:
-        """False: there are no complex tensors here."""
+        """Return False, since there are no complex tensors."""
 
     def is_conj(self) -> builtins.bool:
-        """False: there are no complex tensors here."""
+        """Return False, since there are no complex tensors."""
 
     def is_contiguous(self, *, memory_format: Any = None) -> builtins.bool:
-        """Whether the elements lie in order, one next to the other."""
+        """Return whether the elements of `x` are contiguous in memory in row-major order."""
 
     @property
     def is_cpu(self) -> builtins.bool:
-        """Whether x lives on the CPU."""
+        """Return whether `x` is on the CPU."""
 
     @property
     def is_cuda(self) -> builtins.bool:
-        """False: there is no GPU."""
+        """Return False, since there is no GPU."""
 
     def is_floating_point(self) -> builtins.bool:
-        """Whether the type is a floating-point one."""
+        """Return whether the dtype is floating-point."""
 
     @property
     def is_meta(self) -> builtins.bool:
-        """Whether the tensor has a shape and no values."""
+        """Return whether `x` is on the device "meta", with a shape and no values."""
 
     def is_neg(self) -> builtins.bool:
-        """False: there are no complex tensors here."""
+        """Return False, since there are no complex tensors."""
 
     def is_nonzero(self) -> builtins.bool:
-        """Whether the one element is not zero. Raises ShapeError for several."""
+        """Return whether the single element is nonzero. Raises ShapeError if there are several."""
 
     def is_pinned(self) -> builtins.bool:
-        """False: there is no GPU to copy to."""
+        """Return False, since there is no GPU to copy to."""
 
     @property
     def is_quantized(self) -> builtins.bool:
-        """False: there are no quantized types."""
+        """Return False, since there are no quantized dtypes."""
 
     def is_same_size(self, other: Tensor) -> builtins.bool:
-        """Whether the shapes are equal."""
+        """Return whether both tensors have the same shape."""
 
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
-        """Whether both see the same elements of the same storage."""
+        """Return whether both tensors are the same view of the same storage."""
 
     def is_signed(self) -> builtins.bool:
-        """Whether the type has negative numbers."""
+        """Return whether the dtype has negative numbers."""
 
     @property
     def is_sparse(self) -> builtins.bool:
-        """False: every tensor is strided."""
+        """Return False, since all tensors are strided."""
 
     def isclose(
         self,
@@ -790,62 +790,62 @@ class Methods:
         atol: builtins.float = 1e-08,
         equal_nan: builtins.bool = False,
     ) -> Tensor:
-        """Whether elements differ by at most atol + rtol * |other|: bool, broadcast."""
+        """Return a bool tensor that is true where |input - other| <= `atol` + `rtol` * |other|."""
 
     def isfinite(self) -> Tensor:
         """Whether x is neither infinite nor NaN. Of each element of x, in its shape."""
 
     def isinf(self) -> Tensor:
-        """Whether each element is infinite: bool in the shape of x."""
+        """Return a bool tensor that is true where `x` is inf or -inf, in the shape of `x`."""
 
     def isnan(self) -> Tensor:
         """Whether x is not a number. Of each element of x, in its shape."""
 
     def isneginf(self) -> Tensor:
-        """Whether each element is negative infinity: bool."""
+        """Return a bool tensor that is true where the element is negative infinity."""
 
     def isposinf(self) -> Tensor:
-        """Whether each element is positive infinity: bool."""
+        """Return a bool tensor that is true where the element is positive infinity."""
 
     def isreal(self) -> Tensor:
-        """True for every element: there are no complex tensors here."""
+        """Return a bool tensor of True in the shape of `input`, since there are no complex tensors."""
 
     @property
     def itemsize(self) -> builtins.int:
-        """The bytes of one element."""
+        """Return the size of one element in bytes."""
 
     def kron(self, other: Tensor) -> Tensor:
-        """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...]."""
+        """Return the Kronecker product: a tensor of blocks x[i, ...] * other."""
 
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> ValuesIndices:
-        """The k-th smallest element along a dimension, counted from 1, and its place, without it."""
+        """Return the `k`-th smallest element along `dim`, counted from 1, and its int64 index."""
 
     @property
     def layout(self) -> str:
-        """Strided, as every tensor is."""
+        """Return "torch.strided", the layout of every tensor."""
 
     def lcm(self, other: Operand) -> Tensor:
         """The least common multiple, never negative. Operands broadcast."""
 
     def lcm_(self, other: Operand) -> Tensor: ...
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number."""
+        """Return input * 2**other. Shapes broadcast."""
 
     def ldexp_(self, other: Tensor) -> Tensor: ...
     def le(self, b: Operand) -> Tensor:
-        """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a <= b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def le_(self, b: Operand) -> Tensor: ...
     def lerp(self, b: Tensor, weight: Operand) -> Tensor:
-        """a + weight * (b - a), counted from the nearer end so that both are exact."""
+        """Return a + weight * (b - a), linear interpolation. Shapes broadcast."""
 
     def lerp_(self, b: Tensor, weight: Operand) -> Tensor: ...
     def less(self, b: Operand) -> Tensor:
-        """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a < b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def less_(self, b: Operand) -> Tensor: ...
     def less_equal(self, b: Operand) -> Tensor:
-        """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a <= b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def less_equal_(self, b: Operand) -> Tensor: ...
     def lgamma(self) -> Tensor:
@@ -871,10 +871,10 @@ class Methods:
     def log_normal_(
         self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None
     ) -> Tensor:
-        """Write numbers whose logarithms are normal. Raises TraceError in a step."""
+        """Write numbers whose logarithms are normal with `mean` and standard deviation `std` to `x`, and return `x`."""
 
     def log_softmax(self, dim: builtins.int, dtype: DType | None = None) -> Tensor:
-        """The logarithm of softmax, computed without overflow: [...] to [...]."""
+        """Return log(softmax(x)) along `dim`, computed without overflow, in the shape of `x`."""
 
     def logaddexp(self, other: Operand) -> Tensor:
         """log(exp(x) + exp(y)) without overflow. Operands broadcast; raises ShapeError if they do not."""
@@ -883,13 +883,13 @@ class Methods:
         """log2(2 ** x + 2 ** y) without overflow. Operands broadcast; raises ShapeError if they do not."""
 
     def logcumsumexp(self, dim: builtins.int) -> Tensor:
-        """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers."""
+        """Return log(cumsum(exp(x))) along `dim` without overflow, in the shape of `x`."""
 
     def logdet(self) -> Tensor:
-        """The logarithm of each determinant, NaN where it is negative: [..., n, n] -> [...]."""
+        """Return the logarithm of each determinant, NaN if it is negative: [..., n, n] -> [...]."""
 
     def logical_and(self, b: Operand) -> Tensor:
-        """Whether both are not zero: bool in the broadcast shape."""
+        """Return a bool tensor that is true where both operands are nonzero. Shapes broadcast."""
 
     def logical_and_(self, b: Operand) -> Tensor: ...
     def logical_not(self) -> Tensor:
@@ -897,65 +897,65 @@ class Methods:
 
     def logical_not_(self) -> Tensor: ...
     def logical_or(self, b: Operand) -> Tensor:
-        """Whether at least one is not zero: bool in the broadcast shape."""
+        """Return a bool tensor that is true where at least one operand is nonzero. Shapes broadcast."""
 
     def logical_or_(self, b: Operand) -> Tensor: ...
     def logical_xor(self, b: Operand) -> Tensor:
-        """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared."""
+        """Return a bool tensor that is true where exactly one operand is nonzero. Shapes broadcast."""
 
     def logical_xor_(self, b: Operand) -> Tensor: ...
     def logit(self, eps: builtins.float | None = None) -> Tensor:
-        """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps."""
+        """Return log(x / (1 - x)) for each element x of `input`. If `eps` is given."""
 
     def logit_(self, eps: builtins.float | None = None) -> Tensor: ...
     def logsumexp(self, dim: builtins.int | Sequence[builtins.int] | None, keepdim: builtins.bool = False) -> Tensor:
-        """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range."""
+        """Return log(sum(exp(x))) over `dim`, computed without overflow."""
 
     def long(self) -> Tensor:
         """x as int64."""
 
     def lt(self, b: Operand) -> Tensor:
-        """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a < b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def lt_(self, b: Operand) -> Tensor: ...
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-        """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k]."""
+        """Return X with A X = b from the factorization of A by `lu_factor`: [..., n, k]."""
 
     @property
     def mH(self) -> Tensor:
-        """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m]."""
+        """Return a view with the last two dimensions exchanged: [..., m, n] -> [..., n, m]."""
 
     @property
     def mT(self) -> Tensor:
-        """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m]."""
+        """Return a view with the last two dimensions exchanged: [..., m, n] -> [..., n, m]."""
 
     def masked_fill(self, mask: Tensor, value: Operand) -> Tensor:
-        """x with `value` where the mask holds; x and mask broadcast, the type is that of x."""
+        """Return `x` with `value` where `mask` is true. `x` and `mask` broadcast; the dtype is that of `x`."""
 
     def masked_fill_(self, mask: Tensor, value: Operand) -> Tensor: ...
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """x with the elements of `source`, in order, where the mask holds; x and mask broadcast."""
+        """Return `x` with the elements of `source`, in order, written where `mask` is true."""
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor: ...
     def masked_select(self, mask: Tensor) -> Tensor:
-        """The elements of x where the mask holds, [n]; both broadcast."""
+        """Return the elements of `x` where `mask` is true, as a vector. Both shapes broadcast."""
 
     def matmul(self, b: Tensor) -> Tensor:
-        """The product of vectors, matrices or stacks: [..., m, k] @ [..., k, n] -> [..., m, n]."""
+        """Return the matrix product of `a` [..., m, k] and `b` [..., k, n]: [..., m, n]. Batch dimensions broadcast."""
 
     def matrix_exp(self) -> Tensor:
-        """The exponential of each matrix: [..., n, n] -> [..., n, n]."""
+        """Return the matrix exponential of each matrix: [..., n, n] -> [..., n, n]."""
 
     def matrix_power(self, n: builtins.int) -> Tensor:
-        """Each matrix [..., n, n] multiplied n times with itself; negative powers are those of the inverse."""
+        """Return the `n`-th power of each matrix [..., n, n]."""
 
     def max(
         self, dim: Tensor | builtins.bool | builtins.int | builtins.float | None = None, keepdim: builtins.bool = False
     ) -> Any:
-        """The largest element; with a dimension also its place, int64; with a second tensor the elementwise maximum."""
+        """Return the maximum of all elements, or the maxima and their int64 indices along `dim` as a named tuple."""
 
     def maximum(self, b: Operand) -> Tensor:
-        """The larger of two elements, broadcast; NaN wins, and ties share the gradient."""
+        """Return the elementwise maximum. Shapes broadcast; NaN is propagated."""
 
     def mean(
         self,
@@ -964,56 +964,56 @@ class Methods:
         *,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does."""
+        """Return the arithmetic mean over `dim`. If `dtype` is given, `x` is converted to it first."""
 
     def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """The lower middle of the elements; NaN if there is one. With a dimension also the place, int64."""
+        """Return the median of all elements, or the medians along `dim` and their int64 indices as a named tuple."""
 
     def min(
         self, dim: Tensor | builtins.bool | builtins.int | builtins.float | None = None, keepdim: builtins.bool = False
     ) -> Any:
-        """The smallest element; with a dimension also its place, int64."""
+        """Return the minimum of all elements, or the minima and their int64 indices along `dim` as a named tuple."""
 
     def minimum(self, b: Operand) -> Tensor:
-        """The smaller of two elements, broadcast; NaN wins, and ties share the gradient."""
+        """Return the elementwise minimum. Shapes broadcast; NaN is propagated."""
 
     def mm(self, b: Tensor) -> Tensor:
-        """The product of two matrices: [m, k] @ [k, n] -> [m, n]."""
+        """Return the matrix product of `a` [m, k] and `b` [k, n]: [m, n]."""
 
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False) -> ValuesIndices:
-        """The most frequent element along a dimension, the smallest of several, and its last place."""
+        """Return the most frequent element along `dim`, and the last int64 index at which it occurs."""
 
     def moveaxis(
         self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]
     ) -> Tensor:
-        """Some dimensions moved to other places, the rest in order: a view."""
+        """Return a view with the dimensions `source` moved to the positions `destination`."""
 
     def movedim(
         self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]
     ) -> Tensor:
-        """Some dimensions moved to other places, the rest in order: a view."""
+        """Return a view with the dimensions `source` moved to the positions `destination`."""
 
     def msort(self) -> Tensor:
-        """The elements in order along the first dimension: [...] to [...]."""
+        """Return the elements sorted in ascending order along dimension 0, in the shape of `x`."""
 
     def mul(self, b: Operand) -> Tensor:
-        """a * b, broadcast; of booleans the conjunction."""
+        """Return a * b. Shapes broadcast and dtypes are promoted; the product of bools is their logical and."""
 
     def mul_(self, b: Operand) -> Tensor: ...
     def multinomial(
         self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None
     ) -> Tensor:
-        """Indices drawn with the weights in each row of x: int64[..., num_samples]."""
+        """Return indices drawn with the weights in each row of `x`: int64 [num_samples] or [rows, num_samples]."""
 
     def multiply(self, b: Operand) -> Tensor:
-        """a * b, broadcast; of booleans the conjunction."""
+        """Return a * b. Shapes broadcast and dtypes are promoted; the product of bools is their logical and."""
 
     def multiply_(self, b: Operand) -> Tensor: ...
     def mv(self, b: Tensor) -> Tensor:
-        """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does."""
+        """Return the product of a matrix [m, k] and a vector [k]: [m]."""
 
     def mvlgamma(self, p: builtins.int) -> Tensor:
-        """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x."""
+        """Return the logarithm of the multivariate gamma function of dimension `p`, for each element of `input`."""
 
     def nan_to_num(
         self,
@@ -1021,7 +1021,7 @@ class Methods:
         posinf: builtins.float | None = None,
         neginf: builtins.float | None = None,
     ) -> Tensor:
-        """Each element, with numbers in place of NaN (0) and of the infinities (the largest numbers of the type)."""
+        """Return `input` with NaN replaced by `nan` and infinities replaced by `posinf` and `neginf`."""
 
     def nan_to_num_(
         self,
@@ -1036,15 +1036,15 @@ class Methods:
         *,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The mean over `dim` of what is not NaN. Raises ShapeError for integers."""
+        """Return the mean over `dim` of the elements that are not NaN; NaN if there are none."""
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """The lower middle of the elements that are numbers. With a dimension also the place, int64."""
+        """Return the median of the elements that are not NaN, or medians along `dim` and their int64 indices."""
 
     def nanquantile(
         self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = "linear"
     ) -> Tensor:
-        """Return quantiles as `quantile` does, of the elements that are not NaN."""
+        """Return quantiles as `quantile` does, ignoring NaN. A row of NaN gives NaN."""
 
     def nansum(
         self,
@@ -1053,38 +1053,38 @@ class Methods:
         *,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The sum over `dim` of what is not NaN; integers add up in int64."""
+        """Return the sum over `dim`, with NaN counted as 0."""
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """A view of `length` places of a dimension from `start` on."""
+        """Return a view of `length` elements along `dim`, from `start` on. A negative `start` counts from the end."""
 
     def narrow_copy(self, *args: Any, **kwargs: Any) -> Any:
         """`narrow`, copied."""
 
     @property
     def nbytes(self) -> builtins.int:
-        """The bytes of all elements."""
+        """Return the size of all elements in bytes."""
 
     def ndimension(self) -> builtins.int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
 
     def ne(self, b: Operand) -> Tensor:
-        """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a != b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def ne_(self, b: Operand) -> Tensor: ...
     def neg(self) -> Tensor:
-        """The negative of each element, in the shape of x. Raises ShapeError for booleans."""
+        """Return -x for each element, in the shape of `x`. Raises ShapeError for bools."""
 
     def neg_(self) -> Tensor: ...
     def negative(self) -> Tensor:
-        """The negative of each element, in the shape of x. Raises ShapeError for booleans."""
+        """Return -x for each element, in the shape of `x`. Raises ShapeError for bools."""
 
     def negative_(self) -> Tensor: ...
     def nelement(self) -> builtins.int:
-        """The number of elements."""
+        """Return the number of elements."""
 
     def new(self, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-        """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+        """Return a tensor of the dtype of `x` from a shape or from data, as the legacy constructors do."""
 
     def new_empty(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
         """As `empty`, in the type and on the device of this tensor unless others are given."""
@@ -1102,11 +1102,11 @@ class Methods:
         """As `zeros`, in the type and on the device of this tensor unless others are given."""
 
     def nextafter(self, other: Tensor) -> Tensor:
-        """The next number from the first operand towards the second, broadcast."""
+        """Return the next representable number after `input` towards `other`. Shapes broadcast."""
 
     def nextafter_(self, other: Tensor) -> Tensor: ...
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
-        """The places of all elements that are not zero: int64[count, dimensions], or a vector for each dimension."""
+        """Return the indices of all nonzero elements: int64 [count, dimensions]."""
 
     def norm(
         self,
@@ -1115,48 +1115,48 @@ class Methods:
         keepdim: builtins.bool = False,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The p-norm of all elements or over `dim`, without it; "fro" is p = 2, "nuc" the sum of singular values."""
+        """Return the `p`-norm of all elements, or over `dim`, as `vector_norm` with order `p`."""
 
     def normal_(
         self, mean: builtins.float = 0.0, std: builtins.float = 1.0, generator: Generator | None = None
     ) -> Tensor:
-        """Write normal random numbers."""
+        """Write normal random numbers with `mean` and standard deviation `std` to `x`, and return `x`."""
 
     def not_equal(self, b: Operand) -> Tensor:
-        """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+        """Return a bool tensor that is true where a != b. Shapes broadcast; ShapeError is raised if they do not."""
 
     def not_equal_(self, b: Operand) -> Tensor: ...
     def numel(self) -> builtins.int:
-        """The number of elements."""
+        """Return the number of elements."""
 
     def ormqr(self, tau: Tensor, other: Tensor, left: builtins.bool = True, transpose: builtins.bool = False) -> Tensor:
-        """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
+        """Return Q @ other, for the Q that `geqrf` describes by `a` and `tau`: [..., m, n]."""
 
     def outer(self, b: Tensor) -> Tensor:
-        """All products of an element of a [m] with one of b [n]: [m, n]."""
+        """Return the outer product of two vectors: a [m] and b [n] give [m, n] with a[i] * b[j]."""
 
     def permute(self, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
-        """The dimensions in another order: a view."""
+        """Return a view with the dimensions in the given order, as `permute(2, 0, 1)` or `permute((2, 0, 1))`."""
 
     def pin_memory(self) -> Tensor:
-        """x itself: there is no GPU to copy to."""
+        """Return `x` itself, since there is no GPU to copy to."""
 
     def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
-        """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m]."""
+        """Return the Moore-Penrose pseudoinverse of each matrix: [..., m, n] -> [..., n, m]."""
 
     def polygamma(self, input: Tensor | builtins.int) -> Tensor:
-        """Derivative number n of digamma, of each element; as a method, n is the argument."""
+        """Return the `n`-th derivative of the digamma function for each element of `input`, in its shape."""
 
     def polygamma_(self, input: Tensor | builtins.int) -> Tensor: ...
     def positive(self) -> Tensor:
-        """x itself. Raises ShapeError for booleans."""
+        """Return `input` itself. Raises ShapeError for bools."""
 
     def pow(self, exponent: Operand) -> Tensor:
-        """a to a power, broadcast. Raises ShapeError for integers to a negative number."""
+        """Return `a` to the power `exponent`. Shapes broadcast and dtypes are promoted; integers stay integers."""
 
     def pow_(self, exponent: Operand) -> Tensor: ...
     def prelu(self, weight: Tensor) -> Tensor:
-        """x where it is positive, else weight * x: [N, C, ...] to [N, C, ...]."""
+        """Return x if x > 0, else `weight` * x, for each element x of `input`, in the shape of `input`."""
 
     def prod(
         self,
@@ -1165,29 +1165,29 @@ class Methods:
         *,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The product over `dim`; integers and bool multiply in int64."""
+        """Return the product over `dim`. Integers and bools are multiplied in int64 unless `dtype` is given."""
 
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
+        """Return a copy of `x` with `source` written to the positions `index` of the flattened tensor."""
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
     def qr(self, some: builtins.bool | str = True, *, mode: str = "reduced") -> QR:
-        """Q [..., m, k] with orthonormal columns and the triangle R [..., k, n], A = Q R."""
+        """Return Q with orthonormal columns and the upper triangular R, with A = Q R."""
 
     def quantile(
         self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = "linear"
     ) -> Tensor:
-        """The q-quantiles of all elements or along a dimension, without it; several q [k] come first: [k, ...]."""
+        """Return the `q`-quantiles of all elements, or along `dim`, which is removed unless `keepdim` is true."""
 
     def rad2deg(self) -> Tensor:
-        """Radians as degrees, of each element; integers become the default floating type."""
+        """Return each element converted from radians to degrees. Integers become the default floating-point dtype."""
 
     def rad2deg_(self) -> Tensor: ...
     def random_(self, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
-        """Write random integers: below `to`, in `from`..`to` - 1, or all that the type holds without a gap."""
+        """Write uniform random integers to `x`, and return `x`."""
 
     def ravel(self) -> Tensor:
-        """All elements in one dimension, [n]: a view where the elements lie in order."""
+        """Return all elements as a vector: a view if `x` is contiguous, else a copy."""
 
     def reciprocal(self) -> Tensor:
         """1 / x. Of each element of x, in its shape."""
@@ -1204,15 +1204,15 @@ class Methods:
 
     def relu_(self) -> Tensor: ...
     def remainder(self, b: Operand) -> Tensor:
-        """What floor division leaves, with the sign of b, broadcast. Raises ShapeError for bool and for modulo zero."""
+        """Return the remainder of floor division, a - b * floor(a / b), which has the sign of b. Shapes broadcast."""
 
     def remainder_(self, b: Operand) -> Tensor: ...
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
-        """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...]."""
+        """Return `x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to that norm."""
 
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor: ...
     def repeat(self, *sizes: Any) -> Tensor:
-        """x repeated along each dimension; new dimensions are put in front."""
+        """Return `x` repeated `sizes` times along each dimension, given as `repeat(2, 3)` or `repeat((2, 3))`."""
 
     def repeat_interleave(
         self,
@@ -1221,19 +1221,19 @@ class Methods:
         *,
         output_size: builtins.int | None = None,
     ) -> Tensor:
-        """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times."""
+        """Return `x` with each element along `dim` repeated `repeats` times in a row."""
 
     def reshape(self, *size: Any, shape: Sequence[builtins.int] | None = None) -> Tensor:
-        """x in another shape: a view, or a copy if the elements do not lie so that there is one."""
+        """Return `x` in another shape: a view if strides for it exist, else a copy. One extent may be -1."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
-        """x in the shape of another tensor. Raises ShapeError for another number of elements."""
+        """Return `x` in the shape of `other`, as `reshape`. Raises ShapeError if the number of elements differs."""
 
     def resolve_conj(self) -> Tensor:
-        """x itself: it is real."""
+        """Return `input` itself, since all tensors are real."""
 
     def resolve_neg(self) -> Tensor:
-        """x itself: it is real."""
+        """Return `input` itself, since all tensors are real."""
 
     def retain_grad(self) -> None:
         """Make backward also set `.grad` of this tensor, which is not a leaf. It does nothing for a leaf."""
@@ -1245,13 +1245,13 @@ class Methods:
     def roll(
         self, shifts: builtins.int | Sequence[builtins.int], dims: builtins.int | Sequence[builtins.int] | None = None
     ) -> Tensor:
-        """Elements moved on along dimensions, those that fall off coming in at the start; else in the flat order."""
+        """Return a copy of `x` with the elements shifted cyclically along `dims`, in the shape of `x`."""
 
     def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
-        """The plane of two dimensions turned by k quarters, from the first towards the second."""
+        """Return `x` rotated by `k` quarter turns in the plane of `dims`."""
 
     def round(self, *, decimals: builtins.int | None = None) -> Tensor:
-        """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ..."""
+        """Return each element rounded to the nearest integer, or to `decimals` decimals, with ties to even."""
 
     def round_(self, *, decimals: builtins.int | None = None) -> Tensor: ...
     def rsqrt(self) -> Tensor:
@@ -1259,7 +1259,7 @@ class Methods:
 
     def rsqrt_(self) -> Tensor: ...
     def rsub(self, b: Operand, *, alpha: Operand = 1) -> Tensor:
-        """b - alpha * a, broadcast. Raises ShapeError for booleans."""
+        """Return b - alpha * a. Shapes broadcast and dtypes are promoted. Raises ShapeError for a bool operand."""
 
     def scatter(
         self,
@@ -1270,7 +1270,7 @@ class Methods:
         value: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
         reduce: str = "",
     ) -> Tensor:
-        """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead."""
+        """Return a copy of `x` with `src` written to the positions `index` along `dim`."""
 
     def scatter_(
         self,
@@ -1282,25 +1282,25 @@ class Methods:
         reduce: str = "",
     ) -> Tensor: ...
     def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
-        """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does."""
+        """Return a copy of `x` with `src` added at the positions `index` along `dim`."""
 
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
     def scatter_reduce(
         self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True
     ) -> Tensor:
-        """x with src combined at the places along `dim` by sum, prod, mean, amax or amin: the shape of x."""
+        """Return a copy of `x` with `src` combined at the positions `index` along `dim`."""
 
     def scatter_reduce_(
         self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True
     ) -> Tensor: ...
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
+        """Return a view of `x` at `index` along `dim`, without that dimension. A negative index counts from the end."""
 
     def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-        """A copy of x with one place of a dimension replaced by src, which lacks that dimension."""
+        """Return a copy of `x` with the slice at `index` along `dim` replaced by `src`."""
 
     def sgn(self) -> Tensor:
-        """`sign`, of which the vendor's front end refuses the gradient under this name."""
+        """Return `sign(input)`. The vendor's front end refuses its gradient under this name."""
 
     def sgn_(self) -> Tensor: ...
     def short(self) -> Tensor:
@@ -1311,18 +1311,18 @@ class Methods:
 
     def sigmoid_(self) -> Tensor: ...
     def sign(self) -> Tensor:
-        """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign."""
+        """Return -1, 0 or 1 by the sign of each element, in the shape and dtype of `x`."""
 
     def sign_(self) -> Tensor: ...
     def signbit(self) -> Tensor:
-        """Whether the sign of each element is negative, also that of zero: bool."""
+        """Return a bool tensor that is true where the sign bit is set, including -0.0."""
 
     def sin(self) -> Tensor:
         """The sine. Of each element of x, in its shape."""
 
     def sin_(self) -> Tensor: ...
     def sinc(self) -> Tensor:
-        """sin(pi x) / (pi x), and 1 at 0, of each element."""
+        """Return sin(pi * x) / (pi * x), and 1 where x is 0, for each element x of `input`."""
 
     def sinc_(self) -> Tensor: ...
     def sinh(self) -> Tensor:
@@ -1330,7 +1330,7 @@ class Methods:
 
     def sinh_(self) -> Tensor: ...
     def size(self, dim: builtins.int | None = None) -> Any:
-        """The shape, or one extent."""
+        """Return the shape, or the extent of dimension `dim`."""
 
     def slice_scatter(
         self,
@@ -1340,18 +1340,18 @@ class Methods:
         end: builtins.int | None = None,
         step: builtins.int = 1,
     ) -> Tensor:
-        """A copy of x with the places start, start + step, ... of a dimension replaced by src."""
+        """Return a copy of `x` with a slice along `dim` replaced by `src`."""
 
     def slogdet(self) -> SignLog:
-        """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...]."""
+        """Return the sign of each determinant and the logarithm of its absolute value."""
 
     def softmax(self, dim: builtins.int, dtype: DType | None = None) -> Tensor:
-        """exp(x) divided by its sum along a dimension: [...] to [...]."""
+        """Return exp(x) divided by its sum along `dim`, in the shape of `x`."""
 
     def sort(
         self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool | None = None
     ) -> ValuesIndices:
-        """The elements in order along a dimension, and where they were, int64: two of [...]."""
+        """Return the elements sorted along `dim`, and their original int64 indices, both in the shape of `x`."""
 
     def split(
         self,
@@ -1360,21 +1360,21 @@ class Methods:
         *,
         split_size: builtins.int | Sequence[builtins.int] | Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given."""
+        """Return views of consecutive pieces of `x` along `dim`."""
 
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent."""
+        """Return views of consecutive pieces of `x` along `dim` with the sizes `split_sizes`."""
 
     def sqrt(self) -> Tensor:
         """The square root. Of each element of x, in its shape."""
 
     def sqrt_(self) -> Tensor: ...
     def square(self) -> Tensor:
-        """x * x, in the shape of x."""
+        """Return x * x for each element, in the shape of `x`."""
 
     def square_(self) -> Tensor: ...
     def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-        """Without its dimensions of extent 1, or without those given if they have extent 1: a view."""
+        """Return a view without the dimensions of extent 1, or without those in `dim` that have extent 1."""
 
     def std(
         self,
@@ -1384,7 +1384,7 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Tensor:
-        """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers."""
+        """Return the standard deviation over `dim`, the square root of `var` with the same parameters."""
 
     def stft(
         self,
@@ -1398,13 +1398,13 @@ class Methods:
         onesided: builtins.bool | None = None,
         return_complex: builtins.bool | None = None,
     ) -> Tensor:
-        """The spectra of windows `hop_length` apart: [(batch,) n] -> [(batch,) frequency, window, (real."""
+        """Return the short-time Fourier transform of signals."""
 
     def storage_offset(self) -> builtins.int:
-        """Where the first element lies in the storage."""
+        """Return the index of the first element of `x` in its storage."""
 
     def stride(self, dim: builtins.int | None = None) -> Any:
-        """How many elements lie between neighbours of each dimension, or of one."""
+        """Return the distance in storage, in elements, of neighbours along each dimension as a tuple."""
 
     def sub(
         self,
@@ -1413,7 +1413,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
+        """Return a - alpha * b. Shapes broadcast and dtypes are promoted."""
 
     def sub_(
         self,
@@ -1429,7 +1429,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
+        """Return a - alpha * b. Shapes broadcast and dtypes are promoted."""
 
     def subtract_(
         self,
@@ -1445,25 +1445,25 @@ class Methods:
         *,
         dtype: DType | None = None,
     ) -> Tensor:
-        """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range."""
+        """Return the sum over `dim`. Integers and bools are summed in int64 unless `dtype` is given."""
 
     def sum_to_size(self, *size: Any) -> Tensor:
-        """The sum over what broadcasting would repeat, in the shape `size`."""
+        """Return `x` summed over the dimensions that broadcasting `size` to the shape of `x` would expand."""
 
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
+        """Return a view with the dimensions `axis0` and `axis1` exchanged."""
 
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-        """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
+        """Return a view with the dimensions `dim0` and `dim1` exchanged."""
 
     def t(self) -> Tensor:
-        """A matrix transposed, a view; what has fewer dimensions stays. Raises ShapeError for more."""
+        """Return a view of a matrix transposed; a tensor with fewer dimensions is returned itself."""
 
     def take(self, index: Tensor) -> Tensor:
-        """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside."""
+        """Return the elements of `x` at the positions `index` of the flattened tensor, in the shape of `index`."""
 
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
-        """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order."""
+        """Return the elements of `x` at `indices` along `dim`, as `gather`, with the other dimensions broadcast."""
 
     def tan(self) -> Tensor:
         """The tangent. Of each element of x, in its shape."""
@@ -1481,26 +1481,26 @@ class Methods:
         indices: Sequence[builtins.int] | None = None,
         sections: builtins.int | None = None,
     ) -> tuple[Tensor, ...]:
-        """Views of pieces of nearly equal size, or of what lies between the given places of a dimension."""
+        """Return views of `x` split along `dim` into nearly equal sections, or at given indices."""
 
     def tile(self, *dims: Any) -> Tensor:
-        """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front."""
+        """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)` or `tile(x, (2, 3))`."""
 
     def to(
         self, *args: Any, dtype: DType | None = None, device: Any = None, copy: builtins.bool = False, **_: Any
     ) -> Tensor:
-        """x with another dtype, on another device, or both; x itself if nothing changes."""
+        """Return `x` with another dtype, on another device, or both; `x` itself if nothing changes."""
 
     def topk(
         self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
     ) -> ValuesIndices:
-        """The k largest or smallest elements along a dimension, in order, and where they are: two of [..., k, ...]."""
+        """Return the `k` largest elements along `dim` in descending order, and their int64 indices."""
 
     def trace(self) -> Tensor:
-        """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
+        """Return the sum of the main diagonal of a matrix [m, n], as a 0-d tensor."""
 
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-        """Two dimensions exchanged: a view. Raises IndexError for one out of range."""
+        """Return a view with the dimensions `dim0` and `dim1` exchanged."""
 
     def triangular_solve(
         self,
@@ -1509,18 +1509,18 @@ class Methods:
         transpose: builtins.bool = False,
         unitriangular: builtins.bool = False,
     ) -> Solution:
-        """X with A X = B, or A^T X = B if `transpose`, and a copy of A: [..., n, k] and [..., n, n]."""
+        """Return X with A X = b, or A^T X = b if `transpose` is true, and a copy of `A`."""
 
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
-        """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]."""
+        """Return each matrix [m, n] of `x` with zeros above a diagonal, in the shape of `x`."""
 
     def tril_(self, diagonal: builtins.int = 0) -> Tensor: ...
     def triu(self, diagonal: builtins.int = 0) -> Tensor:
-        """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]."""
+        """Return each matrix [m, n] of `x` with zeros below a diagonal, in the shape of `x`."""
 
     def triu_(self, diagonal: builtins.int = 0) -> Tensor: ...
     def true_divide(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """a / b, broadcast; integers are divided in the default floating type."""
+        """Return a / b. Shapes broadcast; integers are converted to the default floating-point dtype."""
 
     def true_divide_(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor: ...
     def trunc(self) -> Tensor:
@@ -1528,22 +1528,22 @@ class Methods:
 
     def trunc_(self) -> Tensor: ...
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
-        """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it."""
+        """Return the legacy name of the dtype, such as "torch.FloatTensor"."""
 
     def type_as(self, other: Tensor) -> Tensor:
-        """x with the dtype of another tensor."""
+        """Return `x` converted to the dtype of `other`; `x` itself if it has that dtype."""
 
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """A view of every place of a dimension, which disappears from the shapes."""
+        """Return a view of `x` at each index along `dim`, without that dimension."""
 
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-        """One dimension split into several, a view; one of the new extents may be -1."""
+        """Return a view with dimension `dim` split into the extents `sizes`, one of which may be -1."""
 
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-        """A view of all windows of `size` places along a dimension, `step` apart."""
+        """Return a view of all windows of `size` elements along `dimension`, `step` apart."""
 
     def uniform_(self, a: builtins.float = 0.0, b: builtins.float = 1.0, generator: Generator | None = None) -> Tensor:
-        """Write uniform random numbers from a to b."""
+        """Write uniform random numbers from `a` to `b` to `x`, and return `x`."""
 
     def unique(
         self,
@@ -1552,7 +1552,7 @@ class Methods:
         return_counts: builtins.bool = False,
         dim: builtins.int | None = None,
     ) -> Any:
-        """The distinct elements [n], or slices of a dimension, in order; on request where each went."""
+        """Return the distinct elements in ascending order, as a vector, or the distinct slices along `dim`."""
 
     def unique_consecutive(
         self,
@@ -1560,18 +1560,18 @@ class Methods:
         return_counts: builtins.bool = False,
         dim: builtins.int | None = None,
     ) -> Any:
-        """Elements [n], or slices of a dimension, without those equal to the one before."""
+        """Return the elements without those equal to their predecessor, as a vector, or the slices along `dim`."""
 
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """As `chunk`: at most so many views of equal size."""
+        """Return `chunk(x, chunks, dim)`: at most `chunks` views of equal size."""
 
     def unsafe_split(
         self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = 0
     ) -> tuple[Tensor, ...]:
-        """As `split`: views of consecutive pieces."""
+        """Return `split(x, split_size, dim)`: views of consecutive pieces."""
 
     def unsqueeze(self, dim: builtins.int) -> Tensor:
-        """A new dimension of extent 1 at `dim`: a view. Raises IndexError for a place out of range."""
+        """Return a view with a new dimension of extent 1 at position `dim`."""
 
     def var(
         self,
@@ -1581,29 +1581,29 @@ class Methods:
         *,
         correction: builtins.float | None = None,
     ) -> Tensor:
-        """The variance over `dim`, without it: squares about the mean."""
+        """Return the variance over `dim`."""
 
     def vdot(self, other: Tensor) -> Tensor:
-        """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
+        """Return the inner product of two vectors [n], as a 0-d tensor."""
 
     def view(self, *args: Any, size: Sequence[builtins.int] | None = None, dtype: DType | None = None) -> Tensor:
-        """`view`. Raises ShapeError where strides cannot describe the elements of x in the new shape."""
+        """Return `x` in another shape over the same storage, as `Tensor.view`. One extent may be -1."""
 
     def view_as(self, other: Tensor) -> Tensor:
-        """x in the shape of another tensor, as a view. Raises ShapeError for another number of elements."""
+        """Return a view of `x` in the shape of `other`. Raises as `checked_view` does."""
 
     def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor) -> tuple[Tensor, ...]:
-        """Views of pieces along the rows. Raises ShapeError for less than a matrix."""
+        """Return views of `x` split along dimension 0 into equal sections or at given indices."""
 
     def where(self, condition: Tensor, other: Operand) -> Tensor:
-        """x where the condition holds, else `other`; all three broadcast."""
+        """Return `x` where `condition` is true, else `other`."""
 
     def xlogy(self, other: Operand) -> Tensor:
-        """x * log(y), broadcast, and 0 where x is 0. PyTorch rounds the logarithm of half types on the host."""
+        """Return x * log(y), and 0 where x is 0, for x (`input`) and y (`other`). Shapes broadcast."""
 
     def xlogy_(self, other: Operand) -> Tensor: ...
     def xpu(self, device: Any = None, non_blocking: builtins.bool = False) -> Tensor:
-        """Raises DeviceAbsent: there is no GPU."""
+        """Raise DeviceAbsent, since there is no GPU."""
 
     def zero_(self) -> Tensor:
-        """Write zeros everywhere."""
+        """Write 0 to every element of `x`, and return `x`."""

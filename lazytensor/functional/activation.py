@@ -503,8 +503,9 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """Write `selu(x)` to each element x of `input`, and return `input`. Raises TypeUnsupported for non-floating-point
-    tensors.
+    """Write `selu(x)` to each element x of `input`, and return `input`.
+
+    Raises TypeUnsupported for non-floating-point tensors.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.selu_(lt.tensor([-1.0, 2.0]))

@@ -107,9 +107,7 @@ def _error_for(
 
 
 def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
-    """Return the error for missing, surplus or unknown arguments of a call; None if the arguments bind to the
-    signature.
-    """
+    """Return the error for missing, surplus or unknown arguments of a call; None if there are none."""
     try:
         inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
     except TypeError as e:
@@ -180,11 +178,11 @@ def _argument_text(value: Any) -> str:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether `value` matches the annotation `hint`. Annotations that this function does not handle match
-    everything.
+    """Return whether `value` matches the annotation `hint`.
 
-    An int also matches NumPy integers and one-element tensors that are not floating-point. A float matches every real
-    number and every one-element tensor. The elements of a sequence are checked, those of an iterator are not.
+    Annotations that this function does not handle match everything. An int also matches NumPy integers and one-element
+    tensors that are not floating-point. A float matches every real number and every one-element tensor. The elements of
+    a sequence are checked, those of an iterator are not.
     """
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):

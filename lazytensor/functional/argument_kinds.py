@@ -181,8 +181,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any, kinds: str = "i") -> bool:
-    """Return whether `value` is an integer, or a one-element tensor whose dtype kind is in
-    `kinds`. Bools do not count.
+    """Return whether `value` is an integer, or a one-element tensor whose dtype kind is in `kinds`.
+
+    Bools do not count.
     """
     if isinstance(value, Tensor):
         return value.spec.size == 1 and value.dtype.kind in kinds

@@ -105,8 +105,7 @@ _OPERAND_TYPES = (Tensor, bool, int, float)
 
 
 def _cast_operand_like(value: Any, written: Tensor) -> Any:
-    """Return `value` converted to the dtype of `written` if it is a floating-point tensor of another dtype, else
-    `value`.
+    """Return `value`, converted to the dtype of `written` if it is a tensor of another floating-point dtype.
 
     In-place operations use it while automatic casts are on.
     """

@@ -145,8 +145,9 @@ def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:
 
 
 def _repeat_heads(x: Tensor, heads: int) -> Tensor:
-    """Return `x` with its heads (dimension -3) repeated to `heads`. Raises ShapeError if their number does not divide
-    it.
+    """Return `x` with its heads (dimension -3) repeated to `heads`.
+
+    Raises ShapeError if their number does not divide it.
     """
     *lead, own, length, width = x.spec.shape
     if own == heads:

@@ -16,8 +16,9 @@ Binary = Callable[[Operand, Operand], Tensor]
 
 
 def _exclusive_or(a: Operand, b: Operand) -> Tensor:
-    """Return the exclusive or of two bool operands as one operation. `logical_xor` records
-    comparisons on CSX instead.
+    """Return the exclusive or of two bool operands as one operation.
+
+    `logical_xor` records comparisons on CSX instead.
     """
     return tensor_of(call("logical_xor", *prepare_operands(a, b)), a, b)
 

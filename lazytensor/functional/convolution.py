@@ -238,8 +238,9 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Extents = 1,
 ) -> Tensor:
-    """Return the transposed 1-D convolution of `input` (the gradient of `conv1d` by its input), plus `bias`: [N, out,
-    L'].
+    """Return the transposed 1-D convolution of `input` (the gradient of `conv1d` by its input), plus `bias`.
+
+    The result is [N, out, L'].
 
     - `input`: [N, C, L] or, without a batch dimension in input and result, [C, L].
     - `weight`: [C, out / groups, k]; `bias`: [out] or None.

@@ -67,8 +67,9 @@ def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @method
 def __reduce_ex__(x: Tensor, protocol: Any) -> Any:
-    """Return `rebuild` and its arguments, which `pickle` stores: class, elements, dtype,
-    requires_grad and attributes.
+    """Return `rebuild` and its arguments for `pickle`.
+
+    The arguments are class, elements, dtype, requires_grad and attributes.
     """
     return rebuild, (type(x), x.array("pickling it"), x.dtype, x.requires_grad, dict(x.__dict__))
 

@@ -298,11 +298,10 @@ def empty(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """Return a tensor with unspecified values, which are zeros here: `empty(2, 3)`, `empty((2, 3))`, `empty(size=(2,
-    3))`.
+    """Return a tensor with unspecified values: `empty(2, 3)`, `empty((2, 3))` or `empty(size=(2, 3))`.
 
-    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
-    extent.
+    The values are zeros here. The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises
+    ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.empty(2, 3).shape
@@ -342,8 +341,9 @@ def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_:
 
 
 def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """Return a tensor with unspecified values (zeros here), with the shape of `x` and, by default, its dtype and
-    device.
+    """Return a tensor with unspecified values and the shape of `x` and, by default, its dtype and device.
+
+    The values are zeros here.
 
     >>> import lazytensor as lt
     >>> lt.empty_like(lt.ones(2, 3)).shape

@@ -135,9 +135,7 @@ def _unsupported_node(n: Node, row: Refusal, name: str) -> Node:
 
 
 def _mark_node(n: Node, row: Refusal, name: str) -> Node:
-    """Return `n` with the refusal `row`: in its value, in its gradient, or remembered, according to the stage of the
-    row.
-    """
+    """Return `n` with the refusal `row` in its value or its gradient, or remembered, by the stage of the row."""
     if row.stage == "lowering":
         return _unsupported_node(n, row, name)
     if row.stage == "remember":

@@ -39,10 +39,9 @@ def _vector_length(x: Tensor, dim: int) -> Tensor:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """Return the `p`-norm of x1 - x2 + eps along the last dimension: [..., D] -> [...], or [..., 1] if `keepdim` is
-    true.
+    """Return the `p`-norm of x1 - x2 + eps along the last dimension: [..., D] -> [...].
 
-    The shapes of `x1` and `x2` broadcast.
+    If `keepdim` is true, the result is [..., 1]. The shapes of `x1` and `x2` broadcast.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
@@ -76,10 +75,9 @@ def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Return the `p`-norm distances of all pairs of rows i < j of `input` [N, M], in row-major order: [N * (N - 1) /
-    2].
+    """Return the `p`-norm distances of all pairs of rows i < j of `input` [N, M]: [N * (N - 1) / 2].
 
-    Raises ShapeError unless `input` has two dimensions.
+    The pairs are in row-major order. Raises ShapeError unless `input` has two dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))

@@ -123,10 +123,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`: [N, C, D, H, W] or [C, D,
-    H, W].
+    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`.
 
-    Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
+    `input` is [N, C, D, H, W] or [C, D, H, W]. Raises OptionInvalid (a ValueError) in training if `p` is not between 0
+    and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)

@@ -179,9 +179,7 @@ def _edge_weights(near: float, far: float) -> tuple[float, float, float]:
 
 
 def _weights_along(weights: list[float], like: Tensor, at: int) -> Operand:
-    """Return `weights` as a tensor that broadcasts to `like` along dimension `at`, or as one
-    number if all are equal.
-    """
+    """Return `weights` as a tensor that broadcasts to `like` along dimension `at`; one number if all are equal."""
     # Equal weights need no tensor.
     if len(set(weights)) == 1:
         return weights[0]

@@ -307,9 +307,9 @@ def index_reduce(
 ) -> Tensor:
     """Return a copy of `x` with `source` combined at the positions `index` along `dim`.
 
-    `index` is a vector, and slice k of `source` belongs to index[k]. `reduce` is "prod", "mean", "amax" or "amin". If
-    `include_self` is false, the elements of `x` at these positions are replaced. Raises IndexError for a position out
-    of range, and ShapeError for another `reduce`.
+    `index` is a vector, and slice k of `source` belongs to index[k]. `reduce` is "prod", "mean", "amax" or "amin";
+    unlike PyTorch, "sum" is accepted too. If `include_self` is false, the elements of `x` at these positions are
+    replaced. Raises IndexError for a position out of range, and ShapeError for another `reduce`.
 
     >>> import lazytensor as lt
     >>> lt.index_reduce(lt.ones(2), 0, lt.tensor([1, 1]), lt.tensor([2.0, 3.0]), "prod")

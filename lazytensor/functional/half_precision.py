@@ -57,9 +57,7 @@ def apply_to_number(name: str, a: Operand, b: Operand) -> Tensor | None:
 
 
 def _is_unrounded_number(value: Operand, half: DType) -> bool:
-    """Return whether `value` is a number that PyTorch does not round to `half`: not a tensor, or
-    0-d of another dtype.
-    """
+    """Return whether PyTorch does not round `value` to `half`: a number, or a 0-d tensor of another dtype."""
     return not isinstance(value, Tensor) or (not value.ndim and value.dtype is not half and value.device is CPU)
 
 
@@ -78,8 +76,9 @@ def half_power(a: Operand, exponent: Operand) -> Tensor | None:
 
 
 def uses_host_kernels(*values: Any) -> bool:
-    """Return whether an operation on `values` follows PyTorch's CPU kernels: all tensors on the CPU, automatic casts
-    off.
+    """Return whether all tensors among `values` are on the CPU and automatic casts are off.
+
+    An operation on them then follows PyTorch's CPU kernels.
     """
     return half_type() is None and all(v.device is CPU for v in values if isinstance(v, Tensor))
 
@@ -98,10 +97,9 @@ def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | No
 
 
 def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) -> Tensor | None:
-    """Return `addcmul` or `addcdiv` (by `name`) of three half tensors on the CPU, rounded once; None for other
-    operands.
+    """Return `addcmul` or `addcdiv` of three half tensors on the CPU, rounded once; None for other operands.
 
-    The result is x + value * a * b, or x + value * a / b.
+    `name` is the operation. The result is x + value * a * b, or x + value * a / b.
     """
     half = host_half_dtype(x)
     terms = [v for v in (x, a, b) if isinstance(v, Tensor) and v.dtype is half]

@@ -136,9 +136,7 @@ def _write_overlapping_view(view: Tensor, picks: IndexTensors, value: Operand, a
 
 
 def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
-    """Raise ShapeError if an index tensor or the value shares elements with `view`, as PyTorch's in-place indexing
-    does.
-    """
+    """Raise ShapeError if an index tensor or the value shares elements with `view`, as PyTorch does."""
     masks = [p for _, p in picks if p.dtype is dt.bool_]
     if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
         refuse_overlap(view, *masks)
@@ -198,8 +196,9 @@ def _drop_leading_ones(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_plain_mask(picks: IndexTensors, view: Tensor, value: Operand) -> bool:
-    """Return whether a write needs no indices: one mask from dimension 0 on, and a value equal for all selected
-    positions.
+    """Return whether a write needs no indices.
+
+    This needs one mask from dimension 0 on, and a value that is equal for all selected positions.
     """
     if len(picks) != 1 or picks[0][1].dtype is not dt.bool_:
         return False

@@ -84,9 +84,7 @@ def interpolate(
 
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
-    """Raise OptionInvalid if `align_corners` does not apply to `mode`, and OptionMissing if `mode` does not fit the
-    rank.
-    """
+    """Raise OptionInvalid if `align_corners` does not apply to `mode`, OptionMissing if `mode` does not fit."""
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise OptionInvalid(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
@@ -160,8 +158,9 @@ def _clip_indices(at: np.ndarray, extent: int) -> tuple[int, ...]:
 
 
 def cubic_weights(t: Any) -> list[Any]:
-    """Return the cubic kernel's weights of the four samples around a point. `t` is its distance
-    from the second sample.
+    """Return the cubic kernel's weights of the four samples around a point.
+
+    `t` is its distance from the second sample.
     """
     near = [((CUBIC_COEFFICIENT + 2) * u - (CUBIC_COEFFICIENT + 3)) * u * u + 1 for u in (t, 1 - t)]
     far = [

@@ -303,9 +303,10 @@ def _require_rank(x: Tensor, what: str, rank: int) -> None:
 
 @method
 def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of `x` split along dimension 1, or dimension 0 of a vector, into equal sections or at given indices.
+    """Return views of `x` split along dimension 1, or along dimension 0 if it is a vector.
 
-    Raises ShapeError if `x` has no dimensions, or if the extent is not divisible by the number of sections.
+    `indices_or_sections` is a number of equal sections, or the indices at which to split. Raises ShapeError if `x` has
+    no dimensions, or if the extent is not divisible by the number of sections.
 
     >>> import lazytensor as lt
     >>> lt.hsplit(lt.arange(4), 2)

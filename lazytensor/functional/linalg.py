@@ -187,10 +187,10 @@ def _set_unit_diagonal(a: Node) -> Node:
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Solution:
-    """Return X with A X = b, or A^T X = b if `transpose` is true, and a copy of `A`: [..., n, k] and [..., n, n].
+    """Return X with A X = b, or A^T X = b if `transpose` is true, and a copy of `A`.
 
-    Only the upper triangle of `A` is read if `upper` is true, else only the lower one. If `unitriangular` is true, its
-    diagonal counts as ones. Raises ShapeError if the shapes do not fit.
+    X is [..., n, k] and A [..., n, n]. Only the upper triangle of `A` is read if `upper` is true, else only the lower
+    one. If `unitriangular` is true, its diagonal counts as ones. Raises ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.triangular_solve(lt.tensor([[4.0], [8.0]]), lt.tensor([[2.0, 1.0], [0.0, 4.0]])).solution
@@ -349,9 +349,9 @@ def det(A: Tensor) -> Tensor:
 
 @method
 def slogdet(A: Tensor) -> SignLog:
-    """Return the sign of each determinant and the logarithm of its absolute value: [..., n, n] -> two tensors [...].
+    """Return the sign of each determinant and the logarithm of its absolute value.
 
-    Raises ShapeError if the matrices are not square.
+    [..., n, n] gives two tensors [...]. Raises ShapeError if the matrices are not square.
 
     >>> import lazytensor as lt
     >>> lt.slogdet(lt.tensor([[0.0, 2.0], [4.0, 0.0]])).sign
@@ -377,10 +377,10 @@ def logdet(x: Tensor) -> Tensor:
 
 @method
 def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
-    """Return Q [..., m, k] with orthonormal columns and the upper triangular R [..., k, n], with A = Q R, k = min(m,
-    n).
+    """Return Q with orthonormal columns and the upper triangular R, with A = Q R.
 
-    Raises OptionMissing for another `mode` than "reduced", or if `some` is false.
+    A is [..., m, n], Q [..., m, k] and R [..., k, n] with k = min(m, n). Raises OptionMissing for another `mode` than
+    "reduced", or if `some` is false.
 
     >>> import lazytensor as lt
     >>> lt.abs(lt.qr(lt.tensor([[3.0, 0.0], [4.0, 5.0]])).R)
@@ -516,10 +516,10 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 @method
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Return the `n`-th power of each matrix [..., n, n]. Negative powers are powers of the inverse; power 0 is the
-    identity.
+    """Return the `n`-th power of each matrix [..., n, n].
 
-    Raises ShapeError if `n` is negative and a matrix is singular.
+    Negative powers are powers of the inverse; power 0 is the identity. Raises ShapeError if `n` is negative and a
+    matrix is singular.
 
     >>> import lazytensor as lt
     >>> lt.matrix_power(lt.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -575,12 +575,12 @@ def matrix_norm(
 def norm(
     A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Return a vector norm or a matrix norm of `A` over the dimensions `dim`, which are removed unless `keepdim` is
-    true.
+    """Return a vector norm or a matrix norm of `A` over the dimensions `dim`.
 
-    If `ord` is None, it is the Euclidean norm over `dim`, or over all elements. If `ord` is given and `dim` has two
-    dimensions, or `A` has two and `dim` is None, it is `matrix_norm`. Otherwise it is `vector_norm`. If `dtype` is
-    given, `A` is converted first. Raises ShapeError if `ord` is given for more than two dimensions.
+    These dimensions are removed unless `keepdim` is true. If `ord` is None, it is the Euclidean norm over `dim`, or
+    over all elements. If `ord` is given and `dim` has two dimensions, or `A` has two and `dim` is None, it is
+    `matrix_norm`. Otherwise it is `vector_norm`. If `dtype` is given, `A` is converted first. Raises ShapeError if
+    `ord` is given for more than two dimensions.
     """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
@@ -593,8 +593,9 @@ def norm(
 
 
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the cross product along `dim`, which has extent 3. The shapes broadcast. Raises ShapeError for another
-    extent.
+    """Return the cross product along `dim`, which has extent 3.
+
+    The shapes broadcast. Raises ShapeError for another extent.
     """
     return tensor_products.cross(x, other, dim)
 

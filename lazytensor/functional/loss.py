@@ -53,8 +53,9 @@ def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: 
 
 
 def apply_reduction(x: Tensor, reduction: str) -> Tensor:
-    """Return the losses `x`, their mean or their sum. Raises OptionInvalid (a ValueError) for an
-    unknown `reduction`.
+    """Return the losses `x`, their mean or their sum.
+
+    Raises OptionInvalid (a ValueError) for an unknown `reduction`.
     """
     return x if resolve_reduction(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
@@ -384,12 +385,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the binary cross entropy -(t * log(x) + (1 - t) * log(1 - x)) of probabilities x and targets t of one
-    shape.
+    """Return the binary cross entropy -(t * log(x) + (1 - t) * log(1 - x)).
 
-    Logarithms are at least -100. `weight` multiplies the elements. Raises OptionInvalid (a ValueError) if the shapes
-    differ, and TypeUnsupported for integers. On the host, ShapeError is raised if the dtypes differ, or when a
-    probability outside 0 to 1 is computed.
+    x are probabilities (`input`) and t targets of the same shape. Logarithms are at least -100. `weight` multiplies the
+    elements. Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported for integers. On the host,
+    ShapeError is raised if the dtypes differ, or when a probability outside 0 to 1 is computed.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.binary_cross_entropy(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
@@ -413,8 +413,7 @@ def binary_cross_entropy(
 
 
 def _probability_entropy(x: Tensor, target: Tensor) -> Tensor | None:
-    """Return elementwise binary cross entropies on the host, with PyTorch's gradient and range checks; None on the
-    wafer.
+    """Return elementwise binary cross entropies with PyTorch's gradient and range checks; None on the wafer.
 
     Raises ShapeError if the dtypes differ.
     """
@@ -551,8 +550,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """Return the Gaussian negative log-likelihood (log(var) + (input - target)**2 / var) / 2, where var is at least
-    `eps`.
+    """Return the Gaussian negative log-likelihood (log(var) + (input - target)**2 / var) / 2, with var >= `eps`.
 
     `var` is a number, or a tensor in the shape of `input`, or one whose last dimension is missing or has extent 1. If
     `full` is true, log(2 * pi) / 2 is added. The gradient ignores the lower bound `eps`. Raises OptionInvalid (a

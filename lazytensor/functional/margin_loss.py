@@ -151,10 +151,9 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the binary cross entropy of sigmoid(input) and `target`, averaged over the last dimension: [..., C] ->
-    [...].
+    """Return the binary cross entropy of sigmoid(input) and `target`, averaged over the last dimension.
 
-    `weight` multiplies the elements before the average.
+    Both are [..., C], and the elementwise losses [...]. `weight` multiplies the elements before the average.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multilabel_soft_margin_loss(lt.zeros(1, 2), lt.tensor([[0.0, 1.0]]))

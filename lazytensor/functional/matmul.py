@@ -1,5 +1,6 @@
-"""Matrix products of tensors, and the products of layers (`linear`), which use the half type while automatic casts are
-on.
+"""Matrix products of tensors and of layers (`linear`).
+
+Products of layers use the half type while automatic casts are on.
 """
 
 import math
@@ -23,8 +24,9 @@ from lazytensor.ops.shape import broadcast_to, reshape
 
 
 def _matmul_operands(a: Tensor, b: Tensor) -> tuple[Node, Node]:
-    """Return the nodes of both operands in one dtype, with automatic casts. Raises ShapeError if
-    their dtypes differ.
+    """Return the nodes of both operands in one dtype, with automatic casts.
+
+    Raises ShapeError if their dtypes differ.
     """
     x, y = operand_node(a), operand_node(b)
     if host_half_type() is not None:
@@ -138,8 +140,9 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """Return the outer product of two vectors: a [m] and b [n] give [m, n] with a[i] * b[j]. Raises ShapeError
-    otherwise.
+    """Return the outer product of two vectors: a [m] and b [n] give [m, n] with a[i] * b[j].
+
+    Raises ShapeError otherwise.
 
     >>> import lazytensor as lt
     >>> lt.outer(lt.tensor([1, 2]), lt.tensor([3, 4]))

@@ -51,11 +51,10 @@ def _cast_result(y: Node, input: Tensor) -> Tensor:
 def _cast_with_params(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
 ) -> tuple[Node, Node, Node]:
-    """Return the input, weight and bias [C] in the dtype of the computation: the half type while automatic casts are
-    on.
+    """Return input, weight [C] and bias [C] in the dtype of the computation.
 
-    A missing weight or bias is replaced by ones or zeros. While automatic casts are on, these have the dtype `missing`,
-    if it is given.
+    This is the half type while automatic casts are on. A missing weight or bias is replaced by ones or zeros. While
+    automatic casts are on, these have the dtype `missing`, if it is given.
     """
     x = operand_node(input)
     x = _cast_half_to_float32(x) if half_type() is None else _cast_to_half(x)
@@ -84,8 +83,9 @@ def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Di
 def _check_normalized_shape(
     name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None
 ) -> Dims:
-    """Return `normalized_shape` as a tuple. Raises ShapeError if `input` does not end with it or a parameter differs
-    from it.
+    """Return `normalized_shape` as a tuple.
+
+    Raises ShapeError if `input` does not end with it or a parameter differs from it.
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
@@ -130,10 +130,9 @@ def layer_norm(
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the result of `layer_norm`, the mean, and 1 / sqrt(variance + eps), the latter two with reduced extents of
-    1.
+    """Return the result of `layer_norm`, the mean, and 1 / sqrt(variance + eps).
 
-    Raises ShapeError as `layer_norm` does.
+    The latter two have extents of 1 in the reduced dimensions. Raises ShapeError as `layer_norm` does.
 
     >>> import lazytensor as lt
     >>> lt.native_layer_norm(lt.tensor([[1.0, 3.0]]), (2,), None, None, 1e-5)[0]
@@ -438,8 +437,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
-    """Return `input` divided by its `p`-norm along `dim`, or by `eps` where the norm is smaller, in the shape of
-    `input`.
+    """Return `input` divided by its `p`-norm along `dim`, or by `eps` where the norm is smaller.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.normalize(lt.tensor([[3.0, 4.0]]))

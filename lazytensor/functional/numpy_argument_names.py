@@ -12,9 +12,7 @@ FIRST_OPERAND_NAMES, SECOND_OPERAND_NAMES = ("input", "x", "a", "x1"), ("other",
 
 
 def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
-    """Return a map from names that PyTorch and NumPy use for the parameters of `function` to the names in its
-    signature.
-    """
+    """Return a map from PyTorch's and NumPy's names of parameters of `function` to those in its signature."""
     code = cast(Any, _unwrap(function)).__code__
     positional = code.co_varnames[: code.co_argcount]
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -81,8 +81,9 @@ _pad = pad  # a parameter of `constant_pad_nd` is named `pad`
 
 
 def _pad_circular(x: Node, pairs: list[tuple[int, int]]) -> Node:
-    """Return `x` with circular padding as the vendor's front end records it: zero padding, then copies of the opposite
-    end.
+    """Return `x` with circular padding, recorded as zero padding and copies of the opposite end.
+
+    The vendor's front end records these operations.
     """
     for dim, (low, high) in enumerate(pairs):
         _border_indices("circular", x.type.shape[dim], low, high)
@@ -222,10 +223,10 @@ def _require_rank(input: Tensor, rank: int, name: str) -> None:
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """Return `x` padded with `value`. `pad` holds pairs (before, after), for the last dimension first; negative ones
-    crop.
+    """Return `x` padded with `value`.
 
-    Raises ShapeError for an odd number of values, more pairs than dimensions, and crops larger than the extent.
+    `pad` holds pairs (before, after), for the last dimension first; negative ones crop. Raises ShapeError for an odd
+    number of values, more pairs than dimensions, and crops larger than the extent.
 
     >>> import lazytensor as lt
     >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)

@@ -67,8 +67,9 @@ def _default_float_if_integers(*values: Operand) -> DType | None:
 
 
 def is_number(value: Operand, number: float) -> bool:
-    """Return whether `value` is a Python number equal to `number`. For a tensor it is false,
-    since comparing reads it.
+    """Return whether `value` is a Python number equal to `number`.
+
+    For a tensor it is false, since comparing reads it.
     """
     # `True == 1` is intended: PyTorch accepts alpha=True for 1.
     return not isinstance(value, Tensor) and value == number
@@ -484,8 +485,9 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
 
 @method(names="where")
 def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """Return `x` where `condition` is true, else `other`. All three broadcast; the dtypes of `x` and `other` are
-    promoted.
+    """Return `x` where `condition` is true, else `other`.
+
+    All three broadcast; the dtypes of `x` and `other` are promoted.
     """
     return where(condition, x, other)
 
@@ -516,10 +518,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 @method(names="clamp clip", in_place=True)
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Return `x` limited to the range from `min` to `max`. Bounds are numbers or tensors that broadcast; None is no
-    bound.
+    """Return `x` limited to the range from `min` to `max`.
 
-    If `min` > `max`, the result is `max`. Raises ShapeError if both bounds are None.
+    Bounds are numbers or tensors that broadcast; None is no bound. If `min` > `max`, the result is `max`. Raises
+    ShapeError if both bounds are None.
 
     >>> import lazytensor as lt
     >>> lt.clamp(lt.tensor([-2.0, 0.5, 2.0]), 0, 1)
@@ -757,7 +759,7 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
 
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Return a copy of `x` with a storage of its own. Gradients pass to `x`. `memory_format` is ignored.
+    """Return a copy of `x` with a separate storage. Gradients pass to `x`. `memory_format` is ignored.
 
     >>> import lazytensor as lt
     >>> lt.clone(lt.tensor([1, 2]))

@@ -471,9 +471,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 @method
 def frexp(input: Tensor) -> MantissaExponent:
-    """Return each element as mantissa and int32 exponent, with x = mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+    """Return the mantissa and the int32 exponent of each element.
 
-    Raises ShapeError for integers.
+    x = mantissa * 2**exponent, with 0.5 <= |mantissa| < 1. Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.frexp(lt.tensor([6.0, 0.5])).exponent

@@ -108,9 +108,7 @@ def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
 def _make_max_pools(
     rank: int, example: str, example_with_indices: str
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the functions `max_pool` and `max_pool_with_indices` of `rank` spatial dimensions, with the same
-    parameters.
-    """
+    """Return `max_pool` and `max_pool_with_indices` of `rank` spatial dimensions, with the same parameters."""
 
     def with_indices(
         input: Tensor,
@@ -300,10 +298,10 @@ def lp_pool2d(
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return the p-norm (sum of x**p)**(1/p) over windows of `input` [N, C, D, H, W] or [C, D, H, W]: [..., D', H',
-    W'].
+    """Return the p-norm (sum of x**p)**(1/p) over windows of `input`: [..., D', H', W'].
 
-    `norm_type` is p. The other parameters are those of `avg_pool3d`. Raises ShapeError if no window fits.
+    `input` is [N, C, D, H, W] or [C, D, H, W]. `norm_type` is p. The other parameters are those of `avg_pool3d`. Raises
+    ShapeError if no window fits.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.lp_pool3d(lt.ones(1, 1, 2, 2, 2), 2, 2)
@@ -341,8 +339,9 @@ def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: Outpu
 
 
 def _adaptive_regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
-    """Return start and end of each of `count` regions that cover an extent. Neighbouring regions may overlap by one
-    element.
+    """Return start and end of each of `count` regions that cover an extent.
+
+    Neighbouring regions may overlap by one element.
     """
     # The start is rounded down and the end up, so that every element is in a region, even if there are more regions
     # than elements.
@@ -507,8 +506,9 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 
 def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
-    """Return max unpooling with `rank` spatial dimensions. `options` are kernel_size, stride,
-    padding and output_size.
+    """Return max unpooling with `rank` spatial dimensions.
+
+    `options` are kernel_size, stride, padding and output_size.
     """
     kernel_size, stride, padding, output_size = options
     kernel = to_ntuple(kernel_size, rank, "kernel_size")
@@ -544,12 +544,11 @@ def max_unpool1d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return zeros with the elements of `input` [..., L'] at the positions `indices` that max_pool1d returned: [...,
-    L].
+    """Return zeros with the elements of `input` at the positions `indices` that max_pool1d returned.
 
-    L is (L' - 1) * stride + kernel_size - 2 * padding, unless `output_size` gives another one within the stride. Raises
-    ShapeError if `indices` is not int64 in the shape of `input`, and OptionInvalid (a ValueError) for an invalid
-    `output_size`.
+    [..., L'] gives [..., L]. L is (L' - 1) * stride + kernel_size - 2 * padding, unless `output_size` gives another one
+    within the stride. Raises ShapeError if `indices` is not int64 in the shape of `input`, and OptionInvalid (a
+    ValueError) for an invalid `output_size`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.max_unpool1d(lt.tensor([[5.0]]), lt.tensor([[1]]), 2)

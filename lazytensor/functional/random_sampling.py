@@ -186,7 +186,7 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
     in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
     chosen, n = in_scope(generator), x.spec.size
     span = np.uint64(high - low)
-    # PyTorch uses 32 random bits for narrow ranges and for dtypes without a range of their own, else 64.
+    # PyTorch uses 32 random bits for narrow ranges and for most dtypes without bounds, else 64.
     is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
     if high - low < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release] or is_short:
         words = chosen.words(n)

@@ -79,8 +79,7 @@ def is_replayed() -> bool:
 
 
 def is_deferred(shape: tuple[int, ...]) -> bool:
-    """Return whether numbers of `shape` are drawn by a node when they are read, since an abstract step may not need
-    them.
+    """Return whether numbers of `shape` are drawn when they are read, since an abstract step may not need them.
 
     True for more than MAX_EAGER_DRAWS elements.
     """
@@ -88,8 +87,9 @@ def is_deferred(shape: tuple[int, ...]) -> bool:
 
 
 def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
-    """Return a tensor of numbers that were drawn now. In a step that Python runs each time they become an input of the
-    step.
+    """Return a tensor of numbers that were drawn now.
+
+    In a step that Python runs each time they become an input of the step.
     """
     if storage.thread_state.current is None or is_replayed():
         return from_array(values, dtype)
@@ -101,10 +101,10 @@ def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
 
 
 def uniform_at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:
-    """Return float32 uniform numbers that depend only on the process's seed, the counter `step` and the draw's
-    `number`.
+    """Return float32 uniform numbers that depend only on the seed, the counter `step` and the draw's `number`.
 
-    A run that continues from a saved counter draws the same numbers as an uninterrupted one.
+    The seed is that of the default generator. A run that continues from a saved counter draws the same numbers as an
+    uninterrupted one.
     """
     # The seed is an attribute, since the vendor's graph has a global seed here.
     seed = random.default_generator.initial_seed()
@@ -119,8 +119,9 @@ def next_draw() -> tuple[Node, int]:
 
 
 def draw_in_step(op: str, shape: tuple[int, ...], dtype: DType, **attrs: Any) -> Tensor:
-    """Return random numbers of the operation `op`, such as "random_uniform", as a node of the step that is being
-    captured.
+    """Return random numbers drawn by a node of the step that is being captured.
+
+    `op` is the operation, such as "random_uniform".
     """
     state, number = next_draw()
     return wrap(call(op, state, call=number, type=Type(shape, dtype), **attrs))

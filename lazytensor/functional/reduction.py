@@ -301,9 +301,10 @@ def _softmax_operand(x: Tensor, dtype: DType | None) -> Node:
 
 @method
 def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """Return exp(x) divided by its sum along `dim`, in the shape of `x`. If `dtype` is given, `x` is converted first.
+    """Return exp(x) divided by its sum along `dim`, in the shape of `x`.
 
-    Raises IndexError for a dimension out of range, and TypeUnsupported for integers without `dtype`.
+    If `dtype` is given, `x` is converted first. Raises IndexError for a dimension out of range, and TypeUnsupported for
+    integers without `dtype`.
 
     >>> import lazytensor as lt
     >>> lt.softmax(lt.zeros(4), 0)
@@ -315,9 +316,10 @@ def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @method
 def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """Return log(softmax(x)) along `dim`, computed without overflow. If `dtype` is given, `x` is converted first.
+    """Return log(softmax(x)) along `dim`, computed without overflow, in the shape of `x`.
 
-    Raises IndexError for a dimension out of range, and TypeUnsupported for integers without `dtype`.
+    If `dtype` is given, `x` is converted first. Raises IndexError for a dimension out of range, and TypeUnsupported for
+    integers without `dtype`.
 
     >>> import lazytensor as lt
     >>> lt.log_softmax(lt.zeros(4), 0)
@@ -383,8 +385,9 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
 
 @method
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Return the mean over `dim` of the elements that are not NaN; NaN if there are none. Raises ShapeError for
-    integers.
+    """Return the mean over `dim` of the elements that are not NaN; NaN if there are none.
+
+    Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))

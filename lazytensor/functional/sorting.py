@@ -94,11 +94,10 @@ def _slice_order(order: Node, d: int, first: int, count: int) -> Node:
 
 @method
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
-    """Return the `k` largest elements along `dim` in descending order, and their int64 indices: two tensors [..., k,
-    ...].
+    """Return the `k` largest elements along `dim` in descending order, and their int64 indices.
 
-    If `largest` is false, return the smallest in ascending order. `sorted` is ignored. Raises ShapeError if `k` is out
-    of range, and TypeUnsupported for bools.
+    The result is a named tuple of two tensors [..., k, ...]. If `largest` is false, return the smallest in ascending
+    order. `sorted` is ignored. Raises ShapeError if `k` is out of range, and TypeUnsupported for bools.
 
     >>> import lazytensor as lt
     >>> lt.topk(lt.tensor([3.0, 9.0, 5.0]), 2)
@@ -117,8 +116,9 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
 
 
 def _gather_single(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
-    """Return the elements at `places`, which has extent 1 along `d`, and these indices; without
-    `d` unless `keepdim`.
+    """Return the elements at `places` and these indices.
+
+    `places` has extent 1 along `d`, which is removed unless `keepdim` is true.
     """
     pair = (tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x))
     if not x.ndim:
@@ -189,8 +189,7 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @method
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the median of the elements that are not NaN, or these along `dim` with their int64 indices as a named
-    tuple.
+    """Return the median of the elements that are not NaN, or medians along `dim` and their int64 indices.
 
     For an even number of elements it is the lower of the two middle ones. Raises IndexError if the dimension has no
     elements.
@@ -313,8 +312,9 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Return the int64 index at which each value would be inserted to keep `sorted_sequence` sorted, in the shape of
-    `values`.
+    """Return the index at which each value would be inserted to keep `sorted_sequence` sorted.
+
+    The result is int64 in the shape of `values`.
 
     - `sorted_sequence`: [..., n] sorted along the last dimension, with the leading extents of `values`; or one vector
       [n].
@@ -376,8 +376,9 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
 
 def _count_in_bins(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return the number of elements, or the sum of weights, between neighbouring `edges`. The last edge is in the last
-    bin.
+    """Return the number of elements, or the sum of weights, between neighbouring `edges`.
+
+    The last edge is in the last bin.
     """
     flat = array.reshape(-1)
     # Elements outside the edges are not counted.

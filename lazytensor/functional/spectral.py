@@ -47,8 +47,9 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
 ) -> Tensor:
-    """Return the short-time Fourier transform: [(batch,) n] -> [(batch,) frequencies, frames, 2], real and imaginary
-    part.
+    """Return the short-time Fourier transform of signals.
+
+    [(batch,) n] gives [(batch,) frequencies, frames, 2] with real and imaginary part.
 
     - `n_fft`: length of a frame; `hop_length`: distance of frames, n_fft // 4 by default.
     - `window` [win_length]: weights of a frame, centred in n_fft elements; ones by default.

@@ -52,10 +52,11 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Return the variance over `dim`: the sum of squared differences from the mean, divided by max(0, n - correction).
+    """Return the variance over `dim`.
 
-    `correction` defaults to 1. `unbiased` is its older form: true for 1, false for 0. Reduced dimensions are removed
-    unless `keepdim` is true. Raises ShapeError for integers.
+    It is the sum of squared differences from the mean, divided by max(0, n - correction) for n elements. `correction`
+    defaults to 1. `unbiased` is its older form: true for 1, false for 0. Reduced dimensions are removed unless
+    `keepdim` is true. Raises ShapeError for integers.
 
     >>> import lazytensor as lt
     >>> lt.var(lt.tensor([1.0, 2.0, 3.0]), correction=0)
@@ -144,8 +145,9 @@ def std_mean(
 
 
 def safe_sqrt(x: Tensor) -> Tensor:
-    """Return the square root of each element, with gradient 0 at 0. In a step for the wafer the gradient at 0 is
-    infinite.
+    """Return the square root of each element, with gradient 0 at 0.
+
+    In a step for the wafer the gradient at 0 is infinite.
     """
     # The guard costs two selections, which are needed only for a gradient; the vendor's front end does not have it.
     if not x.requires_grad or half_type() is not None:

@@ -195,9 +195,9 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """Return a copy of `x` with the elements start, start + step, ... before `end` along `dim` replaced by `src`.
+    """Return a copy of `x` with a slice along `dim` replaced by `src`.
 
-    Raises ShapeError if `src` has another shape than the slice.
+    The slice is start, start + step, ... before `end`. Raises ShapeError if `src` has another shape than the slice.
 
     >>> import lazytensor as lt
     >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)

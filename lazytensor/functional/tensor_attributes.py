@@ -44,9 +44,9 @@ def _export_array(x: Tensor) -> np.ndarray:
 
 @method
 def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-    """Return the result of a NumPy ufunc on tensors as a tensor, so that `np.sin(x)` is a Tensor without a gradient.
+    """Return the result of a NumPy ufunc on a tensor as a tensor without a gradient.
 
-    A bool result becomes uint8, as in PyTorch.
+    It lets `np.sin(x)` return a Tensor. A bool result becomes uint8, as in PyTorch.
     """
     return tensor_over_array(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
 
@@ -67,8 +67,9 @@ def __contains__(x: Tensor, element: Any) -> bool:
 
 @method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
-    """Return a DLPack capsule that shares the memory of `x`. Raises BufferError if `x` requires a gradient or is
-    bfloat16.
+    """Return a DLPack capsule that shares the memory of `x`.
+
+    Raises BufferError if `x` requires a gradient or is bfloat16.
     """
     # A stream belongs to a GPU, and NumPy does not accept it.
     array = _export_array(x)
@@ -176,9 +177,9 @@ def layout(x: Tensor) -> str:
 
 @method
 def data_ptr(x: Tensor) -> int:
-    """Return a number that is equal for two tensors if and only if they start at the same element of the same storage.
+    """Return a number that is equal for tensors that start at the same element of the same storage.
 
-    It is not an address. A tensor without elements gives 0.
+    It differs for all others, and it is not an address. A tensor without elements gives 0.
     """
     if not x.spec.size:
         return 0

@@ -105,12 +105,11 @@ def inner(x: Tensor, other: Tensor) -> Tensor:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Return the sum of products over pairs of dimensions. The result has the other dimensions of `a`, then those of
-    `b`.
+    """Return the sum of products over pairs of dimensions.
 
-    `dims` is a number n, for the last n dimensions of `a` and the first n of `b`, or a pair of lists of dimensions. An
-    extent of 1 broadcasts. Raises ShapeError if the extents of a pair differ or `dims` is out of range, and
-    OptionInvalid (a ValueError) unless there are two lists.
+    The result has the other dimensions of `a`, then those of `b`. `dims` is a number n, for the last n dimensions of
+    `a` and the first n of `b`, or a pair of lists of dimensions. An extent of 1 broadcasts. Raises ShapeError if the
+    extents of a pair differ or `dims` is out of range, and OptionInvalid (a ValueError) unless there are two lists.
 
     >>> import lazytensor as lt
     >>> lt.tensordot(lt.ones(2, 3), lt.ones(3, 4), dims=1).shape
@@ -209,10 +208,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def _optimal_splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Return, for each range of matrices (i, j), the index of the last matrix of the first factor in the cheapest
-    order.
+    """Return the cheapest split of each range of matrices (i, j).
 
-    Matrix i is [extents[i], extents[i + 1]]. The dynamic program minimizes the number of multiplications.
+    The split is the index of the last matrix of the first factor. Matrix i is [extents[i], extents[i + 1]]. The dynamic
+    program minimizes the number of multiplications.
     """
     n = len(extents) - 1
     cost = {(i, i): 0 for i in range(n)}

@@ -55,8 +55,9 @@ def mixed_dtypes_error(dtype: DType, other: DType, text: str) -> ShapeError:
 
 
 def scalar_dtype(value: Any) -> DType:
-    """Return the dtype of a Python number: bool, int64, or the default dtype for a float. Raises
-    TypeError otherwise.
+    """Return the dtype of a Python number: bool, int64, or the default dtype for a float.
+
+    Raises TypeError otherwise.
     """
     if isinstance(value, bool):
         return dt.bool_
@@ -106,9 +107,7 @@ def result_type(*operands: Operand) -> DType:
 
 
 def widest_dtype(name: str, *values: Operand) -> DType | None:
-    """Return float32 if the operands of operation `name` mix half types and float32, and autocast
-    widens it; else None.
-    """
+    """Return float32 if autocast widens operation `name` and its operands mix half types and float32; else None."""
     if OPS[name].autocast != "widest":
         return None
     dtypes = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
@@ -134,8 +133,9 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
-    """Return the operands of an elementwise operation as nodes of one shape and dtype, which is
-    `dtype` if it is given.
+    """Return the operands of an elementwise operation as nodes of one shape and dtype.
+
+    If `dtype` is given, it is used instead of the promoted dtype.
     """
     first = values[0]
     # A fast path for nearly all calls: two tensors of one dtype, or a tensor and a float.
@@ -158,8 +158,9 @@ def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]
 
 
 def _wrap_number(value: Operand, dtype: DType) -> Operand:
-    """Return an integer wrapped to the range of an integer `dtype`, as PyTorch does with a number operand; else
-    `value`.
+    """Return an integer `value` wrapped to the range of an integer `dtype`; any other value unchanged.
+
+    PyTorch does this with number operands.
     """
     if isinstance(value, int) and dtype.kind == "i" and -(1 << 63) <= value < 1 << 63:
         return dt.wrap_integer(value, dtype)
@@ -167,8 +168,9 @@ def _wrap_number(value: Operand, dtype: DType) -> Operand:
 
 
 def require_elements(x: Tensor, kinds: str, what: str) -> None:
-    """Raise TypeUnsupported unless the dtype kind of `x` is in `kinds` ("f", "i", "b"). `what` is
-    the function's name.
+    """Raise TypeUnsupported unless the dtype kind of `x` is in `kinds` ("f", "i", "b").
+
+    `what` is the function's name.
     """
     if x.dtype.kind not in kinds:
         refuse_elements(what, x.spec)
@@ -207,10 +209,10 @@ def prepare_stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node
 
 
 def device_of(*values: Any) -> Device:
-    """Return the device of a result of `values`. Raises ShapeError if two tensors with dimensions are on different
-    devices.
+    """Return the device of a result of `values`.
 
-    A 0-d tensor on the CPU may be combined with tensors on any device.
+    Raises ShapeError if two tensors with dimensions are on different devices. A 0-d tensor on the CPU may be combined
+    with tensors on any device.
     """
     device = CPU
     for v in values:

@@ -50,10 +50,9 @@ DTYPE_NAMES = {
 
 
 def normalize_dim(dim: int, rank: int) -> int:
-    """Return `dim` as a non-negative number for a tensor of `rank` dimensions. Raises IndexInvalid if it is out of
-    range.
+    """Return `dim` as a non-negative number for a tensor of `rank` dimensions.
 
-    A 0-d tensor accepts 0 and -1, which give 0.
+    Raises IndexInvalid if it is out of range. A 0-d tensor accepts 0 and -1, which give 0.
     """
     # A one-element integer tensor is accepted.
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
@@ -174,8 +173,7 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
 
 
 def stand_in_array(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
-    """Return an array of uint8 in the shape `extents` of a storage, on which view operations are applied to find
-    strides.
+    """Return a uint8 array in the shape `extents` of a storage, used to compute the strides of views.
 
     The memory is allocated only if `view_ops` contains a strided view.
     """
@@ -224,11 +222,10 @@ def _memory_layout(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
 
 @method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Return `x` with the dimensions `start_dim` to `end_dim` merged into one: a view if strides for it exist, else a
-    copy.
+    """Return `x` with the dimensions `start_dim` to `end_dim` merged into one.
 
-    A 0-d tensor becomes a vector [1]. For a single dimension `x` itself is returned. Raises ShapeError if `start_dim`
-    comes after `end_dim`.
+    The result is a view if strides for it exist, else a copy. A 0-d tensor becomes a vector [1]. For a single dimension
+    `x` itself is returned. Raises ShapeError if `start_dim` comes after `end_dim`.
 
     >>> import lazytensor as lt
     >>> lt.flatten(lt.tensor([[1, 2], [3, 4]]))
@@ -415,6 +412,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def slice_dim(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
     """Return a view of the elements start, start + stride, ... before `limit` along `dim`.
+
     Arguments are not checked.
     """
     shape = x.spec.shape

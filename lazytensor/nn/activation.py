@@ -349,8 +349,9 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """A module that limits each element to the range from 0 to 6. If `inplace` is true, the result is written to the
-    input.
+    """A module that limits each element to the range from 0 to 6.
+
+    If `inplace` is true, the result is written to the input.
 
     >>> import lazytensor as lt
     >>> lt.nn.ReLU6()(lt.tensor([-1.0, 8.0]))
@@ -528,8 +529,9 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the softmax over the channels, in the shape of `input`. Raises ValueError unless it has 3 or 4
-        dimensions.
+        """Return the softmax over the channels, in the shape of `input`.
+
+        Raises ValueError unless it has 3 or 4 dimensions.
         """
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")

@@ -69,8 +69,9 @@ class Embedding(Module):
                 copy_(self.weight[self.padding_idx], 0.0)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the rows at the indices `input`: [...] -> [..., embedding_dim]. Raises IndexError for an index out of
-        range.
+        """Return the rows at the indices `input`: [...] -> [..., embedding_dim].
+
+        Raises IndexError for an index out of range.
         """
         # No gradient is sparse here; the attribute is only stored.
         return embedding.embedding(

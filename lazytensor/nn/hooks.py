@@ -53,8 +53,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
 
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
-    """Call hook(module, args, output) after each `forward` of every module, and return a handle that can remove the
-    hook.
+    """Call hook(module, args, output) after each `forward` of every module. Return a handle to remove the hook.
 
     If `with_kwargs` is true, the call is hook(module, args, kwargs, output). If the hook returns a value, it replaces
     the output.
@@ -66,8 +65,7 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, grad_output) before the backward pass of every module, and return a handle that can remove the
-    hook.
+    """Call hook(module, grad_output) before the backward pass of every module. Return a handle to remove the hook.
 
     If the hook returns a value, it replaces the gradients of the outputs.
     """
@@ -75,17 +73,17 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) after the backward pass of every module, and return a removable
-    handle.
+    """Call hook(module, grad_input, grad_output) after the backward pass of every module.
 
-    If the hook returns a value, it replaces the gradients of the inputs.
+    Returns a handle that can remove the hook. If the hook returns a value, it replaces the gradients of the inputs.
     """
     return RemovableHandle(GLOBAL_HOOKS["_backward_hooks"], hook)
 
 
 def _hooks_of(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
-    """Return the hooks of a kind with their numbers, global ones first, as a copy: a hook may remove itself while it
-    runs.
+    """Return the hooks of a kind with their numbers, global ones first.
+
+    The list is a copy, since a hook may remove itself while it runs.
     """
     return [*GLOBAL_HOOKS[table].items(), *module.__dict__[table].items()]
 
@@ -200,9 +198,7 @@ class _BackwardHookCall:
         return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
 
     def started(self, i: int, device: Device, g: Node) -> Node:
-        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the
-        gradient that they leave.
-        """
+        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the resulting gradient."""
         # Outputs are reported one after another: hooks see None for those that are still missing.
         self.grad_outputs[i] = wrap(detach_node(g), device)
         for _, hook in _hooks_of(self.module, "_backward_pre_hooks"):
@@ -215,10 +211,9 @@ class _BackwardHookCall:
         return g if replaced is None else replaced.node
 
     def arrived(self, i: int, device: Device, g: Node) -> Node:
-        """Record the gradient `g` of argument `i`, and run the backward hooks after the last one. Return the gradient
-        to use.
+        """Record the gradient `g` of argument `i`, and run the backward hooks after the last one.
 
-        Raises AutogradError if a hook replaces the gradients of several arguments.
+        Return the gradient to use. Raises AutogradError if a hook replaces the gradients of several arguments.
         """
         self.grad_inputs[i] = wrap(detach_node(g), device)
         self.waiting.discard(i)

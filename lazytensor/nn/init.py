@@ -25,10 +25,10 @@ _GAIN_BY_NONLINEARITY = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the recommended standard deviation gain for `nonlinearity`: sqrt(2) for "relu", 5/3 for "tanh", 3/4 for
-    "selu".
+    """Return the recommended gain of the standard deviation for `nonlinearity`.
 
-    For "leaky_relu" it is sqrt(2 / (1 + slope**2)), where the slope is `param` or 0.01. For any other name it is 1.
+    It is sqrt(2) for "relu", 5/3 for "tanh" and 3/4 for "selu". For "leaky_relu" it is sqrt(2 / (1 + slope**2)), where
+    the slope is `param` or 0.01. For any other name it is 1.
     """
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
@@ -66,9 +66,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.G
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Write random numbers from the normal distribution with `mean` and standard deviation `std` to `tensor`, and
-    return it.
-    """
+    """Write normal random numbers with `mean` and standard deviation `std` to `tensor`, and return it."""
     with grad_mode(False):
         return tensor.normal_(mean, std, generator)
 
@@ -148,8 +146,9 @@ def kaiming_normal_(
 
 @_skip_without_values
 def eye_(tensor: Tensor) -> Tensor:
-    """Write the identity to a matrix: 1 on the diagonal, 0 elsewhere. Raises ValueError unless `tensor` has two
-    dimensions.
+    """Write the identity to a matrix: 1 on the diagonal, 0 elsewhere.
+
+    Raises ValueError unless `tensor` has two dimensions.
     """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

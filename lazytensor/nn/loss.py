@@ -195,10 +195,10 @@ class SoftMarginLoss(_Loss):
 
 # PyTorch's "mean" averages over all elements; "batchmean" is the mathematical definition.
 class KLDivLoss(_Loss):
-    """A loss module for t * (log(t) - x) of log-probabilities x and targets t, which are log(t) if `log_target` is
-    true.
+    """A loss module for t * (log(t) - x) of log-probabilities x and target probabilities t.
 
-    `reduction` is "mean", "sum", "none", or "batchmean": the sum divided by the first extent.
+    The target is log(t) if `log_target` is true. `reduction` is "mean", "sum", "none", or "batchmean": the sum divided
+    by the first extent.
 
     >>> import lazytensor as lt
     >>> lt.nn.KLDivLoss(reduction="sum")(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]))
@@ -327,11 +327,11 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """A loss module for the sum over classes j != y of max(0, `margin` - x_y + x_j)**p, divided by the number of
-    classes.
+    """A loss module for multi-class classification with a margin.
 
-    Scores x are [N, C] and class indices y [N]. `weight` [C] multiplies the loss of class y. Raises ValueError unless
-    `p` is 1 or 2.
+    The loss is the sum over classes j != y of max(0, `margin` - x_y + x_j)**p, divided by the number of classes. Scores
+    x are [N, C] and class indices y [N]. `weight` [C] multiplies the loss of class y. Raises ValueError unless `p` is 1
+    or 2.
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiMarginLoss()(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))

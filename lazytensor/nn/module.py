@@ -17,8 +17,9 @@ from lazytensor.nn.member_checks import refuse_other_kind
 
 
 class Parameter(Tensor):
-    """A tensor that becomes a parameter of a module when it is assigned to an attribute. It requires a gradient by
-    default.
+    """A tensor that becomes a parameter of a module when it is assigned to an attribute.
+
+    It requires a gradient by default.
 
     >>> import lazytensor as lt
     >>> lt.nn.Parameter(lt.zeros(2)).requires_grad
@@ -280,10 +281,10 @@ class Module:
         return handle
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) after the module's backward pass, and return a handle that can
-        remove it.
+        """Call hook(module, grad_input, grad_output) after the module's backward pass.
 
-        If the hook returns a value, it replaces `grad_input`. With `prepend` it runs before the other hooks.
+        Returns a handle that can remove the hook. If the hook returns a value, it replaces `grad_input`. With `prepend`
+        it runs before the other hooks.
         """
         return add_hook(self._backward_hooks, hook, prepend)
 
@@ -302,10 +303,9 @@ class Module:
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, metadata) after `state_dict`, and return a handle that can remove the
-        hook.
+        """Call hook(module, state_dict, prefix, metadata) after `state_dict`.
 
-        If the hook returns a value, it replaces the dict.
+        Returns a handle that can remove the hook. If the hook returns a value, it replaces the dict.
         """
         return RemovableHandle(self._state_dict_hooks, hook)
 
@@ -326,8 +326,9 @@ class Module:
         return RemovableHandle(self._load_pre_hooks, hook if with_module else lambda _, *rest: hook(*rest))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, incompatible_keys) after loading and before errors are raised. Returns a handle that can
-        remove it.
+        """Call hook(module, incompatible_keys) after loading and before errors are raised.
+
+        Returns a handle that can remove it.
         """
         return RemovableHandle(self._load_post_hooks, hook)
 
@@ -363,9 +364,7 @@ class Module:
         return (m for _, m in self.named_modules())
 
     def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
-        """Return an iterator over the members of `table` of this module and its submodules, as
-        pairs of path and value.
-        """
+        """Return an iterator over the members of `table` of this module and its submodules, with their paths."""
         seen: set[int] = set()
         owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in owners:
@@ -389,16 +388,18 @@ class Module:
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Return an iterator over the parameters, a shared one once. If `recurse` is false, only
-        those of this module.
+        """Return an iterator over the parameters, a shared one once.
+
+        If `recurse` is false, only those of this module.
         """
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Return an iterator over the buffers, as pairs of path and buffer. The parameters are those of
-        `named_parameters`.
+        """Return an iterator over the buffers, as pairs of path and buffer.
+
+        The parameters are those of `named_parameters`.
         """
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
@@ -407,8 +408,9 @@ class Module:
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> "Module":
-        """Return the submodule at the dotted path `target`; "" is this module. Raises
-        AttributeError if there is none.
+        """Return the submodule at the dotted path `target`; "" is this module.
+
+        Raises AttributeError if there is none.
         """
         module = self
         for part in filter(None, target.split(".")):
@@ -459,12 +461,11 @@ class Module:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> saved_state.IncompatibleKeys:
-        """Copy values from `state_dict` into the parameters and buffers of the same path, and return the incompatible
-        keys.
+        """Copy values from `state_dict` into the parameters and buffers of the same path.
 
-        With `assign`, the tensors of the dict replace those of the module. Raises RuntimeError that lists keys that are
-        missing or unexpected (both only if `strict`) and shapes that differ. Values that fit are loaded before the
-        error.
+        Returns the incompatible keys. With `assign`, the tensors of the dict replace those of the module. Raises
+        RuntimeError that lists keys that are missing or unexpected (both only if `strict`) and shapes that differ.
+        Values that fit are loaded before the error.
         """
         return saved_state.load_state_dict(self, state_dict, strict, assign)
 
@@ -478,8 +479,9 @@ class Module:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load the state of this module, without its submodules. Append missing and unexpected keys and errors to the
-        lists.
+        """Load the state of this module, without its submodules.
+
+        Append missing and unexpected keys and errors to the lists.
         """
         lists = missing_keys, unexpected_keys, error_msgs
         saved_state.load_members(self, state_dict, prefix, local_metadata, strict, *lists)
@@ -501,8 +503,9 @@ class Module:
         raise RuntimeError("Module.get_extra_state() is to be defined by a subclass, and is called by state_dict()")
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore `state`, which `get_extra_state` returned. Subclasses override it; the default
-        raises RuntimeError.
+        """Restore `state`, which `get_extra_state` returned.
+
+        Subclasses override it; the default raises RuntimeError.
         """
         raise RuntimeError("Module.set_extra_state() is to be defined by a subclass, and by load_state_dict()")
 

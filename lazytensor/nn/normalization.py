@@ -193,8 +193,9 @@ class _InstanceNorm(_RunningNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return `input` [N, C, ...] or [C, ...] normalized, in its shape. Raises ValueError for another number of
-        dimensions.
+        """Return `input` [N, C, ...] or [C, ...] normalized, in its shape.
+
+        Raises ValueError for another number of dimensions.
         """
         self._check(input)
         # The lower rank is one sample without a batch dimension; in batch normalization it is [N, C].
@@ -231,8 +232,9 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalization of [N, C, D, H, W] or [C, D, H, W]: each channel of each sample gets mean 0 and variance
-    1.
+    """Instance normalization of [N, C, D, H, W] or [C, D, H, W].
+
+    Each channel of each sample gets mean 0 and variance 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.InstanceNorm3d(1)(lt.tensor([[[[[1.0, 3.0]]]]]))
@@ -323,8 +325,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """A module that normalizes to mean 0 and variance 1 over each of `num_groups` groups of the `num_channels`
-    channels.
+    """A module that normalizes to mean 0 and variance 1 over each of `num_groups` groups of channels.
 
     If `affine` is true, there are a learned weight and bias [num_channels]. Raises ValueError if `num_groups` does not
     divide `num_channels`.

@@ -30,8 +30,9 @@ class _MaxPool(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """Return the maxima of `input` [N, C, ...] or [C, ...], and with `return_indices` also their flat spatial
-        indices.
+        """Return the maxima of `input` [N, C, ...] or [C, ...].
+
+        With `return_indices`, also return their flat spatial indices.
         """
         function = getattr(F, f"max_pool{self.rank}d")
         # In PyTorch's functions ceil_mode precedes return_indices, in its modules it follows.
@@ -92,8 +93,9 @@ class _AdaptivePool(Module):
         self.output_size, self.return_indices = output_size, return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """Return the pooled `input` [N, C, ...] or [C, ...], and with `return_indices` also the flat indices of the
-        maxima.
+        """Return the pooled `input` [N, C, ...] or [C, ...].
+
+        With `return_indices`, also return the flat indices of the maxima.
         """
         # Average pooling does not have this option.
         more = {"return_indices": True} if self.return_indices else {}

@@ -1,5 +1,6 @@
-"""Recurrent layers and cells. A layer computes one large matrix product over all time steps, then
-a small one per step.
+"""Recurrent layers and cells.
+
+A layer computes one large matrix product over all time steps, then a small one per step.
 """
 
 import math
@@ -281,8 +282,9 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory. The state is the pair (h, c). The parameters are those of `RNNBase` without
-    `mode`.
+    """Layers of long short-term memory.
+
+    The state is the pair (h, c). The parameters are those of `RNNBase` without `mode`.
 
     >>> import lazytensor as lt
     >>> lt.nn.LSTM(4, 8)(lt.ones(5, 2, 4))[0].shape

@@ -60,8 +60,9 @@ def collect_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bo
 
 
 def _persistent_members(module: Any) -> Iterator[tuple[str, Any]]:
-    """Return an iterator over the parameters and then the persistent buffers of `module`, without its submodules, with
-    names.
+    """Return an iterator over the names and values of the parameters and persistent buffers of `module`.
+
+    Parameters come first. Submodules are not included.
     """
     for name, value in (*module._parameters.items(), *module._buffers.items()):
         if value is not None and name not in module._transient:
@@ -71,7 +72,7 @@ def _persistent_members(module: Any) -> Iterator[tuple[str, Any]]:
 def save_members(module: Any, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
     """Add the parameters, persistent buffers and extra state of `module`, without its submodules, to `destination`."""
     for name, value in _persistent_members(module):
-        # Detached but not copied, as in PyTorch: a caller who wants to keep the values has to clone or save them.
+        # Detached but not copied, as in PyTorch: to keep the values, a caller has to clone or save them.
         destination[prefix + name] = value if keep_vars else value.detach()
     if is_overridden(module, "get_extra_state"):
         destination[prefix + EXTRA_STATE_KEY] = module.get_extra_state()

@@ -166,8 +166,9 @@ class MultiheadAttention(Module):
         return out, squeeze(weights, 0) if alone else weights
 
     def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:
-        """Return whether PyTorch uses its fast path of self-attention, whose softmax gives NaN for rows that are fully
-        masked.
+        """Return whether PyTorch uses its fast path of self-attention.
+
+        Its softmax gives NaN for rows that are fully masked.
         """
         is_plain = self._qkv_same_embed_dim and self.in_proj_bias is not None and self.bias_k is None
         return (
@@ -196,8 +197,9 @@ class MultiheadAttention(Module):
         return [linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
 
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
-        """Return both masks combined as one that is added to the scores and broadcasts to [N, heads, L, S]; None
-        without masks.
+        """Return both masks combined as one that is added to the scores, or None without masks.
+
+        The result broadcasts to [N, heads, L, S].
         """
         # True excludes a key here, while in scaled_dot_product_attention it includes it, as in PyTorch.
         mask = None
@@ -212,9 +214,7 @@ class MultiheadAttention(Module):
         return mask
 
     def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return keys, values and mask with the learned key and value and the zero key and value appended, if
-        configured.
-        """
+        """Return keys, values and mask with the learned and the zero key and value appended, if configured."""
         n = k.spec.shape[0]
         more = [self.bias_k is not None, self.add_zero_attn]
         if more[0]:

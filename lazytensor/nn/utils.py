@@ -1,6 +1,4 @@
-"""Functions on all parameters of a model: gradient clipping, conversion to one vector and back, and weight
-normalization.
-"""
+"""Functions on parameters: gradient clipping, conversion to one vector and back, and weight normalization."""
 
 import math
 from collections.abc import Iterable
@@ -92,6 +90,7 @@ def clip_grad_norm_(
 
 def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of all gradients in place to the range from -clip_value to clip_value.
+
     `foreach` is ignored.
     """
     bound = float(clip_value)
@@ -117,9 +116,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
-    """Return the Euclidean norm over all dimensions but `dim`, kept with extent 1; over all dimensions if `dim` is
-    None.
-    """
+    """Return the Euclidean norm over all dimensions but `dim`, kept with extent 1; over all if `dim` is None."""
     if dim is None:
         return statistics.norm(v)
     return statistics.norm(v, 2, [d for d in range(v.ndim) if d != dim % v.ndim], True)
