@@ -97,9 +97,11 @@ def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spa
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`: [N, C, L] or [C, L].
+    """Return `input` [N, C, L] or [C, L] with whole channels set to 0 with probability `p`.
 
-    Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
+    The other channels are divided by 1 - `p`. If `training` is false or `p` is 0, `input` itself is returned. If
+    `inplace` is true, the result is written to `input`. Raises OptionInvalid (a ValueError) in training if `p` is not
+    between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
@@ -110,10 +112,11 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` [N, C, H, W] with whole channels set to 0 with probability `p`, as `feature_dropout`.
+    """Return `input` [N, C, H, W] with whole channels set to 0 with probability `p`.
 
-    An input without a batch dimension is not recognized: dimension 1 is always the channel. Raises OptionInvalid (a
-    ValueError) in training if `p` is not between 0 and 1.
+    The other channels are divided by 1 - `p`. If `training` is false or `p` is 0, `input` itself is returned. If
+    `inplace` is true, the result is written to `input`. An input without a batch dimension is not recognized: dimension
+    1 is always the channel. Raises OptionInvalid (a ValueError) in training if `p` is not between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
@@ -123,10 +126,11 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` with whole channels set to 0 with probability `p`, as `feature_dropout`.
+    """Return `input` [N, C, D, H, W] or [C, D, H, W] with whole channels set to 0 with probability `p`.
 
-    `input` is [N, C, D, H, W] or [C, D, H, W]. Raises OptionInvalid (a ValueError) in training if `p` is not between 0
-    and 1.
+    The other channels are divided by 1 - `p`. If `training` is false or `p` is 0, `input` itself is returned. If
+    `inplace` is true, the result is written to `input`. Raises OptionInvalid (a ValueError) in training if `p` is not
+    between 0 and 1.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)

@@ -173,7 +173,8 @@ def cubic_weights(t: Any) -> list[Any]:
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """Return `interpolate(input, size, scale_factor, mode, align_corners)`, under its older name. Raises as it does.
+    """Return `interpolate(input, size, scale_factor, mode, align_corners)`, under its deprecated name. Raises as it
+    does.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.upsample(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)

@@ -222,8 +222,9 @@ def _reduce_with_index(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesI
 def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """Return the maximum of all elements, or the maxima and their int64 indices along `dim` as a named tuple.
 
-    If the second argument is a tensor, return the elementwise maximum of both. Raises IndexError if a dimension has no
-    elements.
+    If the second argument is a tensor, return the elementwise maximum of both. The dimension is removed unless
+    `keepdim` is true. Raises IndexError if the dimension has no elements, and ShapeError if `x` is empty and `dim` is
+    None.
 
     >>> import lazytensor as lt
     >>> lt.max(lt.tensor([[1, 5], [7, 2]]), 1).values
@@ -241,8 +242,9 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """Return the minimum of all elements, or the minima and their int64 indices along `dim` as a named tuple.
 
-    If the second argument is a tensor, return the elementwise minimum of both. Raises IndexError if a dimension has no
-    elements.
+    If the second argument is a tensor, return the elementwise minimum of both. The dimension is removed unless
+    `keepdim` is true. Raises IndexError if the dimension has no elements, and ShapeError if `x` is empty and `dim` is
+    None.
 
     >>> import lazytensor as lt
     >>> lt.min(lt.tensor([[1, 5], [7, 2]]), 1).indices

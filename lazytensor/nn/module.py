@@ -537,7 +537,8 @@ class Module:
     def to(self, *args: Any, **kwargs: Any) -> "Module":
         """Convert or move all parameters and buffers in place, and return this module.
 
-        The arguments are those of `Tensor.to`. A dtype applies to floating-point tensors only.
+        The arguments are those of `Tensor.to`. A dtype applies to floating-point tensors only; if it is given together
+        with a device, integer buffers are not moved either.
         """
         for tensor in (*self.parameters(), *self.buffers()):
             # The tensor stays the same object, so that optimizers and shared layers keep it. Integer buffers move to

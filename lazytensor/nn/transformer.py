@@ -510,10 +510,10 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder.
+    """A transformer: an encoder of the source, and a decoder of the target that attends to the encoder's output.
 
     The layers have the parameters of `TransformerEncoderLayer`. `custom_encoder` and `custom_decoder` replace the
-    encoder or the decoder.
+    encoder or the decoder. All matrices are drawn with `xavier_uniform_`.
 
     >>> import lazytensor as lt
     >>> model = lt.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
