@@ -13,7 +13,6 @@ eigh = public(_linalg.eigh)
 eigvalsh = public(_linalg.eigvalsh)
 householder_product = public(_linalg.householder_product)
 inv = public(_linalg.inv)
-inverse = public(_linalg.inverse)
 matrix_exp = public(_linalg.matrix_exp)
 lu = public(_linalg.lu)
 lu_factor = public(_linalg.lu_factor)
@@ -34,4 +33,5 @@ svdvals = public(_linalg.svdvals)
 vecdot = public(_linalg.vecdot)
 vector_norm = public(_linalg.vector_norm)
 
-__all__ = [n for n in dir() if not n.startswith("_") and n not in ("public", "spelled", "guarded", "refusing")]
+_HELPERS = ("accept_torch_names", "guard_arguments", "public", "with_refusals")
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _HELPERS]

@@ -12,6 +12,7 @@ import cstorch_compat.torchvision.datasets
 import lazytensor as lt
 import wse_sim
 from lazytensor.system.moved_modules import OLD_PATHS
+from tests.conftest import ROOT
 
 SHOWN_STATEMENTS = """
     from lazytensor import abstract
@@ -94,3 +95,24 @@ def test_unknown_name_is_an_attribute_error():
 def test_dir_shows_the_public_names_and_no_others(package):
     assert [name for name in dir(package) if not name.startswith("_")] == sorted(package.__all__)
     assert all(hasattr(package, name) for name in package.__all__)
+
+
+SURFACE = {
+    module: set(names.split())
+    for module, _, names in (
+        line.partition(": ") for line in (ROOT / "cstorch_compat/names/torch_surface.txt").read_text().splitlines()
+    )
+}
+"""Public module of PyTorch -> its names, as they were recorded."""
+OWN_NAMES = {"Lamb", "Lion", "NonDynamicallyQuantizableLinear", "functional", "init", "utils"}
+"""The vendor's optimizers, the base class of attention's output layer, and modules."""
+
+
+@pytest.mark.parametrize("name", ["linalg", "special", "nn", "optim"])
+def test_public_names_of_a_module_are_names_of_pytorch(name):
+    assert set(resolve_name(f"lazytensor.{name}").__all__) - SURFACE[f"torch.{name}"] - OWN_NAMES == set()
+
+
+def test_every_module_of_functional_is_listed():
+    functional = importlib.import_module("lazytensor.functional")
+    assert all(hasattr(functional, name) for name in functional.__all__)

@@ -25,6 +25,8 @@ from lazytensor.ops import call
 
 CUBIC_COEFFICIENT = -0.75
 """The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
+MODES = ("nearest", "linear", "bilinear", "bicubic", "trilinear", "lanczos", "area", "nearest-exact")
+"""PyTorch's modes of `interpolate`. "lanczos" is not provided."""
 _SPATIAL_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _AREA_POOLS = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
@@ -85,6 +87,16 @@ def interpolate(
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
     """Raise OptionInvalid if `align_corners` does not apply to `mode`, OptionMissing if `mode` does not fit."""
+    if mode == "lanczos":
+        raise OptionMissing(
+            "interpolate with mode='lanczos' is not provided", where=source.where(), hint='Use "bicubic".'
+        )
+    if mode not in MODES:
+        raise OptionMissing(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: "
+            f"{' | '.join(MODES)} (got {mode})",
+            where=source.where(),
+        )
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise OptionInvalid(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "

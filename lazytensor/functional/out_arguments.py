@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 
-ELEMENTWISE_MODULES = frozenset(("pointwise", "elementary", "ternary"))
+ELEMENTWISE_MODULES = frozenset(("pointwise", "pointwise_special", "pointwise_ternary"))
 """Modules of elementwise functions. Their `out` may share all elements with an operand, but not only some."""
 GATHERING_FUNCTIONS = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
 """Functions whose `out` must not share elements with an operand."""

@@ -112,3 +112,11 @@ def test_function_with_its_own_out_is_left_alone():
         return out
 
     assert accept_torch_names(own) is own
+
+
+@pytest.mark.parametrize("function", [lt.exp, lt.sinc, lt.erfc, lambda x, out: lt.lerp(x, x, 0.5, out=out)])
+def test_elementwise_function_refuses_an_output_that_shares_some_elements(function):
+    base = lt.ones(4)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        function(base[:3], out=base[1:])
+    assert base.tolist() == [1.0] * 4

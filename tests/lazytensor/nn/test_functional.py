@@ -179,3 +179,9 @@ def test_labels_that_are_ignored_may_be_any_number():
     scores = lt.zeros((3, 4))
     assert F.cross_entropy(scores, lt.tensor([0, -100, 1])).item() == pytest.approx(1.386294, abs=1e-6)
     assert F.nll_loss(scores, lt.tensor([0, 7, 1]), ignore_index=7).item() == 0
+
+
+@pytest.mark.parametrize("mode", ["foo", "lanczos"])
+def test_mode_of_interpolation_that_is_not_provided_is_refused(mode):
+    with pytest.raises(NotImplementedError, match=mode):
+        F.interpolate(lt.ones(1, 1, 4), 2, mode=mode)
