@@ -184,7 +184,11 @@ def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str
 
 
 def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
-    """Run the program `tensorflow-to-h5` with the arguments `argv`. Return the exit status: 0, or 2 after an error."""
+    """Run the program `tensorflow-to-h5`, which converts a TensorFlow checkpoint, and return the exit status.
+
+    `argv` has the path of the checkpoint and that of the new file; None takes the process's arguments. The status
+    is 0, or 2 after an error of the conversion. Wrong arguments raise SystemExit.
+    """
     parser = argparse.ArgumentParser(
         prog="tensorflow-to-h5", description="Convert Tensorflow Saver Checkpoint to Cerebras H5 Format"
     )

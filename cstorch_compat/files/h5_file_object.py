@@ -70,7 +70,10 @@ class H5Sink(io.RawIOBase):
         super().close()
 
     def write(self, data: Any) -> int:
-        """Write all bytes at the current position and return their number. The array of `skip_array` is not written."""
+        """Write all bytes at the current position, move it past them, and return their number.
+
+        The bytes of the array of `skip_array`, recognised by its address, are passed over without being written.
+        """
         view = memoryview(data).cast("B")
         if self._left_out is None or np.frombuffer(view, np.uint8).ctypes.data != self._left_out:
             self.put(view, self._at)
@@ -192,10 +195,10 @@ class BackgroundWriter:
                 self._writer.shutdown()
 
     def put(self, key: str, array: np.ndarray, dataset: Any) -> None:
-        """Write `array` to `dataset`, an h5py low-level dataset without an offset in the file.
+        """Write `array` to `dataset`, an h5py low-level dataset without an offset in the file, and record its checksum.
 
-        Small arrays are written by HDF5, larger ones by the thread. Raises CheckpointError if an earlier array could
-        not be written.
+        HDF5 writes small arrays and the thread larger ones, later: do not change these until then. An empty array is
+        skipped. `key` names the array in errors. Raises CheckpointError if an earlier array could not be written.
         """
         if not array.size:
             return

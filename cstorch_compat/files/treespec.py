@@ -154,7 +154,10 @@ MAX_KEY_BYTES = 60_000
 
 
 def check_name(key: str) -> None:
-    """Raise CheckpointError if `key` cannot be a name in a file."""
+    """Raise CheckpointError if `key` cannot be a name in a file.
+
+    It must have no NUL and no lone surrogate, and at most `MAX_KEY_BYTES` bytes in UTF-8.
+    """
     # HDF5 names end at a NUL. Lone surrogates, which file names may contain, have no UTF-8 encoding.
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
         raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")

@@ -24,7 +24,7 @@ STORE_PASSES = ("bind",)
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the `opt` command to the subparsers `commands`."""
+    """Add the command `opt`, which runs compiler passes on a graph in MLIR's form, to the subparsers `commands`."""
     names = [name for name in PASSES if name not in STORE_PASSES]
     parser = commands.add_parser("opt", help="run passes of the compiler on a graph in MLIR's form", description=HELP)
     parser.add_argument(

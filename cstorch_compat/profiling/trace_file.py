@@ -148,7 +148,7 @@ def _wafer_events(record: RunRecord, planned: Sequence[Plan]) -> Iterator[TraceE
 
 
 def _plan_lanes(plan: Plan) -> Sequence[str]:
-    """Return the lanes of a plan's timeline."""
+    """Return the lanes of the timeline of the plan's chosen mode, or () if it has no timeline."""
     timeline = plan.chosen.timeline
     return tuple(timeline.lanes) if timeline is not None else ()
 

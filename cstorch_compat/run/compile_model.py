@@ -124,7 +124,11 @@ def _name_state(model: Any, prefix: str, owner: Backend) -> None:
 
 
 def _resolve_backend(backend: Any) -> Backend:
-    """Return the backend for the argument of `cstorch.compile`, and create it if necessary."""
+    """Return the backend for the argument of `cstorch.compile`: a backend object as it is.
+
+    None gives the current backend, or else a new CPU backend. The name of the current backend's type gives that
+    backend, and any other name a new backend.
+    """
     if isinstance(backend, Backend):
         return backend
     if backend is None:

@@ -63,10 +63,10 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_trailing_options(options: argparse.Namespace, texts: Callable[[], Iterable[str]]) -> None:
-    """Parse output options that follow the script name as options of lazywafer.
+    """Parse --report, --html and --trace after the script name, and output options that follow, as lazywafer's own.
 
-    They remain arguments of the script if one of its source texts, given by `texts()`, contains the option's name.
-    Updates `options` in place and prints a message.
+    If a source text of `texts()` contains the name of one of the three that is given, all remain arguments of the
+    script. Otherwise updates `options` in place and prints a message. Does nothing if none of the three is given.
     """
     behind = {arg.partition("=")[0] for arg in options.args} & {"--report", "--html", "--trace"}
     # The script may define an option of that name, or derive it from an argument's name.

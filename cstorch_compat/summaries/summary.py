@@ -296,7 +296,10 @@ class SummaryWriter(EventWriter):
         return str(self._tensors)
 
     def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
-        """Log a tensor as an HDF5 file. Raises TypeError for anything else."""
+        """Write a tensor to a new HDF5 file, tensors/NAME/STEP.TIME.h5. Raises TypeError for anything else.
+
+        NAME is escaped, and TIME is in nanoseconds, so that a second call for the same step makes another file.
+        """
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
         # Escape dots: a name such as ".." would be a parent folder.

@@ -221,7 +221,11 @@ def _round_bfloat16(array: np.ndarray) -> np.ndarray:
 
 
 def _round_generic(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Round by scaling each element with the spacing of the target type at the element's exponent."""
+    """Round a float array to the nearest values of `dtype`, ties to even, and return them as float32.
+
+    Values beyond the largest finite one become infinity; small values are rounded to subnormals. NaN and infinity
+    stay as they are.
+    """
     bias = 2 ** (dtype.exponent_bits - 1) - 1
     smallest, largest = 1 - bias, bias
     wide = array.astype(np.float64)

@@ -197,7 +197,10 @@ def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
 
 
 def _layout_bytes(*tensors: Tensor) -> np.ndarray:
-    """Return an array of one byte per element of the storage of `tensors`, to which view operations can be applied."""
+    """Return a byte array in the shape of the storage of `tensors`, to which view operations can be applied.
+
+    Use only its addresses: mostly it has the strides of the storage but the memory of a single byte.
+    """
     shape = tensors[0].cell.type.shape
     # `as_strided` copies arrays with gaps, so it needs real memory; otherwise one byte with fake strides is enough.
     if any(name == "as_strided" for t in tensors for name, _ in t.view_ops):

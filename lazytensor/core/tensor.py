@@ -242,7 +242,11 @@ class Tensor(NumberProtocol, Methods):
         return call("overwritten", value, base) if is_lost else value
 
     def has_separate_history(self, n: Node) -> bool:
-        """Return whether a write of `n` extends a gradient history that only this tensor and its views have."""
+        """Return whether a write of `n` extends a gradient history that only this tensor and its views have.
+
+        This is so if `n` tracks gradients or the history is not empty. False if there is no such history, if gradients
+        are not recorded, and in a step.
+        """
         if self.history is None or not _mode.records_gradients or thread_state.current is not None:
             return False
         return n.tracks or not self.history.is_empty
@@ -510,9 +514,9 @@ class Tensor(NumberProtocol, Methods):
             self._spent = root
 
     def _seed(self, gradient: "Tensor | None") -> Node:
-        """Return the gradient that backward starts with: `gradient`, or 1 for a tensor with one element.
+        """Return the gradient that backward starts with: `gradient` cast to this tensor's dtype, or 1 if it is None.
 
-        Raises AutogradError if `gradient` has another shape, or is None for a tensor with several elements.
+        Raises AutogradError if `gradient` has another shape, or if it is None and there is not exactly one element.
         """
         if gradient is not None:
             if gradient.shape != self.shape:

@@ -164,10 +164,10 @@ def abstract_tensor(t: Type) -> Tensor:
 
 
 def default_convert(sample: Any) -> Any:
-    """Return a sample with its NumPy arrays copied to tensors, for loaders that make no batches.
+    """Return a sample with copies of its NumPy arrays and scalars as tensors, for loaders that make no batches.
 
     Mappings and sequences are converted member by member, and a plain tuple becomes a list. Everything else is
-    unchanged.
+    unchanged, also text and arrays of anything but bools, integers and floats.
     """
     # Copy, because `from_numpy` would share memory with the dataset.
     if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":

@@ -36,7 +36,11 @@ class Reduction:
         return self.ufunc in (np.maximum, np.minimum)
 
     def identity(self, dtype: DType) -> float:
-        """Return the result of reducing no elements of type `dtype`: for a maximum, the lowest value of the type."""
+        """Return the result of reducing no elements of type `dtype`: the start value if the reduction has one.
+
+        Otherwise a maximum gives the lowest value of the type and a minimum the highest: an infinity for floats, an
+        exact int for integers, and a bool for bool.
+        """
         if self.start is not None:
             return self.start
         is_lowest = self.ufunc is np.maximum

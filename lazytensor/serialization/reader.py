@@ -187,7 +187,11 @@ class Reader:
         self.stack.append(self.referred(answer))
 
     def referred(self, answer: Any) -> Any:
-        """Return the storage with a persistent id. Raises CheckpointError if the id has another form than PyTorch's."""
+        """Return what a persistent id refers to: a storage, a part of one (in legacy files only), or untyped bytes.
+
+        Raises CheckpointError if the id has another form than PyTorch's, or if it is a part of a storage in an
+        archive.
+        """
         # PyTorch's form: ("storage", storage class, key of the record, device, number of elements). Files from before
         # the zip format add the part of another storage, which is mostly None.
         if not isinstance(answer, tuple) or len(answer) not in (5, 6) or answer[0] != "storage":

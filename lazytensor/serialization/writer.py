@@ -196,7 +196,11 @@ class Writer:
     def _write_rebuild(
         self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims, requires_grad: bool
     ) -> None:
-        """Write a call that creates a view of the storage `key`, which has `size` elements."""
+        """Write a call that creates a view of the storage `key`, which has `size` elements and is on the CPU.
+
+        Outside of the legacy format, uint16 is written as untyped bytes. Raises CheckpointError for other types that
+        the format does not have.
+        """
         if dtype is uint16 and not self.is_legacy:
             self._write_untyped_rebuild(dtype, key, size, offset, shape, stride)
             return

@@ -42,7 +42,8 @@ def _owner_suffix() -> str:
 def atomic_write(path: pathlib.Path) -> Iterator[int]:
     """Yield a descriptor of a temporary file, which replaces the file at `path` at the end of the block.
 
-    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+    If the block raises an exception, the temporary file is removed and `path` is unchanged. Nothing is synced to
+    the disk; a block that needs this must call `os.fsync`.
     """
     handle, temporary = create_temporary_file(path)
     try:

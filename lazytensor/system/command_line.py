@@ -68,7 +68,10 @@ def one_of(names: Iterable[Any]) -> Converter:
 
 
 def comma_separated(one: Converter) -> Converter:
-    """Return a converter for a comma-separated list, each part of which `one` converts; the result is a tuple."""
+    """Return a converter of a comma-separated list to a tuple. `one` converts each part, without blanks around it.
+
+    If `one` refuses a part, the error names the whole text and says that several values are allowed.
+    """
 
     def convert(text: str) -> tuple[Any, ...]:
         try:

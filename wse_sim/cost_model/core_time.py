@@ -57,7 +57,11 @@ def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, in
 
 
 def _compute_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
-    """Return (cycles, issue cycles) of `body` without the cache; see `body_times`."""
+    """Return (cycles, issue cycles) of `body` without the cache; see `body_times`.
+
+    Issue cycles count a setup or a jump back as one cycle. Raises ValueError for a branch, and for a loop without
+    start or end.
+    """
     setup, jump = round_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
     total = issuing = 0
     # A table for this call only: one for all machines would hash all fields of the machine for each operation.

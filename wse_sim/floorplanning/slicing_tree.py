@@ -148,7 +148,10 @@ class IntervalCurves:
 
     @staticmethod
     def _parts(start: int, stop: int) -> tuple[tuple[NDArray[np.intp], ...], tuple[NDArray[np.intp], ...]]:
-        """Return the table indices of the first parts and of the second parts, for each position of a cut."""
+        """Return the table indices of the first and of the second parts of an interval, for each position of a cut.
+
+        Indices are a pair of arrays (length - 1, start). The interval is `start` to `stop` - 1.
+        """
         before = np.arange(1, stop - start)
         return (before - 1, np.full_like(before, start)), (stop - start - before - 1, start + before)
 

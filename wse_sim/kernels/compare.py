@@ -69,7 +69,10 @@ SAMPLES: Mapping[str, Callable[[int, int], tuple[Any, ...]]] = {
 
 
 def sample(name: str, pes: int, tile: int, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel on a mesh of `pes` x `pes`, with tiles of about `tile` x `tile` elements."""
+    """Return the kernel `name` on a mesh of `pes` x `pes`, with tiles of about `tile` x `tile` elements.
+
+    "streamed_product" has one more column, for its feeders; "add_counters" ignores `dtype`.
+    """
     how: dict[str, Any] = {"dtype": dtype} if name != "add_counters" else {}
     if name.endswith("in_place"):
         how["chunk"] = 4

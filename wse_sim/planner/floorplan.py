@@ -376,9 +376,10 @@ class _SlicingSearch:
         return needed <= self.width * self.height
 
     def _settle_layout(self, target: int) -> _StageLayout | None:
-        """Return a floorplan for about the time `target`, or None if there is none.
+        """Return the best floorplan found for the time `target` of the slowest stage, or None if none fits.
 
-        Cutting and pricing are repeated until the floorplan is close enough to the target.
+        Cutting and pricing are repeated until this stage is close enough to the target, for `self.rounds` rounds at
+        most. The result may be slower than the target.
         """
         best: _StageLayout | None = None
         # Use interpolated sizes first. After a round without gain, use priced sizes only, until they bring no gain.

@@ -197,9 +197,10 @@ def _recolour_routes(
     kernels: NDArray[np.uint64],
     laid: dict[tuple[int, int], Route],
 ) -> "_MeshLoads":
-    """Lay all routes again with the colours that a search finds, and return the new loads of the mesh.
+    """Lay all routes again with the directions and colours that a search finds; return the new loads of the mesh.
 
-    `kernels` are the colours that kernels use. Routes that get no colour are laid last. Replaces the entries of `laid`.
+    Each route is row-first or column-first. Those without a colour are row-first and laid last. `kernels` has bit
+    masks of the colours that kernels use. Replaces the entries of `laid`; `mesh` is unchanged.
     """
     anew = copy(mesh)
     anew.loads, anew.taken = np.zeros_like(mesh.loads), kernels
@@ -412,9 +413,10 @@ class _MeshLoads:
         self.taken[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width] |= bits
 
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
-        """Add a route of `size` bytes between two stages with the first free colour, and return it.
+        """Add a route of `size` bytes between the two stages `ends`, with the first free colour, and return it.
 
-        The route is row-first, unless the other way has a free colour and the row-first way has none or is too full.
+        The route is column-first only if that way has a free colour, and row-first has none or is too full and has the
+        higher load. If both have none, the route is row-first without a colour.
         """
         one, other = (rects[n] for n in ends)
         is_row_first, legs = True, _make_legs(one, other, True)

@@ -250,9 +250,11 @@ class StreamingSchedule:
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
     def _course(self, turns: Sequence[StreamingTurn], makers: frozenset[int] | None) -> _MemoryProfile:
-        """Return the live bytes while `turns` run, of tensors that the kernels `makers` make, or of all if it is None.
+        """Return the live bytes during each kernel of `turns`, separately for tensors per sample and for others.
 
-        An elementwise kernel reuses the memory of an operand that has no later reader.
+        Counts tensors that the kernels `makers` make, or all if it is None; a recomputed tensor lives once in each
+        sweep. An elementwise kernel, except a product of tensors, reuses the memory of an operand that has no later
+        reader.
         """
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
         # Keep per-sample and other tensors apart: only the former shrink with the batch.

@@ -36,7 +36,10 @@ def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
 
 
 def _run_body(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, ...]) -> None:
-    """Run a body on `words` in place. `rounds` are the current rounds of the enclosing loops, outermost first."""
+    """Run vector operations and loops on `words` in place. Raises LazyError for any other instruction.
+
+    `rounds` are the current rounds of the enclosing loops, outermost first.
+    """
     i = 0
     while i < len(body):
         instruction = body[i]
@@ -229,7 +232,11 @@ def _is_running_reduction(vector: Vector, target: _ElementAddresses, places: Ope
 
 
 def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray) -> None:
-    """Run a running sum or maximum with `accumulate`, in the order of the elements."""
+    """Run a sum or maximum over the elements in order, rounding after each, and write only the final value.
+
+    The value is written to the first element of the target on every PE. It starts from the first element of the
+    last operand for "fmac", whose terms are products, and of the first operand otherwise.
+    """
     raw = [_read_operand(o, p, "float32", words, None) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     types = [p.dtype if p is not None else "float32" for p in places[1:]]
     values = [decode_bits(r, t) for r, t in zip(raw, types, strict=True)]

@@ -199,7 +199,11 @@ def _unpack_values(words: np.ndarray, phase: Reduce | AllReduce) -> np.ndarray:
 
 
 def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequence[int]:
-    """Return for each PE of a line the PE that it sends its sum to, -1 for the first."""
+    """Return for each PE of a line the PE that it sends its sum to, -1 for the first.
+
+    `machine` is needed to choose an algorithm if the phase names none, and for "auto_gen"; without it these are a
+    chain.
+    """
     name = phase.algorithm
     if machine and not name:
         name = choose_reduce(pes, phase.words, machine)

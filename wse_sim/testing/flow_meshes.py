@@ -73,7 +73,10 @@ class Flow:
         return np.arange(first, first + self.words) % 200
 
     def arriving(self) -> np.ndarray:
-        """Return all elements in the order of arrival, with zeros that fill the last wavelet of each sender."""
+        """Return all elements in the order of arrival: those of the last sender first, since it is nearest to the end.
+
+        The last wavelet of each sender is filled with zeros.
+        """
         parts = []
         # A router first forwards the words of its own core, so those of the last sender on the path arrive first.
         for sender in reversed(self.senders):

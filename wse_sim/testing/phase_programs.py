@@ -60,9 +60,10 @@ def line_length(rect: Rect, axis: str, groups: int = 1) -> int:
 def shifts(
     draw: st.DrawFn, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts: CountStrategy = word_counts
 ) -> Shift:
-    """Draw a shift with its words at address `at`.
+    """Draw a shift of words from address `at`, in either direction.
 
-    Ring shifts go by one PE, others by up to `hops`. With `at` 0 the wrap may also be "line".
+    Without wrap it goes by up to `hops` PEs, on a ring ("folded", or with `at` 0 also "line") by one PE. The words
+    go to `at` + `PART_WORDS` // 2; with `at` 0 they may also stay in place.
     """
     # On a ring every PE sends and receives: with several hops they would share links, which no closed form covers.
     wrap = draw(st.sampled_from(["", "folded", *["line"] * (not at)]))

@@ -174,7 +174,11 @@ class Optimizer(step_hooks.Hooked):
         return loss
 
     def _update_in_step(self, groups: "list[_Pairs]") -> None:
-        """Update parameters inside a captured step; if the same updates were traced before, reuse their nodes."""
+        """Update parameters inside a captured step. Write the nodes of an earlier trace if it read exactly the same.
+
+        The same are: the optimizer class, the settings, and the nodes of gradients, parameters and state. Updates that
+        create state are traced each time.
+        """
         # Updates are most of the nodes of a step, and a loop traces the same ones each time. The cache key consists of
         # everything that the updates read; the cached value is the list of new nodes. The cache is in the memo of a
         # gradient node and is freed with it.
@@ -232,7 +236,10 @@ class Optimizer(step_hooks.Hooked):
         storage.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        """Update one parameter and its state in place with the rule."""
+        """Update one parameter and its state in place with the rule.
+
+        Raises KeyError if the rule needs state that was not created, since a setting was enabled later.
+        """
         new: dict[str, Any] = dict(state)
         value = self._apply_rule(group, p, g, new)
         for name, changed in new.items():

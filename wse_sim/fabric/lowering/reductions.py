@@ -158,7 +158,7 @@ def lower_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, parents: Seq
 
 
 def _lower_star(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Lower a reduction in which all PEs send to position 0 on one colour.
+    """Lower a reduction in which all PEs send to position 0 on one colour. `size` is unused.
 
     After the core's words a router's switch forwards those from farther out. So they arrive in the order of their
     positions, and the root receives all of them in one operation.

@@ -112,7 +112,10 @@ def _ways(block: ScoreBlock, width: int, height: int) -> Iterator[Teams]:
 
 
 def _sides(line: int, extent: int) -> list[int]:
-    """Return candidate sides of a team."""
+    """Return the sides to try for a team, in ascending order and at most `extent`, the number of rows or keys.
+
+    They are `line` // n for n up to `MOST_PARTS`, and the powers of two up to `line`, a number of PEs.
+    """
     sides = {*(line // n for n in range(1, min(MOST_PARTS, line) + 1)), *(1 << n for n in range(line.bit_length()))}
     # PEs without a row or key would be idle.
     return sorted({min(side, extent) for side in sides})

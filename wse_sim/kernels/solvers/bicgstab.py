@@ -159,7 +159,11 @@ def _whole_step(
 
 
 def _direction(on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, Placed], p: Placed) -> Local:
-    """Return the phase beta = (b, r) / rho alpha / omega; p = r + beta (p - omega v); rho = (b, r)."""
+    """Return the phase beta = (b, r) alpha / (rho omega); p = r + beta (p - omega v); rho = (b, r).
+
+    `numbers` are the places of rho, alpha, omega, beta and (b, r); `vectors` those of r and v. Overwrites v by
+    omega v.
+    """
     (rho, alpha, omega, beta, dots), (r, v), build = numbers, vectors, on.room.builder()
     build.mul(beta, rho, omega, 1)
     build.special("reciprocal", beta, beta, 1)

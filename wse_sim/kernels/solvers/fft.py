@@ -25,9 +25,9 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
 
 
 def _all_to_all(rect: Rect, axis: str, count: int) -> Phase:
-    """Return a phase with the cost of an all-to-all of `count` words along each line: a shift over half the line.
+    """Return a phase with the cost of an all-to-all along each line, with `count` words for each pair of PEs.
 
-    Each PE sends as many words as cross the middle of the line.
+    It is a shift by half the line in which each PE sends `count` words for each PE of the other half.
     """
     # The bisection bound: half the line sends to the other half over one link, which determines the time.
     half = (rect.width if axis == "x" else rect.height) // 2

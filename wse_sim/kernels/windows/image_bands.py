@@ -48,8 +48,9 @@ class Bands:
         return self.above + self.rows_in + self.below
 
     def lines_of(self, images: np.ndarray, rows: int) -> np.ndarray:
-        """Return images [samples, channels, down, across] as lines, `rows` for each PE and sample, padded with
-        zeros.
+        """Return images [samples, channels, down, across] as lines [samples, down, channels, across].
+
+        Samples are padded with zeros to those of all groups, and lines to `rows` for each PE.
         """
         samples, _, down, _ = images.shape
         missing = self.groups * self.samples - samples, rows * self.parts - down

@@ -337,7 +337,10 @@ def layer_row(
 
 
 def _utilisation(case: PlanningCase, work: LayerWork, place: LayerPlacement, cycles: int) -> float:
-    """Return operations over the peak of the computing part in the same cycles, at 2 operations per multiply-add."""
+    """Return the fraction of the peak that a layer reaches: its operations over those its own PEs can do in `cycles`.
+
+    A multiply-add is 2 operations; the PEs are those of `place.part`. Returns 0 for no cycles or no item bytes.
+    """
     if not cycles or not work.item_bytes:
         return 0.0
     width, height = place.part

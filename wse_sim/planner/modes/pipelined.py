@@ -329,9 +329,11 @@ class _PricedPipeline:
         return schedule_tasks(tasks)
 
     def _way(self, sweep: str, route: Route | None, before: Sequence[TimelineTask]) -> Iterator[TimelineTask]:
-        """Yield the tasks of a sample on its route to a neighbouring stage.
+        """Yield the tasks of a sample on its route to a neighbouring stage: the hops, then the adapters.
 
-        Routes that skip stages are left out: their data starts earlier and arrives before it is needed.
+        A task is left out if the route has no hops or no ports, and both are for None. `before` are the tasks that
+        come first. Callers pass no routes that skip stages, because their data starts earlier and arrives before it is
+        needed.
         """
         if route is None:
             return

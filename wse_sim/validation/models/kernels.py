@@ -20,7 +20,7 @@ def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
 
 
 def _spmm_tile(row: MeasuredRow) -> tuple[Rect, int, int]:
-    """Return the mesh, and the rows and columns of A on one PE."""
+    """Return the mesh, and the most rows and columns of A on one PE: N / height and K / width, rounded up."""
     p = row.params
     return Rect(0, 0, p["width"], p["height"]), ceil_div(p["N"], p["height"]), ceil_div(p["K"], p["width"])
 

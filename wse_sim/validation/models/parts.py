@@ -79,9 +79,10 @@ def relay_start_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def reduction_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a reduction from its start to the last word at the root.
+    """Return the cycles of a reduction on a line of the WSE-2, from its start to the last word at the root.
 
-    It is a two-phase reduction in groups of S PEs or, without the parameter S, a chain.
+    It is a two-phase reduction in groups of S PEs or, without the parameter S, a chain. `cycles(phase, machine)`
+    gives the number.
     """
     line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
     reduce = Reduce(line, axis="x", words=row.params["B"], algorithm="two_phase" if size else "chain", size=size)
