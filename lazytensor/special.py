@@ -7,7 +7,9 @@ from lazytensor.functional.out_arguments import public
 from lazytensor.functional.pointwise_special import binary, unary
 
 digamma = psi = public(_pointwise_special.digamma)
-entr = public(unary("entr", "The entropy -x log(x) of each element: 0 at 0, minus infinity below."))
+entr = public(
+    unary("entr", "Return -x * log(x), the entropy, for each element x: 0 for 0, and -inf for negative elements.")
+)
 erf = public(_pointwise.erf)
 erfc = public(_pointwise_special.erfc)
 erfinv = public(_pointwise_special.erfinv)
@@ -21,16 +23,18 @@ i0 = public(_pointwise_special.i0)
 i0e = public(
     unary(
         "i0e",
-        "The modified Bessel function of the first kind, order 0, times exp(-|x|), which prevents overflow.",
+        "Return i0(x) * exp(-|x|) for each element x. Unlike `i0`, it does not overflow for large elements.",
         ">>> lt.special.i0e(lt.tensor([0.0, 1.0, 1000.0]))\ntensor([1.0000, 0.4658, 0.0126])",
         op="bessel_i0e",
     )
 )
-i1 = public(unary("i1", "The modified Bessel function of the first kind, order 1.", op="bessel_i1"))
+i1 = public(
+    unary("i1", "Return the modified Bessel function of the first kind of order 1 of each element.", op="bessel_i1")
+)
 i1e = public(
     unary(
         "i1e",
-        "The modified Bessel function of the first kind, order 1, times exp(-|x|), which prevents overflow.",
+        "Return i1(x) * exp(-|x|) for each element x. Unlike `i1`, it does not overflow for large elements.",
         ">>> lt.special.i1e(lt.tensor([0.0, 1.0, 1000.0]))\ntensor([0.0000, 0.2079, 0.0126])",
         op="bessel_i1e",
     )
@@ -44,7 +48,12 @@ polygamma = public(_pointwise_special.polygamma)
 round = public(_pointwise_special.special_round)
 sinc = public(_pointwise_special.sinc)
 softmax = public(_reduction.softmax)
-xlog1py = public(binary("xlog1py", "x * log(1 + y), and 0 where x is 0."))
+xlog1py = public(
+    binary(
+        "xlog1py",
+        "Return input * log(1 + other) for each pair of elements. If `input` is 0, it is 0 unless `other` is NaN.",
+    )
+)
 xlogy = public(_pointwise_special.xlogy)
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("public", "unary", "binary")]

@@ -6,6 +6,7 @@
 import collections.abc
 import inspect
 import pathlib
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from lazytensor.functional.type_promotion import Operand
 
 PATH = pathlib.Path(__file__).parents[1] / "lazytensor" / "core" / "tensor_methods.pyi"
 WIDTH = 120
+MAX_SUMMARY = WIDTH - 14
+"""The longest summary that fits into a line with its indentation and quotes."""
 SHADOWED = ("bool", "float", "int", "type")
 """Types that are also methods, which is what their names mean inside of the class."""
 HEAD = '''"""What Tensor has besides its own file; `python -m tests.method_stub` writes it from the marked functions."""
@@ -94,10 +97,18 @@ def _literal(value: Any) -> str:
 
 
 def _summary(function: Callable[..., Any]) -> str:
-    """The first line of a docstring, by sentences as far as they fit."""
+    """Return the first line of a docstring, cut after its last sentence or clause that fits into a line of the stub."""
     text = (function.__doc__ or "").split("\n", maxsplit=1)[0]
-    while len(text) > WIDTH - 14 and (cut := max(text.rstrip(".").rfind(mark) for mark in ".;,")) > 0:
-        text = text[:cut] + "."
+    if len(text) <= MAX_SUMMARY:
+        return text
+    masked = text
+    for quoted in (r"`[^`]*`", r'"[^"]*"', *(r"[(\[][^()\[\]]*[)\]]",) * 3):  # brackets nest
+        masked = re.sub(quoted, lambda found: "_" * len(found[0]), masked)
+    # Cut after a sentence or before a semicolon, else at a comma. Three dots do not end a sentence.
+    for mark in (r"(?<!\.)\. |; ", ", "):
+        cuts = [found.start() for found in re.finditer(mark, masked[:MAX_SUMMARY])]
+        if cuts:
+            return f"{text[: cuts[-1]]}."
     return text
 
 

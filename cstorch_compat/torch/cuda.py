@@ -17,9 +17,8 @@ def _make_dummy_class(name: str) -> Any:
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Tried to instantiate dummy base class {name}")
 
-    return type(
-        name, (), {"__new__": __new__, "__doc__": "Not without a GPU: RuntimeError.", "__module__": "torch.cuda"}
-    )
+    doc = "A class whose constructor raises RuntimeError, because there is no CUDA device."
+    return type(name, (), {"__new__": __new__, "__doc__": doc, "__module__": "torch.cuda"})
 
 
 Stream, Event, ExternalStream, CUDAGraph = map(_make_dummy_class, ("Stream", "Event", "ExternalStream", "CUDAGraph"))

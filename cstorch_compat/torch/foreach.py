@@ -35,8 +35,12 @@ def _make_list_function(name: str) -> Callable[..., Any]:
         return None if name.endswith("_") else results
 
     each.__name__ = each.__qualname__ = name
+    result = "None" if name.endswith("_") else "a tuple of the results"
+    called = name.removeprefix(FOREACH_PREFIX)
     each.__doc__ = (
-        f"`{name.removeprefix(FOREACH_PREFIX)}` of each tensor of a list; RuntimeError if lists differ in length."
+        f"Call the tensor method `{called}` of each tensor in `tensors`, and return {result}.\n\n"
+        "Another argument that is a list or tuple contributes its element at the same index; any other argument is\n"
+        "used for all tensors. Raises RuntimeError if `tensors` is empty, or if a list in `others` has another length."
     )
     return each
 

@@ -30,7 +30,7 @@ def _make_false_method(name: str) -> Callable[[Tensor], bool]:
         return False
 
     never.__name__ = never.__qualname__ = name
-    never.__doc__ = "False: there is no such device or layout here."
+    never.__doc__ = "Return False, because no tensor here has such a device, layout or flag."
     return never
 
 
@@ -98,7 +98,7 @@ def _make_refusing_move(device: str) -> Callable[..., Tensor]:
         raise AssertionError(NO_DEVICE_MESSAGE.format(device.upper()))
 
     moved.__name__ = moved.__qualname__ = device
-    moved.__doc__ = "Raises AssertionError, as a CPU build does."
+    moved.__doc__ = f"Raise AssertionError, as PyTorch does in a build without support for {device}."
     return moved
 
 
@@ -134,7 +134,11 @@ def _make_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[
         return _set_view(x, function(x, *args, **kwargs))
 
     in_place.__name__ = in_place.__qualname__ = name
-    in_place.__doc__ = f"`{name[:-1]}`, by which this tensor is seen from now on."
+    in_place.__doc__ = (
+        f"Turn this tensor into the view that `{name[:-1]}` returns with the same arguments, and return it.\n\n"
+        "The shape and the strides of this tensor change, and its storage does not. Raises AutogradError if it\n"
+        "is a leaf that requires a gradient."
+    )
     return method(in_place)
 
 

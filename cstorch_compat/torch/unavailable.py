@@ -44,7 +44,7 @@ def make_refusing_function(name: str) -> Callable[..., NoReturn]:
         raise make_refusal_error(name)
 
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
-    refused.__doc__ = f"Raises OptionMissing: {find_refusal_reason(name)[0]}."
+    refused.__doc__ = f"Raise OptionMissing, because {find_refusal_reason(name)[0]}."
     refused.__dict__["refused"] = find_refusal_reason(name)
     return refused
 
@@ -60,7 +60,7 @@ def make_refusing_class(name: str) -> type:
 
     body = {
         "__init__": __init__,
-        "__doc__": "Raises OptionMissing when it is made.",
+        "__doc__": f"A class whose constructor raises OptionMissing, because {find_refusal_reason(name)[0]}.",
         "__module__": name.rpartition(".")[0],
         "refused": find_refusal_reason(name),
     }

@@ -27,7 +27,7 @@ class Methods:
         """Return a view with the dimensions in reverse order."""
 
     def __abs__(self) -> Tensor:
-        """The absolute value. Of each element of x, in its shape."""
+        """Return the absolute value of each element of `x`, in its dtype. Raises TypeUnsupported for bools."""
 
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
@@ -117,19 +117,19 @@ class Methods:
         """Return the tensor as HTML for a notebook: type, heat map (if it has several elements), and text."""
 
     def abs(self) -> Tensor:
-        """The absolute value. Of each element of x, in its shape."""
+        """Return the absolute value of each element of `x`, in its dtype. Raises TypeUnsupported for bools."""
 
     def abs_(self) -> Tensor: ...
     def absolute(self) -> Tensor:
-        """The absolute value. Of each element of x, in its shape."""
+        """Return the absolute value of each element of `x`, in its dtype. Raises TypeUnsupported for bools."""
 
     def absolute_(self) -> Tensor: ...
     def acos(self) -> Tensor:
-        """The angle whose cosine is x. Of each element, in the shape of x."""
+        """Return the angle in radians, from 0 to pi, whose cosine is each element; NaN outside of [-1, 1]."""
 
     def acos_(self) -> Tensor: ...
     def acosh(self) -> Tensor:
-        """The inverse hyperbolic cosine. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic cosine of each element: NaN for elements below 1."""
 
     def acosh_(self) -> Tensor: ...
     def add(
@@ -200,23 +200,23 @@ class Methods:
         """Return whether any element over `dim` is nonzero, as a bool tensor, or as uint8 for a uint8 tensor."""
 
     def arccos(self) -> Tensor:
-        """The angle whose cosine is x. Of each element, in the shape of x."""
+        """Return the angle in radians, from 0 to pi, whose cosine is each element; NaN outside of [-1, 1]."""
 
     def arccos_(self) -> Tensor: ...
     def arccosh(self) -> Tensor:
-        """The inverse hyperbolic cosine. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic cosine of each element: NaN for elements below 1."""
 
     def arccosh_(self) -> Tensor: ...
     def arcsin(self) -> Tensor:
-        """The angle whose sine is x. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the angle in radians, from -pi/2 to pi/2, whose sine is each element; NaN outside of [-1, 1]."""
 
     def arcsin_(self) -> Tensor: ...
     def arcsinh(self) -> Tensor:
-        """The inverse hyperbolic sine. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic sine of each element."""
 
     def arcsinh_(self) -> Tensor: ...
     def arctan(self) -> Tensor:
-        """The angle whose tangent is x. Of each element, in the shape of x."""
+        """Return the angle in radians, from -pi/2 to pi/2, whose tangent is each element."""
 
     def arctan2(self, b: Tensor) -> Tensor:
         """Return the angle of the point (x=b, y=a) in radians, from -pi to pi. Shapes broadcast."""
@@ -224,7 +224,7 @@ class Methods:
     def arctan2_(self, b: Tensor) -> Tensor: ...
     def arctan_(self) -> Tensor: ...
     def arctanh(self) -> Tensor:
-        """The inverse hyperbolic tangent. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic tangent of each element: inf for 1, -inf for -1, NaN outside of [-1, 1]."""
 
     def arctanh_(self) -> Tensor: ...
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
@@ -259,15 +259,15 @@ class Methods:
         """Return a tensor of the class `cls` that shares the storage, the view and the autograd history of `x`."""
 
     def asin(self) -> Tensor:
-        """The angle whose sine is x. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the angle in radians, from -pi/2 to pi/2, whose sine is each element; NaN outside of [-1, 1]."""
 
     def asin_(self) -> Tensor: ...
     def asinh(self) -> Tensor:
-        """The inverse hyperbolic sine. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic sine of each element."""
 
     def asinh_(self) -> Tensor: ...
     def atan(self) -> Tensor:
-        """The angle whose tangent is x. Of each element, in the shape of x."""
+        """Return the angle in radians, from -pi/2 to pi/2, whose tangent is each element."""
 
     def atan2(self, b: Tensor) -> Tensor:
         """Return the angle of the point (x=b, y=a) in radians, from -pi to pi. Shapes broadcast."""
@@ -275,7 +275,7 @@ class Methods:
     def atan2_(self, b: Tensor) -> Tensor: ...
     def atan_(self) -> Tensor: ...
     def atanh(self) -> Tensor:
-        """The inverse hyperbolic tangent. Of each element, in the shape of x."""
+        """Return the inverse hyperbolic tangent of each element: inf for 1, -inf for -1, NaN outside of [-1, 1]."""
 
     def atanh_(self) -> Tensor: ...
     def backward(
@@ -298,17 +298,17 @@ class Methods:
         """Write 1 with probability `p`, else 0, to each element of `x`, and return `x`."""
 
     def bfloat16(self) -> Tensor:
-        """x as bfloat16."""
+        """Return `x` converted to bfloat16; `x` itself if it has that dtype."""
 
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
         """Return the number of occurrences of each integer 0, 1, ... in the vector `x`."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
-        """Each bit that both have. Operands broadcast. Raises ShapeError for floating-point numbers."""
+        """Return the bitwise and of each pair of integers, or the logical and of bools."""
 
     def bitwise_and_(self, other: Operand) -> Tensor: ...
     def bitwise_left_shift(self, other: Operand) -> Tensor:
-        """The bits moved towards the sign; 0 moves in. Operands broadcast."""
+        """Return each element of `input` shifted left by `other` bits. Zeros are shifted in."""
 
     def bitwise_left_shift_(self, other: Operand) -> Tensor: ...
     def bitwise_not(self) -> Tensor:
@@ -316,28 +316,28 @@ class Methods:
 
     def bitwise_not_(self) -> Tensor: ...
     def bitwise_or(self, other: Operand) -> Tensor:
-        """Each bit that one of them has. Operands broadcast. Raises ShapeError for floating-point numbers."""
+        """Return the bitwise or of each pair of integers, or the logical or of bools."""
 
     def bitwise_or_(self, other: Operand) -> Tensor: ...
     def bitwise_right_shift(self, other: Operand) -> Tensor:
-        """The bits moved from the sign, which moves in. Operands broadcast."""
+        """Return each element of `input` shifted right by `other` bits: input / 2 ** other, rounded down."""
 
     def bitwise_right_shift_(self, other: Operand) -> Tensor: ...
     def bitwise_xor(self, other: Operand) -> Tensor:
-        """Each bit that exactly one has. Operands broadcast. Raises ShapeError for floating-point numbers."""
+        """Return the bitwise exclusive or of each pair of integers, or the logical exclusive or of bools."""
 
     def bitwise_xor_(self, other: Operand) -> Tensor: ...
     def bmm(self, b: Tensor) -> Tensor:
         """Return the matrix products of two batches, [b, m, k] and [b, k, n]: [b, m, n]."""
 
     def bool(self) -> Tensor:
-        """x as bool."""
+        """Return `x` converted to bool; `x` itself if it has that dtype. Nonzero elements become True."""
 
     def broadcast_to(self, *args: Any, size: Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view of `x` broadcast to the given shape, as `expand`."""
 
     def byte(self) -> Tensor:
-        """x as uint8."""
+        """Return `x` converted to uint8; `x` itself if it has that dtype. Fractions are truncated."""
 
     def cauchy_(
         self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: Generator | None = None
@@ -345,11 +345,11 @@ class Methods:
         """Write numbers from the Cauchy distribution with location `median` and scale `sigma` to `x`."""
 
     def ceil(self) -> Tensor:
-        """The smallest integer that is not below x. Of each element of x, in its shape and type."""
+        """Return the smallest integer that is not below each element of `x`."""
 
     def ceil_(self) -> Tensor: ...
     def char(self) -> Tensor:
-        """x as int8."""
+        """Return `x` converted to int8; `x` itself if it has that dtype. Fractions are truncated."""
 
     def cholesky(self, upper: builtins.bool = False) -> Tensor:
         """Return the lower triangular L with x = L L^T, or L^T if `upper` is true: [..., n, n]."""
@@ -411,18 +411,18 @@ class Methods:
         """Write the values of `value`, converted to the dtype of `x` and broadcast, into `x`, and return `x`."""
 
     def copysign(self, other: Operand) -> Tensor:
-        """The size of the first operand with the sign of the second. Operands broadcast."""
+        """Return the absolute value of each element of `input` with the sign of that of `other`. -0.0 is negative."""
 
     def copysign_(self, other: Operand) -> Tensor: ...
     def corrcoef(self) -> Tensor:
         """Return the matrix of correlation coefficients of the rows of `x`: [n, observations] -> [n, n]."""
 
     def cos(self) -> Tensor:
-        """The cosine. Of each element of x, in its shape."""
+        """Return the cosine of each element of `x`, an angle in radians."""
 
     def cos_(self) -> Tensor: ...
     def cosh(self) -> Tensor:
-        """The hyperbolic cosine. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the hyperbolic cosine of each element."""
 
     def cosh_(self) -> Tensor: ...
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
@@ -492,7 +492,7 @@ class Methods:
         """Return the `n`-th differences x[i + 1] - x[i] along `dim`: [..., e, ...] -> [..., e - n, ...]."""
 
     def digamma(self) -> Tensor:
-        """The derivative of lgamma. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the digamma function, the derivative of `lgamma`, of each element."""
 
     def digamma_(self) -> Tensor: ...
     def dim(self) -> builtins.int:
@@ -513,7 +513,7 @@ class Methods:
         """Return the inner product of two vectors [n], as a 0-d tensor."""
 
     def double(self) -> Tensor:
-        """x as float64."""
+        """Return `x` converted to float64; `x` itself if it has that dtype."""
 
     def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor) -> tuple[Tensor, ...]:
         """Return views of `x` split along dimension 2 into equal sections or at given indices."""
@@ -529,22 +529,22 @@ class Methods:
         """Return whether both tensors have the same shape and equal elements, as a Python bool. NaN equals nothing."""
 
     def erf(self) -> Tensor:
-        """The error function. Of each element of x, in its shape."""
+        """Return the error function of each element: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x."""
 
     def erf_(self) -> Tensor: ...
     def erfc(self) -> Tensor:
-        """1 - erf(x), exact where it is small. Of each element, in the shape of x."""
+        """Return 1 - erf(x) for each element x, accurate also where the result is close to 0."""
 
     def erfc_(self) -> Tensor: ...
     def erfinv(self) -> Tensor:
-        """The inverse of the error function. Of each element, in the shape of x."""
+        """Return the y with erf(y) = x for each element x: inf for 1, -inf for -1, and NaN outside of [-1, 1]."""
 
     def erfinv_(self) -> Tensor: ...
     def exp(self) -> Tensor:
-        """e to the power of x. Of each element of x, in its shape."""
+        """Return e to the power of each element of `x`."""
 
     def exp2(self) -> Tensor:
-        """2 to the power of x. Of each element, in the shape of x; integers become the default floating type."""
+        """Return 2 to the power of each element."""
 
     def exp2_(self) -> Tensor: ...
     def exp_(self) -> Tensor: ...
@@ -555,7 +555,7 @@ class Methods:
         """Return a view of `x` broadcast to the shape of `other`. Raises ShapeError if it does not broadcast."""
 
     def expm1(self) -> Tensor:
-        """exp(x) - 1, exact near 0. Of each element of x, in its shape."""
+        """Return exp(x) - 1 for each element, accurate also near 0."""
 
     def expm1_(self) -> Tensor: ...
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -565,7 +565,7 @@ class Methods:
         """Write the number `value` to every element of `x`, and return `x`."""
 
     def fix(self) -> Tensor:
-        """x without its fraction. Of each element of x, in its shape and type."""
+        """Return each element of `x` without its fractional part, that is, rounded towards 0."""
 
     def fix_(self) -> Tensor: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
@@ -581,14 +581,14 @@ class Methods:
         """Return a copy of `x` [n, ...] with dimension 0 reversed. Raises ShapeError if `x` has no dimensions."""
 
     def float(self) -> Tensor:
-        """x as float32."""
+        """Return `x` converted to float32; `x` itself if it has that dtype."""
 
     def float_power(self, exponent: Operand) -> Tensor:
         """Return `input` to the power `exponent`, computed in float64. Shapes broadcast."""
 
     def float_power_(self, exponent: Operand) -> Tensor: ...
     def floor(self) -> Tensor:
-        """The largest integer that is not above x. Of each element of x, in its shape and type."""
+        """Return the largest integer that is not above each element of `x`."""
 
     def floor_(self) -> Tensor: ...
     def floor_divide(self, b: Operand) -> Tensor:
@@ -616,7 +616,7 @@ class Methods:
         """Return the elements of `x` at `index` along `dim`, in the shape of `index`."""
 
     def gcd(self, other: Operand) -> Tensor:
-        """The greatest common divisor, never negative. Operands broadcast."""
+        """Return the greatest common divisor of each pair of integers. It is not negative, and 0 for two zeros."""
 
     def gcd_(self, other: Operand) -> Tensor: ...
     def ge(self, b: Operand) -> Tensor:
@@ -649,7 +649,7 @@ class Methods:
 
     def gt_(self, b: Operand) -> Tensor: ...
     def half(self) -> Tensor:
-        """x as float16."""
+        """Return `x` converted to float16; `x` itself if it has that dtype."""
 
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """Return 0 where |x| <= `lambd`, else x, for each element x of `input`, in the shape of `input`."""
@@ -680,19 +680,19 @@ class Methods:
         """Return views of `x` split along dimension 1, or along dimension 0 if it is a vector."""
 
     def hypot(self, other: Operand) -> Tensor:
-        """The root of the sum of the squares, without overflow. Operands broadcast."""
+        """Return sqrt(input ** 2 + other ** 2) for each pair of elements, without overflow of the squares."""
 
     def hypot_(self, other: Operand) -> Tensor: ...
     def i0(self) -> Tensor:
-        """The modified Bessel function of the first kind, order 0. Of each element, in the shape of x."""
+        """Return the modified Bessel function of the first kind of order 0 of each element."""
 
     def i0_(self) -> Tensor: ...
     def igamma(self, other: Operand) -> Tensor:
-        """The regularized lower incomplete gamma function P(input, other). Operands broadcast."""
+        """Return the regularized lower incomplete gamma function P(input, other) of each pair of elements."""
 
     def igamma_(self, other: Operand) -> Tensor: ...
     def igammac(self, other: Operand) -> Tensor:
-        """The regularized upper incomplete gamma function Q(input, other). Operands broadcast."""
+        """Return the regularized upper incomplete gamma function Q(input, other) of each pair of elements."""
 
     def igammac_(self, other: Operand) -> Tensor: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
@@ -728,7 +728,7 @@ class Methods:
         """Return the sums of products over the last dimensions: [..., n] and [*, n] give [..., *]."""
 
     def int(self) -> Tensor:
-        """x as int32."""
+        """Return `x` converted to int32; `x` itself if it has that dtype. Fractions are truncated."""
 
     def inverse(self) -> Tensor:
         """Return the inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if a matrix is singular."""
@@ -793,13 +793,13 @@ class Methods:
         """Return a bool tensor that is true where |input - other| <= `atol` + `rtol` * |other|."""
 
     def isfinite(self) -> Tensor:
-        """Whether x is neither infinite nor NaN. Of each element of x, in its shape."""
+        """Return a bool tensor that is true where `x` is neither infinite nor NaN."""
 
     def isinf(self) -> Tensor:
         """Return a bool tensor that is true where `x` is inf or -inf, in the shape of `x`."""
 
     def isnan(self) -> Tensor:
-        """Whether x is not a number. Of each element of x, in its shape."""
+        """Return a bool tensor that is true where `x` is NaN."""
 
     def isneginf(self) -> Tensor:
         """Return a bool tensor that is true where the element is negative infinity."""
@@ -825,7 +825,7 @@ class Methods:
         """Return "torch.strided", the layout of every tensor."""
 
     def lcm(self, other: Operand) -> Tensor:
-        """The least common multiple, never negative. Operands broadcast."""
+        """Return the least common multiple of each pair of integers. It is not negative, and 0 if one of them is."""
 
     def lcm_(self, other: Operand) -> Tensor: ...
     def ldexp(self, other: Tensor) -> Tensor:
@@ -849,22 +849,22 @@ class Methods:
 
     def less_equal_(self, b: Operand) -> Tensor: ...
     def lgamma(self) -> Tensor:
-        """The logarithm of the absolute value of the gamma function. Of each element, in the shape of x."""
+        """Return log(|gamma(x)|) for each element x: inf for 0 and for negative integers."""
 
     def lgamma_(self) -> Tensor: ...
     def log(self) -> Tensor:
-        """The natural logarithm. Of each element of x, in its shape."""
+        """Return the natural logarithm of each element of `x`: -inf for 0, and NaN for negative elements."""
 
     def log10(self) -> Tensor:
-        """The logarithm to base 10. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the logarithm to base 10 of each element: -inf for 0, and NaN for negative elements."""
 
     def log10_(self) -> Tensor: ...
     def log1p(self) -> Tensor:
-        """log(1 + x), exact near 0. Of each element of x, in its shape."""
+        """Return log(1 + x) for each element, accurate also near 0: -inf for -1, and NaN below -1."""
 
     def log1p_(self) -> Tensor: ...
     def log2(self) -> Tensor:
-        """The logarithm to base 2. Of each element of x, in its shape."""
+        """Return the logarithm to base 2 of each element of `x`: -inf for 0, and NaN for negative elements."""
 
     def log2_(self) -> Tensor: ...
     def log_(self) -> Tensor: ...
@@ -877,10 +877,10 @@ class Methods:
         """Return log(softmax(x)) along `dim`, computed without overflow, in the shape of `x`."""
 
     def logaddexp(self, other: Operand) -> Tensor:
-        """log(exp(x) + exp(y)) without overflow. Operands broadcast; raises ShapeError if they do not."""
+        """Return log(exp(input) + exp(other)) for each pair of elements, without overflow."""
 
     def logaddexp2(self, other: Operand) -> Tensor:
-        """log2(2 ** x + 2 ** y) without overflow. Operands broadcast; raises ShapeError if they do not."""
+        """Return log2(2 ** input + 2 ** other) for each pair of elements, without overflow."""
 
     def logcumsumexp(self, dim: builtins.int) -> Tensor:
         """Return log(cumsum(exp(x))) along `dim` without overflow, in the shape of `x`."""
@@ -893,7 +893,7 @@ class Methods:
 
     def logical_and_(self, b: Operand) -> Tensor: ...
     def logical_not(self) -> Tensor:
-        """Whether x is 0. Of each element of x, in its shape."""
+        """Return a bool tensor that is true where `x` is 0 or False."""
 
     def logical_not_(self) -> Tensor: ...
     def logical_or(self, b: Operand) -> Tensor:
@@ -905,14 +905,14 @@ class Methods:
 
     def logical_xor_(self, b: Operand) -> Tensor: ...
     def logit(self, eps: builtins.float | None = None) -> Tensor:
-        """Return log(x / (1 - x)) for each element x of `input`. If `eps` is given."""
+        """Return log(x / (1 - x)) for each element x of `input`."""
 
     def logit_(self, eps: builtins.float | None = None) -> Tensor: ...
     def logsumexp(self, dim: builtins.int | Sequence[builtins.int] | None, keepdim: builtins.bool = False) -> Tensor:
         """Return log(sum(exp(x))) over `dim`, computed without overflow."""
 
     def long(self) -> Tensor:
-        """x as int64."""
+        """Return `x` converted to int64; `x` itself if it has that dtype. Fractions are truncated."""
 
     def lt(self, b: Operand) -> Tensor:
         """Return a bool tensor that is true where a < b. Shapes broadcast; ShapeError is raised if they do not."""
@@ -955,7 +955,7 @@ class Methods:
         """Return the maximum of all elements, or the maxima and their int64 indices along `dim` as a named tuple."""
 
     def maximum(self, b: Operand) -> Tensor:
-        """Return the elementwise maximum. Shapes broadcast; NaN is propagated."""
+        """Return the elementwise maximum. Shapes broadcast."""
 
     def mean(
         self,
@@ -975,7 +975,7 @@ class Methods:
         """Return the minimum of all elements, or the minima and their int64 indices along `dim` as a named tuple."""
 
     def minimum(self, b: Operand) -> Tensor:
-        """Return the elementwise minimum. Shapes broadcast; NaN is propagated."""
+        """Return the elementwise minimum. Shapes broadcast."""
 
     def mm(self, b: Tensor) -> Tensor:
         """Return the matrix product of `a` [m, k] and `b` [k, n]: [m, n]."""
@@ -1059,7 +1059,7 @@ class Methods:
         """Return a view of `length` elements along `dim`, from `start` on. A negative `start` counts from the end."""
 
     def narrow_copy(self, *args: Any, **kwargs: Any) -> Any:
-        """`narrow`, copied."""
+        """Return the result of `narrow` with the same arguments as a copy with a separate storage."""
 
     @property
     def nbytes(self) -> builtins.int:
@@ -1087,19 +1087,19 @@ class Methods:
         """Return a tensor of the dtype of `x` from a shape or from data, as the legacy constructors do."""
 
     def new_empty(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        """As `empty`, in the type and on the device of this tensor unless others are given."""
+        """Return `empty` of the other arguments, with the dtype and the device of this tensor."""
 
     def new_full(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        """As `full`, in the type and on the device of this tensor unless others are given."""
+        """Return `full` of the other arguments, with the dtype and the device of this tensor."""
 
     def new_ones(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        """As `ones`, in the type and on the device of this tensor unless others are given."""
+        """Return `ones` of the other arguments, with the dtype and the device of this tensor."""
 
     def new_tensor(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        """As `tensor`, in the type and on the device of this tensor unless others are given."""
+        """Return `tensor` of the other arguments, with the dtype and the device of this tensor."""
 
     def new_zeros(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        """As `zeros`, in the type and on the device of this tensor unless others are given."""
+        """Return `zeros` of the other arguments, with the dtype and the device of this tensor."""
 
     def nextafter(self, other: Tensor) -> Tensor:
         """Return the next representable number after `input` towards `other`. Shapes broadcast."""
@@ -1190,7 +1190,7 @@ class Methods:
         """Return all elements as a vector: a view if `x` is contiguous, else a copy."""
 
     def reciprocal(self) -> Tensor:
-        """1 / x. Of each element of x, in its shape."""
+        """Return 1 / x for each element: inf for 0, and -inf for -0.0."""
 
     def reciprocal_(self) -> Tensor: ...
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
@@ -1200,7 +1200,7 @@ class Methods:
         """Call `hook(t)` after backward has added to `t.grad`. Return a handle that removes the hook."""
 
     def relu(self) -> Tensor:
-        """x where it is positive, else 0. Of each element of x, in its shape."""
+        """Return max(x, 0) for each element, in the dtype of `x`. NaN stays NaN, and bools raise TypeUnsupported."""
 
     def relu_(self) -> Tensor: ...
     def remainder(self, b: Operand) -> Tensor:
@@ -1255,7 +1255,7 @@ class Methods:
 
     def round_(self, *, decimals: builtins.int | None = None) -> Tensor: ...
     def rsqrt(self) -> Tensor:
-        """One over the square root. Of each element of x, in its shape."""
+        """Return 1 / sqrt(x) for each element: inf for 0, and NaN for negative elements."""
 
     def rsqrt_(self) -> Tensor: ...
     def rsub(self, b: Operand, *, alpha: Operand = 1) -> Tensor:
@@ -1304,10 +1304,10 @@ class Methods:
 
     def sgn_(self) -> Tensor: ...
     def short(self) -> Tensor:
-        """x as int16."""
+        """Return `x` converted to int16; `x` itself if it has that dtype. Fractions are truncated."""
 
     def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x)). Of each element of x, in its shape."""
+        """Return the logistic function 1 / (1 + exp(-x)) of each element of `x`."""
 
     def sigmoid_(self) -> Tensor: ...
     def sign(self) -> Tensor:
@@ -1318,7 +1318,7 @@ class Methods:
         """Return a bool tensor that is true where the sign bit is set, including -0.0."""
 
     def sin(self) -> Tensor:
-        """The sine. Of each element of x, in its shape."""
+        """Return the sine of each element of `x`, an angle in radians."""
 
     def sin_(self) -> Tensor: ...
     def sinc(self) -> Tensor:
@@ -1326,7 +1326,7 @@ class Methods:
 
     def sinc_(self) -> Tensor: ...
     def sinh(self) -> Tensor:
-        """The hyperbolic sine. Of each element, in the shape of x; integers become the default floating type."""
+        """Return the hyperbolic sine of each element."""
 
     def sinh_(self) -> Tensor: ...
     def size(self, dim: builtins.int | None = None) -> Any:
@@ -1366,7 +1366,7 @@ class Methods:
         """Return views of consecutive pieces of `x` along `dim` with the sizes `split_sizes`."""
 
     def sqrt(self) -> Tensor:
-        """The square root. Of each element of x, in its shape."""
+        """Return the square root of each element of `x`: NaN for negative elements."""
 
     def sqrt_(self) -> Tensor: ...
     def square(self) -> Tensor:
@@ -1466,11 +1466,11 @@ class Methods:
         """Return the elements of `x` at `indices` along `dim`, as `gather`, with the other dimensions broadcast."""
 
     def tan(self) -> Tensor:
-        """The tangent. Of each element of x, in its shape."""
+        """Return the tangent of each element of `x`, an angle in radians."""
 
     def tan_(self) -> Tensor: ...
     def tanh(self) -> Tensor:
-        """The hyperbolic tangent. Of each element of x, in its shape."""
+        """Return the hyperbolic tangent of each element of `x`."""
 
     def tanh_(self) -> Tensor: ...
     def tensor_split(
@@ -1524,7 +1524,7 @@ class Methods:
 
     def true_divide_(self, b: Operand, *, rounding_mode: str | None = None) -> Tensor: ...
     def trunc(self) -> Tensor:
-        """x without its fraction. Of each element of x, in its shape and type."""
+        """Return each element of `x` without its fractional part, that is, rounded towards 0."""
 
     def trunc_(self) -> Tensor: ...
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:

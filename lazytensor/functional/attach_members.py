@@ -123,8 +123,10 @@ views.
 """
 
 
-def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _in_place(function: Callable[..., Tensor], shown_name: str = "") -> Callable[..., Tensor]:
     """Return the in-place method of `function`: it writes the result of the function to its first argument.
+
+    Its docstring names `shown_name`, by default the name of the function.
 
     Raises ShapeError if an operand overlaps the tensor in memory, or if the tensor contains storage elements several
     times, unless OVERLAPPING_WRITES has the function.
@@ -144,8 +146,16 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    text, _, _ = (function.__doc__ or "").partition(">>> ")  # the example calls the form that does not write in place
-    method.__doc__ = f"`{function.__name__}`, written back into this tensor: {text.rstrip()}"
+    # Without the example, which calls the function, and without the indentation of a docstring in its source.
+    text, _, _ = (function.__doc__ or "").replace("\n    ", "\n").partition(">>> ")
+    repeats = "" if to_repeated is not None else "if elements of this tensor share memory, "
+    shown = f"`{shown_name or function.__name__}`"
+    method.__doc__ = (
+        f"Call {shown} with this tensor as the first argument, write the result into this tensor, and return it.\n\n"
+        "The result is converted to the dtype of this tensor. Raises ShapeError if the result has another shape, if\n"
+        "only the result is floating-point, if only this tensor is bool,\n"
+        f"{repeats}and if another argument shares a part of its memory with this tensor.\n\n{shown}: {text.rstrip()}"
+    )
     return method
 
 
@@ -208,7 +218,7 @@ def build_members(function: Callable[..., Any], mark: MemberMark) -> dict[str, A
         # The tables of casts and refusals have separate rows for operators.
         members[direct] = publish(_operator(function, False), direct, None)
         members[reflected] = publish(_operator(REFLECTED_OPERATORS.get(mark.operator, function), True), reflected, None)
-        members[f"__i{mark.operator}__"] = _in_place(_operator(function, False))
+        members[f"__i{mark.operator}__"] = _in_place(_operator(function, False), function.__name__)
     return members
 
 

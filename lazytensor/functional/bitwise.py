@@ -41,7 +41,9 @@ def _binary(
             raise _unsupported_type_error(name, "float" if kind == "f" else "bool")
         return tensor_of(call(node_name, *prepare_operands(input, other)), input, other)
 
-    documented(function, name, f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers.", example)
+    refused = "floating-point operands" if logical is not None else "floating-point and bool operands"
+    note = f"Raises TypeUnsupported for {refused}, and ShapeError if the\nshapes do not broadcast."
+    documented(function, name, f"{doc}\n\nShapes broadcast, and dtypes are promoted. {note}", example)
     return method(function, in_place=True, operator=operator)
 
 
@@ -54,7 +56,7 @@ def _unsupported_type_error(name: str, kind: str) -> TypeUnsupported:
 bitwise_and = _binary(
     "bitwise_and",
     "bitwise_and",
-    "Each bit that both have.",
+    "Return the bitwise and of each pair of integers, or the logical and of bools.",
     ">>> lt.bitwise_and(lt.tensor([6]), lt.tensor([3]))\ntensor([2])",
     pw.logical_and,
     "and",
@@ -62,7 +64,7 @@ bitwise_and = _binary(
 bitwise_or = _binary(
     "bitwise_or",
     "bitwise_or",
-    "Each bit that one of them has.",
+    "Return the bitwise or of each pair of integers, or the logical or of bools.",
     ">>> lt.bitwise_or(lt.tensor([6]), lt.tensor([3]))\ntensor([7])",
     pw.logical_or,
     "or",
@@ -70,7 +72,7 @@ bitwise_or = _binary(
 bitwise_xor = _binary(
     "bitwise_xor",
     "bitwise_xor",
-    "Each bit that exactly one has.",
+    "Return the bitwise exclusive or of each pair of integers, or the logical exclusive or of bools.",
     ">>> lt.bitwise_xor(lt.tensor([6]), lt.tensor([3]))\ntensor([5])",
     _exclusive_or,
     "xor",
@@ -78,27 +80,29 @@ bitwise_xor = _binary(
 bitwise_left_shift = _binary(
     "bitwise_left_shift",
     "left_shift",
-    "The bits moved towards the sign; 0 moves in.",
+    "Return each element of `input` shifted left by `other` bits. Zeros are shifted in.\n\n"
+    "A shift count that is negative or at least the number of bits gives 0.",
     ">>> lt.bitwise_left_shift(lt.tensor([1, 2]), 3)\ntensor([ 8, 16])",
     operator="lshift",
 )
 bitwise_right_shift = _binary(
     "bitwise_right_shift",
     "right_shift",
-    "The bits moved from the sign, which moves in.",
+    "Return each element of `input` shifted right by `other` bits: input / 2 ** other, rounded down.\n\n"
+    "A shift count that is negative or at least the number of bits gives 0, and -1 for negative elements.",
     ">>> lt.bitwise_right_shift(lt.tensor([8, 16]), 3)\ntensor([1, 2])",
     operator="rshift",
 )
 gcd = _binary(
     "gcd",
     "gcd",
-    "The greatest common divisor, never negative.",
+    "Return the greatest common divisor of each pair of integers. It is not negative, and 0 for two zeros.",
     ">>> lt.gcd(lt.tensor([12]), lt.tensor([18]))\ntensor([6])",
 )
 lcm = _binary(
     "lcm",
     "lcm",
-    "The least common multiple, never negative.",
+    "Return the least common multiple of each pair of integers. It is not negative, and 0 if one of them is.",
     ">>> lt.lcm(lt.tensor([4]), lt.tensor([6]))\ntensor([12])",
 )
 

@@ -105,7 +105,9 @@ def _converter(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
     def converted(x: Tensor) -> Tensor:
         return cast_to(x, dtype)
 
-    converted.__name__, converted.__qualname__, converted.__doc__ = name, name, f"x as {dtype.name}."
+    converted.__name__ = converted.__qualname__ = name
+    rule = {"i": " Fractions are truncated.", "b": " Nonzero elements become True."}.get(dtype.kind, "")
+    converted.__doc__ = f"Return `x` converted to {dtype.name}; `x` itself if it has that dtype.{rule}"
     return method(converted)
 
 

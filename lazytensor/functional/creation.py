@@ -611,7 +611,11 @@ def _make_new_method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(*args, dtype=dtype or x.dtype, device=device or x.device, **kwargs)
 
     new.__name__ = new.__qualname__ = f"new_{function.__name__}"
-    new.__doc__ = f"As `{function.__name__}`, in the type and on the device of this tensor unless others are given."
+    new.__doc__ = (
+        f"Return `{function.__name__}` of the other arguments, with the dtype and the device of this tensor.\n\n"
+        f"`dtype` and `device` replace those of the tensor if they are given. The other arguments are those of "
+        f"`{function.__name__}`."
+    )
     return method(new)
 
 

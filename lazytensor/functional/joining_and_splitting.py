@@ -345,8 +345,11 @@ def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     return _even_split(x, "dsplit", indices_or_sections, 2)
 
 
-def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
-    """Return the function `atleast_1d`, `atleast_2d` or `atleast_3d`, according to `rank`."""
+def _make_atleast_nd(rank: int, shapes: str, example: str) -> Callable[..., Any]:
+    """Return the function `atleast_1d`, `atleast_2d` or `atleast_3d`, according to `rank`.
+
+    `shapes` is the sentence of its docstring that states the new shapes.
+    """
 
     def one(x: Tensor) -> Tensor:
         if x.ndim >= rank:
@@ -362,13 +365,23 @@ def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
             return one(tensors[0])
         return tuple(one(x) for x in as_tensor_tuple(tensors))
 
-    text = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
+    text = (
+        f"Return views of tensors with at least {rank} dimension{'s'[: rank - 1]}. {shapes}\n\n"
+        "Tensors with enough dimensions are returned themselves. The result is a tensor if the only argument is one.\n"
+        "For several tensors, and for a sequence of tensors, it is a tuple."
+    )
     return documented(function, f"atleast_{rank}d", text, example)
 
 
-atleast_1d = _make_atleast_nd(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
-atleast_2d = _make_atleast_nd(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
-atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\nlazytensor.Size([1, 2, 1])")
+atleast_1d = _make_atleast_nd(1, "A 0-d tensor becomes [1].", ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
+atleast_2d = _make_atleast_nd(
+    2, "A vector [n] becomes [1, n], and a 0-d tensor [1, 1].", ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])"
+)
+atleast_3d = _make_atleast_nd(
+    3,
+    "[m, n] becomes [m, n, 1], [n] [1, n, 1], and a 0-d tensor [1, 1, 1].",
+    ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\nlazytensor.Size([1, 2, 1])",
+)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -520,15 +533,23 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([ravel(g) for g in meshgrid(*vectors)], 1)
 
 
-def _make_copy_function(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
-    """Return a function `name` that returns copies of the views that `function` returns."""
+def _make_copy_function(name: str, function: Callable[..., Any], example: str, doc: str = "") -> Callable[..., Any]:
+    """Return a function `name` that returns copies of the views that `function` returns.
+
+    `doc` becomes its docstring. The default refers to the public function without the suffix "_copy".
+    """
 
     # PyTorch provides these for compilers that allow no aliases. Here they clone the view.
     def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         out = function(x, *args, **kwargs)
         return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)
 
-    return documented(copied, name, f"`{name.removesuffix('_copy')}`, copied.", example)
+    base = name.removesuffix("_copy")
+    default = (
+        f"Return the result of `{base}` with the same arguments as a copy with a separate storage.\n\n"
+        f"If `{base}` returns a tuple of views, the result is a tuple of copies. Gradients pass to `x`."
+    )
+    return documented(copied, name, doc or default, example)
 
 
 def _slice_along(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
@@ -538,7 +559,10 @@ def _slice_along(x: Tensor, dim: int = 0, start: int | None = None, end: int | N
 
 
 alias_copy = _make_copy_function(
-    "alias_copy", lambda x: x, ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])"
+    "alias_copy",
+    lambda x: x,
+    ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])",
+    "Return a copy of `x` with a separate storage. Gradients pass to `x`.",
 )
 expand_copy = _make_copy_function(
     "expand_copy",
@@ -557,7 +581,12 @@ select_copy = _make_copy_function(
     "select_copy", views.select, ">>> lt.select_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([2, 3])"
 )
 slice_copy = _make_copy_function(
-    "slice_copy", _slice_along, ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])"
+    "slice_copy",
+    _slice_along,
+    ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])",
+    "Return a copy of x[start:end:step] along the dimension `dim`, with a separate storage.\n\n"
+    "The arguments are `x`, `dim` (by default 0), `start`, `end` and `step` (by default 1), as in a Python slice.\n"
+    "Gradients pass to `x`.",
 )
 split_copy = _make_copy_function(
     "split_copy", split, ">>> lt.split_copy(lt.arange(3), 2)\n(tensor([0, 1]), tensor([2]))"

@@ -561,59 +561,120 @@ def _make_unary(name: str, doc: str, example: str = "", *, to_float: bool = True
             n = cast(n, default_dtype())
         return tensor_of(call(name, n), x)
 
-    return documented(function, name, f"{doc} Of each element of x, in its shape.", example)
+    note = " Integers and bools are converted to the default floating-point dtype." if to_float else ""
+    return documented(function, name, f"{doc}\n\nThe result has the shape of `x`.{note}", example)
 
 
 exp = method(
-    _make_unary("exp", "e to the power of x.", ">>> lt.exp(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 2.7183])"),
+    _make_unary(
+        "exp",
+        "Return e to the power of each element of `x`.",
+        ">>> lt.exp(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 2.7183])",
+    ),
     in_place=True,
 )
 expm1 = method(
-    _make_unary("expm1", "exp(x) - 1, exact near 0.", ">>> lt.expm1(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.7183])"),
+    _make_unary(
+        "expm1",
+        "Return exp(x) - 1 for each element, accurate also near 0.",
+        ">>> lt.expm1(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.7183])",
+    ),
     in_place=True,
 )
 log = method(
-    _make_unary("log", "The natural logarithm.", ">>> lt.log(lt.tensor([1.0, 10.0]))\ntensor([0.0000, 2.3026])"),
+    _make_unary(
+        "log",
+        "Return the natural logarithm of each element of `x`: -inf for 0, and NaN for negative elements.",
+        ">>> lt.log(lt.tensor([1.0, 10.0]))\ntensor([0.0000, 2.3026])",
+    ),
     in_place=True,
 )
 log1p = method(
-    _make_unary("log1p", "log(1 + x), exact near 0.", ">>> lt.log1p(lt.tensor([0.0, 9.0]))\ntensor([0.0000, 2.3026])"),
+    _make_unary(
+        "log1p",
+        "Return log(1 + x) for each element, accurate also near 0: -inf for -1, and NaN below -1.",
+        ">>> lt.log1p(lt.tensor([0.0, 9.0]))\ntensor([0.0000, 2.3026])",
+    ),
     in_place=True,
 )
 log2 = method(
-    _make_unary("log2", "The logarithm to base 2.", ">>> lt.log2(lt.tensor([1.0, 8.0]))\ntensor([0., 3.])"),
+    _make_unary(
+        "log2",
+        "Return the logarithm to base 2 of each element of `x`: -inf for 0, and NaN for negative elements.",
+        ">>> lt.log2(lt.tensor([1.0, 8.0]))\ntensor([0., 3.])",
+    ),
     in_place=True,
 )
 sqrt = method(
-    _make_unary("sqrt", "The square root.", ">>> lt.sqrt(lt.tensor([4.0, 9.0]))\ntensor([2., 3.])"), in_place=True
+    _make_unary(
+        "sqrt",
+        "Return the square root of each element of `x`: NaN for negative elements.",
+        ">>> lt.sqrt(lt.tensor([4.0, 9.0]))\ntensor([2., 3.])",
+    ),
+    in_place=True,
 )
 rsqrt = method(
-    _make_unary("rsqrt", "One over the square root.", ">>> lt.rsqrt(lt.tensor([1.0, 4.0]))\ntensor([1.0000, 0.5000])"),
+    _make_unary(
+        "rsqrt",
+        "Return 1 / sqrt(x) for each element: inf for 0, and NaN for negative elements.",
+        ">>> lt.rsqrt(lt.tensor([1.0, 4.0]))\ntensor([1.0000, 0.5000])",
+    ),
     in_place=True,
 )
 sin = method(
-    _make_unary("sin", "The sine.", ">>> lt.sin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8415])"), in_place=True
+    _make_unary(
+        "sin",
+        "Return the sine of each element of `x`, an angle in radians.",
+        ">>> lt.sin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8415])",
+    ),
+    in_place=True,
 )
 cos = method(
-    _make_unary("cos", "The cosine.", ">>> lt.cos(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 0.5403])"), in_place=True
+    _make_unary(
+        "cos",
+        "Return the cosine of each element of `x`, an angle in radians.",
+        ">>> lt.cos(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 0.5403])",
+    ),
+    in_place=True,
 )
 tan = method(
-    _make_unary("tan", "The tangent.", ">>> lt.tan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5574])"), in_place=True
+    _make_unary(
+        "tan",
+        "Return the tangent of each element of `x`, an angle in radians.",
+        ">>> lt.tan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5574])",
+    ),
+    in_place=True,
 )
 tanh = method(
-    _make_unary("tanh", "The hyperbolic tangent.", ">>> lt.tanh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7616])"),
+    _make_unary(
+        "tanh",
+        "Return the hyperbolic tangent of each element of `x`.",
+        ">>> lt.tanh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7616])",
+    ),
     in_place=True,
 )
 sigmoid = method(
-    _make_unary("sigmoid", "1 / (1 + exp(-x)).", ">>> lt.sigmoid(lt.tensor([0.0, 2.0]))\ntensor([0.5000, 0.8808])"),
+    _make_unary(
+        "sigmoid",
+        "Return the logistic function 1 / (1 + exp(-x)) of each element of `x`.",
+        ">>> lt.sigmoid(lt.tensor([0.0, 2.0]))\ntensor([0.5000, 0.8808])",
+    ),
     in_place=True,
 )
 erf = method(
-    _make_unary("erf", "The error function.", ">>> lt.erf(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5205])"),
+    _make_unary(
+        "erf",
+        "Return the error function of each element: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
+        ">>> lt.erf(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5205])",
+    ),
     in_place=True,
 )
 reciprocal = method(
-    _make_unary("reciprocal", "1 / x.", ">>> lt.reciprocal(lt.tensor([2.0, 4.0]))\ntensor([0.5000, 0.2500])"),
+    _make_unary(
+        "reciprocal",
+        "Return 1 / x for each element: inf for 0, and -inf for -0.0.",
+        ">>> lt.reciprocal(lt.tensor([2.0, 4.0]))\ntensor([0.5000, 0.2500])",
+    ),
     in_place=True,
 )
 
@@ -623,21 +684,26 @@ def over(number: Operand, x: Tensor) -> Tensor:
     return reciprocal(x) if is_number(number, 1) else reciprocal(x) * number
 
 
-silu = _make_unary("silu", "x * sigmoid(x).", to_float=False)
+silu = _make_unary(
+    "silu", "Return x * sigmoid(x) for each element. Raises TypeUnsupported for integers and bools.", to_float=False
+)
 abs = method(
     _make_unary(
-        "abs", "The absolute value.", ">>> lt.abs(lt.tensor([-1.5, 2.0]))\ntensor([1.5000, 2.0000])", to_float=False
+        "abs",
+        "Return the absolute value of each element of `x`, in its dtype. Raises TypeUnsupported for bools.",
+        ">>> lt.abs(lt.tensor([-1.5, 2.0]))\ntensor([1.5000, 2.0000])",
+        to_float=False,
     ),
     names="abs absolute",
     in_place=True,
 )
 abs = method(abs, names="__abs__")
-_negative = _make_unary("neg", "The negative.", to_float=False)
-_sign = _make_unary("sign", "-1, 0 or 1.", to_float=False)
+_negative = _make_unary("neg", "Return -x for each element, in the dtype of `x`.", to_float=False)
+_sign = _make_unary("sign", "Return -1, 0 or 1 by the sign of each element, in the dtype of `x`.", to_float=False)
 relu = method(
     _make_unary(
         "relu",
-        "x where it is positive, else 0.",
+        "Return max(x, 0) for each element, in the dtype of `x`. NaN stays NaN, and bools raise TypeUnsupported.",
         ">>> lt.relu(lt.tensor([-1.0, 2.0]))\ntensor([0., 2.])",
         to_float=False,
     ),
@@ -646,7 +712,7 @@ relu = method(
 isnan = method(
     _make_unary(
         "isnan",
-        "Whether x is not a number.",
+        "Return a bool tensor that is true where `x` is NaN.",
         '>>> lt.isnan(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([False, False,  True])',
         to_float=False,
     )
@@ -654,7 +720,7 @@ isnan = method(
 isfinite = method(
     _make_unary(
         "isfinite",
-        "Whether x is neither infinite nor NaN.",
+        "Return a bool tensor that is true where `x` is neither infinite nor NaN.",
         '>>> lt.isfinite(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([ True, False, False])',
         to_float=False,
     )
@@ -662,7 +728,7 @@ isfinite = method(
 logical_not = method(
     _make_unary(
         "logical_not",
-        "Whether x is 0.",
+        "Return a bool tensor that is true where `x` is 0 or False.",
         ">>> lt.logical_not(lt.tensor([0, 3]))\ntensor([ True, False])",
         to_float=False,
     ),
@@ -677,24 +743,33 @@ def _make_rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor],
     def function(x: Tensor) -> Tensor:
         return clone(x) if x.dtype.kind == "i" else float_only(x)
 
-    return documented(function, name, f"{doc} Of each element of x, in its shape and type.", example)
+    note = "The result has the shape and dtype of `x`. Integers are copied. Raises TypeUnsupported for bools."
+    return documented(function, name, f"{doc}\n\n{note}", example)
 
 
 floor = method(
     _make_rounding(
-        "floor", "The largest integer that is not above x.", ">>> lt.floor(lt.tensor([-0.5, 1.2]))\ntensor([-1.,  1.])"
+        "floor",
+        "Return the largest integer that is not above each element of `x`.",
+        ">>> lt.floor(lt.tensor([-0.5, 1.2]))\ntensor([-1.,  1.])",
     ),
     in_place=True,
 )
 ceil = method(
     _make_rounding(
-        "ceil", "The smallest integer that is not below x.", ">>> lt.ceil(lt.tensor([-0.5, 1.2]))\ntensor([-0., 2.])"
+        "ceil",
+        "Return the smallest integer that is not below each element of `x`.",
+        ">>> lt.ceil(lt.tensor([-0.5, 1.2]))\ntensor([-0., 2.])",
     ),
     in_place=True,
 )
-_round = _make_rounding("round", "The nearest integer, ties to even.")
+_round = _make_rounding("round", "Return the integer nearest to each element of `x`, with ties to even.")
 trunc = method(
-    _make_rounding("trunc", "x without its fraction.", ">>> lt.trunc(lt.tensor([-1.7, 1.7]))\ntensor([-1.,  1.])"),
+    _make_rounding(
+        "trunc",
+        "Return each element of `x` without its fractional part, that is, rounded towards 0.",
+        ">>> lt.trunc(lt.tensor([-1.7, 1.7]))\ntensor([-1.,  1.])",
+    ),
     names="trunc fix",
     in_place=True,
 )

@@ -76,8 +76,8 @@ def unary(name: str, doc: str, example: str = "", op: str = "", **attrs: Any) ->
             n = cast(n, default_dtype())
         return tensor_of(call(op or name, n, **attrs), input)
 
-    text = f"{doc} Of each element, in the shape of x; integers become the default floating type."
-    return documented(function, name, text, example)
+    note = "The result has the shape of `input`. Integers and bools are converted to the default floating-point dtype."
+    return documented(function, name, f"{doc}\n\n{note}", example)
 
 
 def binary(
@@ -96,69 +96,117 @@ def binary(
         dtype = None if common.kind == "f" else default_dtype()
         return tensor_of(call(name, *prepare_operands(input, other, dtype=dtype)), input, other)
 
-    return documented(function, name, f"{doc} Operands broadcast; raises ShapeError if they do not.", example)
+    integers = (
+        "Integers and bools are converted to the default floating-point dtype."
+        if takes_integers
+        else "Raises TypeUnsupported unless at least one operand is floating-point."
+    )
+    note = f"Shapes broadcast, and dtypes are promoted. {integers}\nRaises ShapeError if the shapes do not broadcast."
+    return documented(function, name, f"{doc}\n\n{note}", example)
 
 
 acos = method(
-    unary("acos", "The angle whose cosine is x.", ">>> lt.acos(lt.tensor([1.0, 0.0]))\ntensor([0.0000, 1.5708])"),
+    unary(
+        "acos",
+        "Return the angle in radians, from 0 to pi, whose cosine is each element; NaN outside of [-1, 1].",
+        ">>> lt.acos(lt.tensor([1.0, 0.0]))\ntensor([0.0000, 1.5708])",
+    ),
     names="acos arccos",
     in_place=True,
 )
 acosh = method(
-    unary("acosh", "The inverse hyperbolic cosine.", ">>> lt.acosh(lt.tensor([1.0, 2.0]))\ntensor([0.0000, 1.3170])"),
+    unary(
+        "acosh",
+        "Return the inverse hyperbolic cosine of each element: NaN for elements below 1.",
+        ">>> lt.acosh(lt.tensor([1.0, 2.0]))\ntensor([0.0000, 1.3170])",
+    ),
     names="acosh arccosh",
     in_place=True,
 )
 asin = method(
-    unary("asin", "The angle whose sine is x.", ">>> lt.asin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5708])"),
+    unary(
+        "asin",
+        "Return the angle in radians, from -pi/2 to pi/2, whose sine is each element; NaN outside of [-1, 1].",
+        ">>> lt.asin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5708])",
+    ),
     names="asin arcsin",
     in_place=True,
 )
 asinh = method(
-    unary("asinh", "The inverse hyperbolic sine.", ">>> lt.asinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8814])"),
+    unary(
+        "asinh",
+        "Return the inverse hyperbolic sine of each element.",
+        ">>> lt.asinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8814])",
+    ),
     names="asinh arcsinh",
     in_place=True,
 )
 atan = method(
-    unary("atan", "The angle whose tangent is x.", ">>> lt.atan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7854])"),
+    unary(
+        "atan",
+        "Return the angle in radians, from -pi/2 to pi/2, whose tangent is each element.",
+        ">>> lt.atan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7854])",
+    ),
     names="atan arctan",
     in_place=True,
 )
 atanh = method(
-    unary("atanh", "The inverse hyperbolic tangent.", ">>> lt.atanh(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5493])"),
+    unary(
+        "atanh",
+        "Return the inverse hyperbolic tangent of each element: inf for 1, -inf for -1, NaN outside of [-1, 1].",
+        ">>> lt.atanh(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5493])",
+    ),
     names="atanh arctanh",
     in_place=True,
 )
 sinh = method(
-    unary("sinh", "The hyperbolic sine.", ">>> lt.sinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.1752])"), in_place=True
+    unary(
+        "sinh",
+        "Return the hyperbolic sine of each element.",
+        ">>> lt.sinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.1752])",
+    ),
+    in_place=True,
 )
 cosh = method(
-    unary("cosh", "The hyperbolic cosine.", ">>> lt.cosh(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 1.5431])"),
+    unary(
+        "cosh",
+        "Return the hyperbolic cosine of each element.",
+        ">>> lt.cosh(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 1.5431])",
+    ),
     in_place=True,
 )
 exp2 = method(
-    unary("exp2", "2 to the power of x.", ">>> lt.exp2(lt.tensor([0.0, 3.0]))\ntensor([1., 8.])"), in_place=True
+    unary("exp2", "Return 2 to the power of each element.", ">>> lt.exp2(lt.tensor([0.0, 3.0]))\ntensor([1., 8.])"),
+    in_place=True,
 )
 log10 = method(
-    unary("log10", "The logarithm to base 10.", ">>> lt.log10(lt.tensor([1.0, 20.0]))\ntensor([0.0000, 1.3010])"),
+    unary(
+        "log10",
+        "Return the logarithm to base 10 of each element: -inf for 0, and NaN for negative elements.",
+        ">>> lt.log10(lt.tensor([1.0, 20.0]))\ntensor([0.0000, 1.3010])",
+    ),
     in_place=True,
 )
 erfc = method(
     unary(
-        "erfc", "1 - erf(x), exact where it is small.", ">>> lt.erfc(lt.tensor([0.0, 0.5]))\ntensor([1.0000, 0.4795])"
+        "erfc",
+        "Return 1 - erf(x) for each element x, accurate also where the result is close to 0.",
+        ">>> lt.erfc(lt.tensor([0.0, 0.5]))\ntensor([1.0000, 0.4795])",
     ),
     in_place=True,
 )
 erfinv = method(
     unary(
-        "erfinv", "The inverse of the error function.", ">>> lt.erfinv(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.4769])"
+        "erfinv",
+        "Return the y with erf(y) = x for each element x: inf for 1, -inf for -1, and NaN outside of [-1, 1].",
+        ">>> lt.erfinv(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.4769])",
     ),
     in_place=True,
 )
 lgamma = method(
     unary(
         "lgamma",
-        "The logarithm of the absolute value of the gamma function.",
+        "Return log(|gamma(x)|) for each element x: inf for 0 and for negative integers.",
         ">>> lt.lgamma(lt.tensor([1.0, 5.0]))\ntensor([0.0000, 3.1781])",
     ),
     in_place=True,
@@ -166,7 +214,7 @@ lgamma = method(
 digamma = method(
     unary(
         "digamma",
-        "The derivative of lgamma.",
+        "Return the digamma function, the derivative of `lgamma`, of each element.",
         ">>> lt.digamma(lt.tensor([1.0, 2.0]))\ntensor([-0.5772,  0.4228])",
         "polygamma",
         n=0,
@@ -176,7 +224,7 @@ digamma = method(
 i0 = method(
     unary(
         "i0",
-        "The modified Bessel function of the first kind, order 0.",
+        "Return the modified Bessel function of the first kind of order 0 of each element.",
         ">>> lt.i0(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 1.2661])",
         "bessel_i0",
     ),
@@ -185,7 +233,7 @@ i0 = method(
 hypot = method(
     binary(
         "hypot",
-        "The root of the sum of the squares, without overflow.",
+        "Return sqrt(input ** 2 + other ** 2) for each pair of elements, without overflow of the squares.",
         ">>> lt.hypot(lt.tensor([3.0, 5.0]), lt.tensor([4.0, 12.0]))\ntensor([ 5., 13.])",
         takes_integers=False,
     ),
@@ -194,16 +242,18 @@ hypot = method(
 copysign = method(
     binary(
         "copysign",
-        "The size of the first operand with the sign of the second.",
+        "Return the absolute value of each element of `input` with the sign of that of `other`. -0.0 is negative.",
         ">>> lt.copysign(lt.tensor([1.0, 2.0]), lt.tensor([-1.0, 1.0]))\ntensor([-1.,  2.])",
     ),
     in_place=True,
 )
-_nextafter = binary("nextafter", "The next number.")
+_nextafter = binary(
+    "nextafter", "Return the floating-point number next to each element of `input` in the direction of `other`."
+)
 logaddexp = method(
     binary(
         "logaddexp",
-        "log(exp(x) + exp(y)) without overflow.",
+        "Return log(exp(input) + exp(other)) for each pair of elements, without overflow.",
         ">>> lt.logaddexp(lt.tensor([0.0]), lt.tensor([1.0]))\ntensor([1.3133])",
         takes_integers=False,
     )
@@ -211,16 +261,16 @@ logaddexp = method(
 logaddexp2 = method(
     binary(
         "logaddexp2",
-        "log2(2 ** x + 2 ** y) without overflow.",
+        "Return log2(2 ** input + 2 ** other) for each pair of elements, without overflow.",
         ">>> lt.logaddexp2(lt.tensor([0.0]), lt.tensor([0.0]))\ntensor([1.])",
         takes_integers=False,
     )
 )
-_xlogy = binary("xlogy", "x * log(y).")
+_xlogy = binary("xlogy", "Return input * log(other) for each pair of elements.")
 igamma = method(
     binary(
         "igamma",
-        "The regularized lower incomplete gamma function P(input, other).",
+        "Return the regularized lower incomplete gamma function P(input, other) of each pair of elements.",
         ">>> lt.igamma(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 1.0]))\ntensor([0.6321, 0.2642])",
     ),
     in_place=True,
@@ -228,7 +278,7 @@ igamma = method(
 igammac = method(
     binary(
         "igammac",
-        "The regularized upper incomplete gamma function Q(input, other).",
+        "Return the regularized upper incomplete gamma function Q(input, other) of each pair of elements.",
         ">>> lt.igammac(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 1.0]))\ntensor([0.3679, 0.7358])",
     ),
     in_place=True,

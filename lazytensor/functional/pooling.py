@@ -24,6 +24,8 @@ from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
 
 Dims = tuple[int, ...]
+SPATIAL_DIMS = ("L", "H, W", "D, H, W")
+"""The spatial dimensions in docstrings, for one, two and three of them."""
 MAX_REGIONS = 1 << 32
 """The number of regions of adaptive pooling above which a list of them does not fit in memory."""
 
@@ -133,15 +135,29 @@ def _make_max_pools(
         pair = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return pair if return_indices else pair[0]
 
+    dims = SPATIAL_DIMS[rank - 1]
+    options = (
+        f"`input` is [N, C, {dims}] or [C, {dims}]. `kernel_size`, `stride`, `padding` and `dilation` are numbers, or\n"
+        "have one number for each spatial dimension. `stride` defaults to `kernel_size`. Padding is never the\n"
+        "maximum, and NaN always is. If `ceil_mode` is true, a last, partial window counts if it starts inside the\n"
+        "input or its first padding."
+    )
+    errors = (
+        "Raises ShapeError for other ranks, if no window fits, and if `padding` is above half of the dilated window."
+    )
     return documented(
         pool,
         f"max_pool{rank}d",
-        "The largest element under each window of [N, C, ...] or [C, ...]. Raises ShapeError if none fits.",
+        f"Return the maximum of each window of `input`, which has {rank} spatial dimension{'s'[: rank - 1]}.\n\n"
+        f"{options}\n\n"
+        "If `return_indices` is true, return a pair instead: the maxima, and the int64 index of each maximum in the\n"
+        f"flattened spatial dimensions.\n\n{errors}",
         example,
     ), documented(
         with_indices,
         f"max_pool{rank}d_with_indices",
-        "The largest elements under each window, and their flat places. Raises ShapeError if none fits.",
+        "Return the maximum of each window, and its int64 index in the flattened spatial dimensions.\n\n"
+        f"{options}\n\n`return_indices` is ignored.\n\n{errors}",
         example_with_indices,
     )
 

@@ -175,16 +175,65 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
+_SHAPES = "[N, C, {dims}] or [C, {dims}]"
+_MAX_POOL_TEXT = (
+    f"A module that returns the maximum of each window of its input {_SHAPES}.\n\n"
+    "It calls `F.max_pool{rank}d`. `kernel_size`, `stride`, `padding` and `dilation` are numbers, or have one number\n"
+    "for each spatial dimension. `stride` defaults to `kernel_size`. Padding is never the maximum. If\n"
+    "`return_indices` is true, the result is a pair: the maxima, and their indices in the flattened spatial\n"
+    "dimensions. If `ceil_mode` is true, a last, partial window counts."
+)
+_AVG_POOL_TEXT = (
+    f"A module that returns the mean of each window of its input {_SHAPES}.\n\n"
+    "It calls `F.avg_pool{rank}d`. `kernel_size`, `stride` and `padding` are numbers, or have one number for each\n"
+    "spatial dimension. `stride` defaults to `kernel_size`. The padding is zeros, which count as elements of the mean\n"
+    "unless `count_include_pad` is false. If `ceil_mode` is true, a last, partial window counts. `divisor_override`\n"
+    "replaces the number of elements as the divisor; AvgPool1d ignores it."
+)
+_MAX_UNPOOL_TEXT = (
+    "A module that returns zeros with maxima at the indices that `MaxPool{rank}d` returned.\n\n"
+    f"It is called with the maxima {_SHAPES}, their indices, and optionally `output_size`,\n"
+    "the spatial shape of the result. By default, it follows from `kernel_size`, `stride` and `padding`, which are\n"
+    "those of the pooling. They are numbers, or have one number for each spatial dimension. `stride` defaults to\n"
+    "`kernel_size`."
+)
+_REGIONS_TEXT = (
+    "`output_size` is the spatial shape of the result: one number for all dimensions, or one number for each. None\n"
+    "keeps the extent of the input. Regions cover the input, and overlap if `output_size` does not divide the extent."
+)
+_ADAPTIVE_AVG_TEXT = f"A module that returns the mean of each region of its input {_SHAPES}.\n\n{_REGIONS_TEXT}"
+_ADAPTIVE_MAX_TEXT = (
+    f"A module that returns the maximum of each region of its input {_SHAPES}.\n\n{_REGIONS_TEXT}\n"
+    "If `return_indices` is true, the result is a pair: the maxima, and their indices in the flattened spatial\n"
+    "dimensions."
+)
+_PADDING_TEXT = (
+    "`padding` is one number for both ends of every spatial dimension, or a flat tuple of pairs (before, after), the\n"
+    "pair of the last dimension first."
+)
+_REFLECTION_TEXT = (
+    f"A module that pads its input {_SHAPES} by reflection at the edge elements.\n\n"
+    f"The edge elements are not repeated.\n{_PADDING_TEXT}"
+)
+_REPLICATION_TEXT = f"A module that pads its input {_SHAPES} with copies of its edge elements.\n\n{_PADDING_TEXT}"
+_CIRCULAR_TEXT = f"A module that pads its input {_SHAPES} with elements from the opposite end.\n\n{_PADDING_TEXT}"
+_CONSTANT_TEXT = f"A module that pads its input {_SHAPES} with the number `value`.\n\n{_PADDING_TEXT}"
+_ZERO_TEXT = f"A module that pads its input {_SHAPES} with zeros.\n\n{_PADDING_TEXT}"
+
+
 # The classes of the ranks differ in a number and a name only. Editors find them by the assignments below.
-def _make_classes(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
+def _make_classes(
+    parent: type[Module], stem: str, text: str, examples: tuple[str, ...], **facets: Any
+) -> tuple[Any, ...]:
     """Return subclasses of `parent` for each spatial rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d.
 
-    `stem` is the start of their names, and `examples` has a doctest for each. `facets` are class attributes, in which
-    "{rank}" is replaced by the rank.
+    `stem` is the start of their names. `text` is their docstring, and `examples` has a doctest for each. `facets` are
+    class attributes. In `text` and `facets`, "{rank}" is replaced by the rank; in `text`, "{dims}" is replaced by the
+    spatial dimensions, such as "H, W".
     """
     classes = []
     for rank, example in enumerate(examples, 1):
-        doc = with_example(f"{parent.__doc__} Spatial dimensions: {rank}.", example)
+        doc = with_example(text.format(rank=rank, dims=pooling.SPATIAL_DIMS[rank - 1]), example)
         own: dict[str, Any] = {"rank": rank, "__doc__": doc, "__module__": __name__}
         own |= {k: v.format(rank=rank) for k, v in facets.items()}
         classes.append(type(f"{stem}{rank}d", (parent,), own))
@@ -194,6 +243,7 @@ def _make_classes(parent: type[Module], stem: str, examples: tuple[str, ...], **
 MaxPool1d, MaxPool2d, MaxPool3d = _make_classes(
     _MaxPool,
     "MaxPool",
+    _MAX_POOL_TEXT,
     (
         ">>> lt.nn.MaxPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[3., 7.]])",
         ">>> lt.nn.MaxPool2d(2)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 4, 4])",
@@ -203,6 +253,7 @@ MaxPool1d, MaxPool2d, MaxPool3d = _make_classes(
 AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
     _AvgPool,
     "AvgPool",
+    _AVG_POOL_TEXT,
     (
         ">>> lt.nn.AvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
         ">>> lt.nn.AvgPool2d(2)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 4, 4])",
@@ -212,6 +263,7 @@ AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _make_classes(
     _MaxUnpool,
     "MaxUnpool",
+    _MAX_UNPOOL_TEXT,
     (
         ">>> lt.nn.MaxUnpool1d(2)(lt.tensor([[5.0]]), lt.tensor([[1]]))\ntensor([[0., 5.]])",
         ">>> lt.nn.MaxUnpool2d(2)(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]))\ntensor([[[0., 0.],\n         [0., 5.]]])",
@@ -221,6 +273,7 @@ MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _make_classes(
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
     _AdaptivePool,
     "AdaptiveAvgPool",
+    _ADAPTIVE_AVG_TEXT,
     (
         ">>> lt.nn.AdaptiveAvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
         ">>> lt.nn.AdaptiveAvgPool2d(1)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 1, 1])",
@@ -231,6 +284,7 @@ AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
     _AdaptivePool,
     "AdaptiveMaxPool",
+    _ADAPTIVE_MAX_TEXT,
     (
         ">>> lt.nn.AdaptiveMaxPool1d(2)(lt.tensor([[1.0, 3.0, 2.0, 4.0]]))\ntensor([[3., 4.]])",
         ">>> lt.nn.AdaptiveMaxPool2d(1)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 1, 1])",
@@ -241,6 +295,7 @@ AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _make_classes(
     _Pad,
     "ReflectionPad",
+    _REFLECTION_TEXT,
     (
         ">>> lt.nn.ReflectionPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[2., 1., 2., 3., 2.]])",
         ">>> lt.nn.ReflectionPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
@@ -251,6 +306,7 @@ ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _make_classes(
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _make_classes(
     _Pad,
     "ReplicationPad",
+    _REPLICATION_TEXT,
     (
         ">>> lt.nn.ReplicationPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[1., 1., 2., 2.]])",
         ">>> lt.nn.ReplicationPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[1., 1., 2.]]])",
@@ -261,6 +317,7 @@ ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _make_classes(
 CircularPad1d, CircularPad2d, CircularPad3d = _make_classes(
     _Pad,
     "CircularPad",
+    _CIRCULAR_TEXT,
     (
         ">>> lt.nn.CircularPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[3., 1., 2., 3., 1.]])",
         ">>> lt.nn.CircularPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
@@ -271,6 +328,7 @@ CircularPad1d, CircularPad2d, CircularPad3d = _make_classes(
 ConstantPad1d, ConstantPad2d, ConstantPad3d = _make_classes(
     _ConstantPad,
     "ConstantPad",
+    _CONSTANT_TEXT,
     (
         ">>> lt.nn.ConstantPad1d(1, 9.0)(lt.tensor([[1.0, 2.0]]))\ntensor([[9., 1., 2., 9.]])",
         ">>> lt.nn.ConstantPad2d(1, 5.0)(lt.zeros(1, 1, 1))\n"
@@ -281,6 +339,7 @@ ConstantPad1d, ConstantPad2d, ConstantPad3d = _make_classes(
 ZeroPad1d, ZeroPad2d, ZeroPad3d = _make_classes(
     _ZeroPad,
     "ZeroPad",
+    _ZERO_TEXT,
     (
         ">>> lt.nn.ZeroPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[0., 1., 2., 0.]])",
         ">>> lt.nn.ZeroPad2d(1)(lt.ones(1, 2, 2)).shape\nlazytensor.Size([1, 4, 4])",

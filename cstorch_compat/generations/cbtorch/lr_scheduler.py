@@ -3,6 +3,7 @@
 The classes are derived from those of the current release.
 """
 
+import inspect
 from typing import Any
 
 from cstorch_compat.cerebras.pytorch.optim import lr_scheduler
@@ -23,7 +24,9 @@ def _make_older_class(kind: type) -> type:
         kind.__init__(self, optimizer, *args, **map_to_arguments(kind, kwargs))  # type: ignore[misc]
 
     # The classes are generated, because they differ from the current ones only in their argument names.
-    members = {"__doc__": kind.__doc__, "__module__": __name__, "__init__": init}
+    note = f"Arguments may have older names, such as `val` and `decay_steps`. `{IGNORED_ARGUMENT}` is ignored."
+    doc = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{note}"
+    members = {"__doc__": doc, "__module__": __name__, "__init__": init}
     return type(kind.__name__.removesuffix("LR"), (kind,), members)
 
 

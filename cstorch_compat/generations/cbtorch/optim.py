@@ -3,6 +3,7 @@
 The classes are derived from those of the current release.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +32,15 @@ OPTIMIZER_NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NA
 """The names of the optimizers."""
 # This generation does not have Lion and Muon.
 _LATEST_CLASSES = {name: getattr(optimizers, name) for name in OPTIMIZER_NAMES.split()}
+_STEP_NOTE = (
+    "If a gradient scaler was called since the last step, `step` unscales the gradients and updates the scaler."
+)
 _OLDER_CLASSES = {
-    name: type(name, (UnscalingOptimizer, kind), {"__doc__": kind.__doc__, "__module__": __name__})
+    name: type(
+        name,
+        (UnscalingOptimizer, kind),
+        {"__doc__": f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{_STEP_NOTE}", "__module__": __name__},
+    )
     for name, kind in _LATEST_CLASSES.items()
 }
 __all__ = [*_OLDER_CLASSES]  # noqa: PLE0604

@@ -52,7 +52,8 @@ def _make_function(path: str, name: str, said: str) -> Any:
 
     answer.__name__ = answer.__qualname__ = name
     answer.__module__ = path
-    answer.__doc__ = f"As PyTorch without such a device: {said}."
+    verb = "Raise" if said.startswith(RAISES_PREFIX) else "Return"
+    answer.__doc__ = f"{verb} {said.removeprefix(RAISES_PREFIX)}, as PyTorch's CPU build does. Arguments are ignored."
     return answer
 
 

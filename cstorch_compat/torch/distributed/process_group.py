@@ -271,7 +271,11 @@ def _make_identity_collective(name: str) -> Callable[..., Work | None]:
         return Work() if async_op else None
 
     collective.__name__ = collective.__qualname__ = name
-    collective.__doc__ = f"`{name}` among one process: the tensor stays as it is."
+    collective.__doc__ = (
+        f"Leave the tensor unchanged, because `{name}` has no effect in a group of one process.\n\n"
+        "Return None, or a finished `Work` handle if `async_op` is true. Other arguments are ignored. Raises\n"
+        "ValueError before `init_process_group`."
+    )
     return collective
 
 
@@ -372,7 +376,7 @@ def _make_refusing_collective(name: str) -> Callable[..., Any]:
         )
 
     refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = "Raises OptionInvalid: there is nobody else."
+    refused.__doc__ = f"Raise OptionInvalid, because `{name}` needs a second process."
     return refused
 
 

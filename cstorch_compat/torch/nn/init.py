@@ -20,7 +20,7 @@ def _make_deprecated(name: str) -> Callable[..., Any]:
         return successor(*args, **kwargs)
 
     fill.__name__ = fill.__qualname__ = name
-    fill.__doc__ = f"As `{name}_`, with a FutureWarning."
+    fill.__doc__ = f"Call `{name}_` with the same arguments, and return its result. Issues a FutureWarning."
     return fill
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cstorch_compat.torchvision.models.weights import load_weights, set_num_classes
+from cstorch_compat.torchvision.models.weights import BUILDER_DOC, load_weights, set_num_classes
 from lazytensor import nn
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.views import flatten
@@ -177,7 +177,7 @@ def _make_builder(name: str, kind: str, block: Any, layers: Sequence[int], **fac
         return load_weights(model, kind, weights, pretrained)  # type: ignore[return-value]
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
+    build.__doc__ = BUILDER_DOC.format(kind=kind)
     return build
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.torchvision.models.weights import load_weights, set_num_classes
+from cstorch_compat.torchvision.models.weights import BUILDER_DOC, load_weights, set_num_classes
 from lazytensor import nn
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.views import flatten
@@ -122,7 +122,7 @@ def _make_builder(depth: str, batch_norm: bool) -> Callable[..., Any]:
         return load_weights(VGG(make_layers(STAGE_WIDTHS[depth], batch_norm), **given), kind, weights, pretrained)  # type: ignore[return-value]
 
     build.__name__ = build.__qualname__ = kind.lower()
-    build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
+    build.__doc__ = BUILDER_DOC.format(kind=kind)
     return build
 
 

@@ -75,6 +75,14 @@ WEIGHTS_CLASSES = {f"{name}_Weights": make_weights_class(name) for name in WEIGH
 WEIGHTS_BY_NAME = SimpleNamespace(**WEIGHTS_CLASSES)
 """The enumerations of weights as attributes."""
 
+BUILDER_DOC = """Return a {kind} model, with published weights if `weights` or `pretrained` selects them.
+
+`weights` is a member of the enumeration `{kind}_Weights` or its name; None gives random initial values. `pretrained`,
+the older argument, selects the first set of weights. The file of the weights is read from the cache of torch.hub; if it
+is missing, DataError is raised. Weights set `num_classes` to 1000. `progress` is ignored. Further options are arguments
+of the model's class."""
+"""The docstring of a function that creates a model, with the placeholder `kind` for the architecture."""
+
 
 def load_weights(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
     """Load published weights into `model`, and return it.

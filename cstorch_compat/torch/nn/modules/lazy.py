@@ -54,7 +54,11 @@ def _make_lazy_class(name: str, plain: Any, axis: int = 1) -> Any:
     body = {
         "plain": plain,
         "axis": axis,
-        "__doc__": f"{plain.__name__} that learns the number of its inputs.",
+        "__doc__": (
+            f"A module that becomes a `{plain.__name__}` when it gets its first input.\n\n"
+            f"Dimension {axis} of that input has the number of input features. The constructor takes the arguments of\n"
+            f"`{plain.__name__}` except the first, which is that number. It creates no parameters."
+        ),
         "__module__": __name__,
     }
     return type(name, (_LazyLayer,), body)

@@ -71,7 +71,10 @@ def _make_refusing_move(name: str) -> Callable[..., Module]:
         return module
 
     moved.__name__ = moved.__qualname__ = name
-    moved.__doc__ = "Raises AssertionError, as a CPU build does."
+    moved.__doc__ = (
+        f"Raise AssertionError, as PyTorch does in a build without support for {name}.\n\n"
+        "A module without parameters and buffers is returned unchanged. Other arguments are ignored."
+    )
     return moved
 
 
