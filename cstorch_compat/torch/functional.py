@@ -1,7 +1,9 @@
 """Functions of `torch` that are composed of others, queries about tensors, and constants."""
 
+import inspect
 import math
 import warnings
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -14,6 +16,7 @@ from lazytensor.core import source
 from lazytensor.core.dtype import DType, float32
 from lazytensor.core.tensor import Tensor
 from lazytensor.errors import OptionMissing
+from lazytensor.functional.creation_options import accept_creation_options
 from lazytensor.functional.csx_refusals import with_refusals
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.nn import functional
@@ -87,8 +90,9 @@ def randint_like(
 ) -> Tensor:
     """Return random integers in [low, high) with the shape and dtype of `input`. With one limit, `low` is 0."""
     first, last = (0, low) if high is None else (low, high)
-    device = kwargs.get("device", input.device)
-    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype, device=device)
+    device = kwargs.pop("device", None) or input.device
+    kwargs.pop("memory_format", None)
+    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype, device=device, **kwargs)
 
 
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
@@ -151,11 +155,16 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return stack(columns if increasing else columns[::-1], -1)
 
 
+def _with_creation_options(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return accept_creation_options(function, inspect.signature(function).parameters)
+
+
 def _make_cosine_window(weights: tuple[float, ...]) -> Any:
-    def window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
+    @_with_creation_options
+    def window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: Any = None) -> Tensor:
         if window_length < 2:
-            return ones(window_length, dtype=dtype or default_dtype())
-        places = arange(window_length, dtype=dtype or default_dtype())
+            return ones(window_length, dtype=dtype or default_dtype(), device=device)
+        places = arange(window_length, dtype=dtype or default_dtype(), device=device)
         turns = places * (2 * math.pi / (window_length if periodic else window_length - 1))
         return sum(((-1) ** k * w * (turns * k).cos() for k, w in enumerate(weights[1:], 1)), zeros(()) + weights[0])
 
@@ -177,28 +186,37 @@ def hamming_window(
     return window
 
 
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
+@_with_creation_options
+def bartlett_window(
+    window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
     """Return a triangular window of `window_length` elements. See `torch.bartlett_window`.
 
     A window of one element is 1.
     """
     if window_length <= 1:
-        return ones(window_length, dtype=dtype)
+        return ones(window_length, dtype=dtype, device=device)
     size = window_length if periodic else window_length - 1
-    return 1 - (arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1).abs()
+    return 1 - (arange(window_length, dtype=dtype or default_dtype(), device=device) * (2 / size) - 1).abs()
 
 
+@_with_creation_options
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, **kind: Any
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
 ) -> Tensor:
     """Return the Kaiser window with parameter `beta`, given by the Bessel function I0. See `torch.kaiser_window`.
 
     A window of one element is 1.
     """
     if window_length <= 1:
-        return ones(window_length, dtype=dtype)
+        return ones(window_length, dtype=dtype, device=device)
     size = window_length if periodic else window_length - 1
-    x = arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1
+    x = arange(window_length, dtype=dtype or default_dtype(), device=device) * (2 / size) - 1
     # Both values come from the same operation, so that the middle of the window is exactly 1.
     values: Tensor = ((1 - x * x).sqrt() * beta).i0() / tensor(beta).i0()
     return values

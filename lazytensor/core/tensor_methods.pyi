@@ -1487,7 +1487,13 @@ class Methods:
         """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)` or `tile(x, (2, 3))`."""
 
     def to(
-        self, *args: Any, dtype: DType | None = None, device: Any = None, copy: builtins.bool = False, **_: Any
+        self,
+        *args: Any,
+        dtype: DType | None = None,
+        device: Any = None,
+        non_blocking: builtins.bool = False,
+        copy: builtins.bool = False,
+        memory_format: Any = None,
     ) -> Tensor:
         """Return `x` with another dtype, on another device, or both; `x` itself if nothing changes."""
 

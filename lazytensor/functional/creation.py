@@ -1,5 +1,6 @@
 """Functions that create tensors: from data, filled with a value, from a range, and random."""
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from lazytensor.core.storage import Storage, new_storage, thread_state
 from lazytensor.core.tensor import Tensor, default_device, detach_node, from_array, tensor_from_storage, wrap
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, OptionInvalid, ShapeError
+from lazytensor.functional.creation_options import accept_creation_options
 from lazytensor.functional.random_state import draw_in_step, is_deferred, is_replayed, tensor_of_draws
 from lazytensor.functional.type_promotion import default_dtype, prepare_stored, scalar_dtype
 from lazytensor.ir.graph import Node, leaf
@@ -253,11 +255,10 @@ def zeros(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
-    **_: Any,
 ) -> Tensor:
     """Return a tensor of zeros: `zeros(2, 3)`, `zeros((2, 3))` or `zeros(size=(2, 3))`.
 
-    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
+    The dtype defaults to the default dtype. Raises ShapeError for a negative
     extent.
 
     >>> import lazytensor as lt
@@ -275,11 +276,10 @@ def ones(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
-    **_: Any,
 ) -> Tensor:
     """Return a tensor of ones: `ones(2, 3)`, `ones((2, 3))` or `ones(size=(2, 3))`.
 
-    The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises ShapeError for a negative
+    The dtype defaults to the default dtype. Raises ShapeError for a negative
     extent.
 
     >>> import lazytensor as lt
@@ -296,11 +296,10 @@ def empty(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
-    **_: Any,
 ) -> Tensor:
     """Return a tensor with unspecified values: `empty(2, 3)`, `empty((2, 3))` or `empty(size=(2, 3))`.
 
-    The values are zeros here. The dtype defaults to the default dtype. Unknown keyword arguments are ignored. Raises
+    The values are zeros here. The dtype defaults to the default dtype. Raises
     ShapeError for a negative extent.
 
     >>> import lazytensor as lt
@@ -310,7 +309,7 @@ def empty(
     return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return a tensor filled with `fill_value`, with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
@@ -320,7 +319,7 @@ def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, devic
     return full(x.spec.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
-def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return a tensor of zeros with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
@@ -330,7 +329,7 @@ def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return a tensor of ones with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
@@ -340,7 +339,7 @@ def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_:
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return a tensor with unspecified values and the shape of `x` and, by default, its dtype and device.
 
     The values are zeros here.
@@ -584,31 +583,34 @@ def randperm(
     )
 
 
-def rand_like(x: Tensor) -> Tensor:
-    """Return uniform random numbers in [0, 1) with the shape, dtype and device of `x`.
+def rand_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Return uniform random numbers in [0, 1) with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
     >>> lt.rand_like(lt.ones(2, 3)).shape
     lazytensor.Size([2, 3])
     """
+    dtype, device = dtype or x.dtype, x.device if device is None else device
     if is_replayed():
-        return put_on_device(draw_in_step("random_uniform", x.spec.shape, x.dtype), x.device)
-    return rand(x.spec.shape, dtype=x.dtype, device=x.device)
+        return put_on_device(draw_in_step("random_uniform", x.spec.shape, dtype), device)
+    return rand(x.spec.shape, dtype=dtype, device=device)
 
 
-def randn_like(x: Tensor) -> Tensor:
-    """Return normal random numbers (mean 0, variance 1) with the shape, dtype and device of `x`.
+def randn_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Return normal random numbers (mean 0, variance 1) with the shape of `x` and, by default, its dtype and device.
 
     >>> import lazytensor as lt
     >>> lt.randn_like(lt.ones(2, 3)).shape
     lazytensor.Size([2, 3])
     """
-    return randn(x.spec.shape, dtype=x.dtype, device=x.device)
+    return randn(x.spec.shape, dtype=dtype or x.dtype, device=x.device if device is None else device)
 
 
 def _make_new_method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    created = accept_creation_options(function, inspect.signature(function).parameters)
+
     def new(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
-        return function(*args, dtype=dtype or x.dtype, device=device or x.device, **kwargs)
+        return created(*args, dtype=dtype or x.dtype, device=device or x.device, **kwargs)
 
     new.__name__ = new.__qualname__ = f"new_{function.__name__}"
     new.__doc__ = (
@@ -623,9 +625,7 @@ new_zeros, new_ones, new_full = _make_new_method(zeros), _make_new_method(ones),
 new_empty, new_tensor = _make_new_method(empty), _make_new_method(tensor)
 
 
-def scalar_tensor(
-    s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any
-) -> Tensor:
+def scalar_tensor(s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the number `s` as a 0-d tensor. The dtype defaults to the default dtype, also for integers.
 
     >>> import lazytensor as lt

@@ -14,6 +14,7 @@ from lazytensor.core.overlapping_views import refuse_overlap, refuse_shared
 from lazytensor.core.tensor import Tensor, is_grad_enabled, wrap
 from lazytensor.errors import ArgumentInvalid, AutogradError, ShapeError
 from lazytensor.functional.autocast_rules import publish
+from lazytensor.functional.creation_options import accept_creation_options, has_creation_options
 from lazytensor.functional.in_place import assign
 from lazytensor.functional.numpy_argument_names import alternative_names, rename_arguments
 from lazytensor.ops.elementwise import cast
@@ -52,7 +53,11 @@ def public(function: Callable[P, R]) -> Public[P, R]:
     operands.
     """
     # One cast serves all functions: the wrapper passes every other argument on.
-    return typing.cast(Public[P, R], accept_torch_names(publish(function, place="")))
+    published = accept_torch_names(publish(function, place=""))
+    parameters = inspect.signature(function).parameters
+    if has_creation_options(function.__name__, parameters):
+        published = accept_creation_options(published, parameters)
+    return typing.cast(Public[P, R], published)
 
 
 def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
