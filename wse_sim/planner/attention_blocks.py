@@ -88,7 +88,11 @@ class _BlockFinder:
         self._blocks: dict[ScoreBlock, ScoreBlock] = {}
 
     def rewritten(self) -> Program:
-        """Return the program with the accepted blocks replaced, or the program itself if there are none."""
+        """Return the program with the accepted blocks replaced, or the program itself if there are none.
+
+        A block that shares an instruction with an earlier one is left unchanged. Nests that compute a mask for blocks
+        only are removed. Instructions in `late` move to the end.
+        """
         placed: dict[int, Instr] = {}
         gone: set[int] = set()
         makers: set[int] = set()
@@ -121,7 +125,7 @@ class _BlockFinder:
     # 1. Group the instructions that share scores.
 
     def _group(self, softmax: int) -> _ScoreGroup:
-        """Collect all instructions that share scores with the softmax at index `softmax`.
+        """Return the instructions that share scores with the softmax at index `softmax`, directly or through others.
 
         Raise _NotABlockError if the scores have fewer than 3 dimensions or fewer than 2 rows or keys, if a member is
         fetched or existed before the step, or if an instruction does not fit into a block.
@@ -148,9 +152,11 @@ class _BlockFinder:
         return group
 
     def _shared(self, group: _ScoreGroup, i: int) -> Iterator[tuple[TensorVersion, Kind]]:
-        """Yield the scores and statistics that instruction `i` reads or writes, each with its kind.
+        """Yield the versions of scores ("tile") and of statistics per row ("stat") that instruction `i` accesses.
 
-        Raise _NotABlockError if the instruction cannot be a part of a block.
+        A product that reads members yields nothing. Raise _NotABlockError if the instruction cannot be a part of a
+        block: a softmax over another axis than keys, a draw with a fixed seed, a result of another shape, or an unknown
+        kernel.
         """
         instr, own = self.instrs[i], [(w, i) for w in self.instrs[i].writes]
         if instr.kernel == "softmax":
@@ -174,10 +180,10 @@ class _BlockFinder:
             raise _NotABlockError
 
     def _nest_members(self, group: _ScoreGroup, i: int, nest: Nest) -> Iterator[tuple[TensorVersion, Kind]]:
-        """Yield the scores and statistics that a nest reads or writes.
+        """Yield the scores ("tile") and the sums over keys ("stat") that a nest reads or writes.
 
-        Nests that compute a mask which this nest reads are added to `group.makers`. Raise _NotABlockError if another
-        access does not fit.
+        Masks that nests compute from indices are not yielded; these nests are added to `group.makers`. Other operands
+        need one value per row, key or pair. Raise _NotABlockError if an access does not fit.
         """
         nest = _expand_nest(nest, group.shape)
         whole, lines = _strides(group.shape), (*_strides(group.shape[:-1]), 0)
@@ -205,7 +211,7 @@ class _BlockFinder:
     def _is_inner(self, group: _ScoreGroup, version: TensorVersion) -> bool:
         """Return whether a temporary that is read like the scores belongs to the block.
 
-        It does if it is a member already, or if a product, a nest or a random draw computed it.
+        It does if it is a member already, or if a product, a nest or a random draw of the program computed it.
         """
         if version in group.members:
             return True
@@ -215,8 +221,8 @@ class _BlockFinder:
     def _maker(self, group: _ScoreGroup, version: TensorVersion, access: Access) -> Nest | None:
         """Return the nest that computes `version` from row and key indices only, or None if it is not such a mask.
 
-        The mask has to be read at (row, key) without head strides. Its nest has no operands, one store and no
-        reduction.
+        `access` has to read the mask at (row, key) without head strides. The nest has no operands, one store, no
+        reduction, and loops over rows and keys only.
         """
         if version[1] < 0 or access != Access((*(0,) * (len(group.shape) - 2), *_strides(group.shape[-2:]))):
             return None
@@ -228,8 +234,8 @@ class _BlockFinder:
     def _require_vector(self, access: Access, value: np.ndarray | None, shape: tuple[int, ...]) -> Access:
         """Return `access` without head strides, for an operand with one value per row, per key, or per (row, key) pair.
 
-        Raise _NotABlockError if there is a separate value for each head and pair. A constant `value` whose heads are
-        all equal is accepted.
+        Strides of axes of extent 1 count as 0. Raise _NotABlockError if there is a separate value for each head and
+        pair. A constant `value` whose heads are all equal is accepted.
         """
         *lead, along, across = (s if extent > 1 else 0 for s, extent in zip(access.strides, shape, strict=True))
         if along and across and any(lead):
@@ -248,6 +254,7 @@ class _BlockFinder:
         """Yield (index, instruction) for the forward part of a group and, if there is one, for the backward part.
 
         The forward instruction replaces the last forward product, the backward one the first backward instruction.
+        Raise _NotABlockError if a part cannot be built or moved there.
         """
         backward: list[int] = []
         # Instructions that read a backward result belong to the backward part, even if they were recorded as forward.
@@ -277,8 +284,9 @@ class _BlockFinder:
     ) -> Instr:
         """Return the fused instruction for the instructions `own` of a group, placed at index `place`.
 
-        The instructions `again` are recomputed inside it; their operations are not counted as its work. Raise
-        _NotABlockError if the block has no result or cannot be moved to `place`.
+        The instructions `again` are recomputed inside it; their operations are not counted as its work. Its script line
+        and direction are those of the first product in `own`. Raise _NotABlockError if the block has no result or
+        cannot be moved to `place`.
         """
         block = _BlockBuilder(self, group)
         for i in (*again, *own):
@@ -312,8 +320,8 @@ class _BlockFinder:
         """Raise _NotABlockError unless the block can run at index `place` instead of at the indices `own`.
 
         Its operands have to be written before `place` and not overwritten in between, unless the overwriting
-        instruction can move to the end. No other instruction between a result's old and new index may read or write the
-        result.
+        instruction can move to the end; it is then added to `late`. No other instruction between a result's old and new
+        index may read or write the result.
         """
         for buffer, source in block.arrays:
             if source >= place:
@@ -329,9 +337,10 @@ class _BlockFinder:
                     raise _NotABlockError
 
     def _require_late(self, i: int) -> None:
-        """Schedule instruction `i` for the end of the program, as for one that advances a random generator's state.
+        """Add instruction `i` to `late`, so that it moves to the end of the program.
 
-        Raise _NotABlockError if its results are read, or if a later instruction writes one of its buffers.
+        This is for an instruction that advances the state of a random generator. Raise _NotABlockError if its results
+        are read, or if a later instruction writes one of its buffers.
         """
         own = self.instrs[i].writes
         is_read = any(self.readers[w, i] for w in own)
@@ -375,7 +384,10 @@ class _BlockBuilder:
         )
 
     def add(self, i: int) -> None:
-        """Add the step that instruction `i` computes. Raise _NotABlockError if a block has no such step."""
+        """Add the step that instruction `i` computes: a softmax, a product, a nest, or else a random draw.
+
+        Raise _NotABlockError if a block has no such step.
+        """
         instr, reads = self.search.instrs[i], self.search.reads[i]
         own = [(w, i) for w in instr.writes]
         if instr.kernel == "softmax":
@@ -402,7 +414,11 @@ class _BlockBuilder:
         return len(self.values) - 1
 
     def _value(self, key: object, value: Value, version: TensorVersion | None, **how: object) -> int:
-        """Return the index of an operand of the block, added once for each pair of `key` and `version`."""
+        """Return the index of an operand of the block. It is added once for each pair of `key` and `version`.
+
+        A new one is appended to `values` and `given`, and its tensor to `arrays`. Without a `version` it is computed
+        and reads no tensor.
+        """
         if (key, version) not in self._known:
             self.values.append(value)
             self._known[key, version] = len(self.values) - 1
@@ -418,10 +434,11 @@ class _BlockBuilder:
         return self._value((kind, is_turned), Value(kind, kept.dtype.name, width), version, is_turned=is_turned)
 
     def _product(self, instr: Instr, reads: Sequence[TensorVersion], own: TensorVersion) -> None:
-        """Add a matrix product: scores of two operands, or a sum of scores times a matrix over keys or over rows.
+        """Add a matrix product of the block.
 
-        Raise _NotABlockError if an operand's leading axes differ from those of the scores, or if both operands are
-        scores.
+        A product of two other tensors makes scores. A product of scores and a matrix is a sum over keys or over rows,
+        and a result of the block. Raise _NotABlockError if leading axes differ from those of the scores, or if both
+        operands are scores.
         """
         flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
         inside = [version in self.group.members for version in reads]
@@ -445,7 +462,10 @@ class _BlockBuilder:
         self.results.append((own, result, is_right))
 
     def _nest(self, nest: Nest, reads: Sequence[TensorVersion], own: Sequence[TensorVersion]) -> None:
-        """Add a nest over the scores, with its operands and its row and key indices as values."""
+        """Add a nest over the scores, with its operands and its row and key indices as values.
+
+        Loops of extent 1 are added first. Raise _NotABlockError if an operand or the extents do not fit.
+        """
         nest = _expand_nest(nest, self.group.shape)
         values = [self._read(version, access) for version, access in zip(reads, nest.reads, strict=True)]
         values += self._indices(nest, 0)
@@ -472,7 +492,8 @@ class _BlockBuilder:
     def _vector(self, version: TensorVersion | None, access: Access) -> int:
         """Return the value for an operand with one number per row or per key, or for a mask that all heads share.
 
-        Without a `version` the operand is a loop index. Raise _NotABlockError if such an index depends on row and key.
+        Without a `version` the operand is a loop index. Raise _NotABlockError if such an index depends on row and key,
+        or if an operand has separate values for each head and pair.
         """
         buffer = self.search.buffers[version[0]] if version else None
         access = self.search._require_vector(access, buffer.value if buffer else None, self.group.shape)
@@ -509,7 +530,7 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 def _expand_nest(nest: Nest, shape: tuple[int, ...]) -> Nest:
     """Return the nest with one loop for each extent of `shape`, where loops of extent 1 had been omitted.
 
-    Raise _NotABlockError if the extents of the nest and `shape` differ in more than extents of 1.
+    Their strides are 0. Raise _NotABlockError if the extents of the nest and `shape` differ in more than extents of 1.
     """
     loops = iter(nest.loops)
     if [loop.extent for loop in nest.loops if loop.extent > 1] != [extent for extent in shape if extent > 1]:

@@ -59,7 +59,7 @@ def find_limit(bounds: Sequence[RateBound], blame: Mapping[str, Sequence[str]] |
 
     `blame` maps a composite kind (such as a whole step) to the kinds that it consists of. If the lowest bound is
     composite, its lowest part replaces it in the result, with the rate of the composite bound. This happens only if
-    that part allows less than twice the rate of the composite bound.
+    that part allows less than twice the rate of the composite bound. Raise ValueError if there are no `bounds`.
     """
     # The bound of a whole wafer step is always the lowest one, so its parts are more informative.
     least = min(bounds, key=lambda b: b.samples_per_s)

@@ -116,7 +116,8 @@ class Dataflow:
         """Return the sweep of each kernel: "forward", "backward" or "update".
 
         A kernel that depends on a backward kernel is not forward, whatever direction was recorded. Settling kernels
-        outside the forward sweep are updates.
+        (see the module) are updates if they were not recorded as forward, prepare weights, or depend on a kernel that
+        is not forward.
         """
         sweeps: dict[int, Sweep] = {}
         for i in self.kernels:
@@ -177,8 +178,9 @@ def program_batch_size(program: Program) -> int:
 def wire(program: Program) -> Dataflow:
     """Return the data-flow facts of `program`, computed in one pass over its instructions.
 
-    Views are resolved to their base buffers. The result has precision level 1 and no sparsity; the caller may replace
-    both.
+    Instructions without work, such as views and frees, are no kernels and have empty entries in `operands` and
+    `results`. Readers of a view refer to its base buffer. The result has precision level 1 and no sparsity; the caller
+    may replace both.
     """
     holder: dict[int, BufferVersion] = {}
     resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
@@ -270,7 +272,10 @@ def is_elementwise(instr: Instr) -> bool:
 def _propagate_view(
     instr: Instr, read: Sequence[BufferVersion], holder: dict[int, BufferVersion], resident: set[int]
 ) -> None:
-    """Make the results of a workless instruction aliases of its first operand, in `holder` and in `resident`."""
+    """Make the results of a workless instruction aliases of its first operand, in `holder` and in `resident`.
+
+    `holder` maps each buffer to its version. Without operands a result counts as written outside of the program.
+    """
     for w in instr.writes:
         holder[w] = read[0] if read else BufferVersion(w, EXTERNAL_SOURCE)
         if read and read[0].buffer in resident:
@@ -278,9 +283,10 @@ def _propagate_view(
 
 
 def _is_preparation(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
-    """Return whether an instruction computes tensors from resident ones only, none larger than all its operands.
+    """Return whether an instruction computes tensors from resident ones only, none larger than all operands together.
 
-    Updates are no preparation. The size limit excludes random masks, which are made of a small counter.
+    Updates and instructions without operands are no preparation. The size limit excludes random masks, which are made
+    of a small counter.
     """
     if instr.direction == "update" or not read or not resident.issuperset([o.buffer for o in read]):
         return False
@@ -296,9 +302,11 @@ def _find_per_sample(
     resident: set[int],
     gradients: Mapping[BufferVersion, int],
 ) -> frozenset[int]:
-    """Return the buffers that have rows for each sample.
+    """Return the buffers that have rows for each sample: their leading extent is a multiple of the batch size.
 
-    `kernels` gives, for each kernel, the sets of buffers that it reads and writes.
+    `kernels` gives, for each kernel, the sets of buffers that it reads and writes. Excluded are resident buffers,
+    gradients, and results of these only. A result larger than such operands, such as random bits of a counter, is
+    included if a kernel combines it with a per-sample tensor.
     """
     types = [b.type for b in program.buffers]
     # A weight gradient may have as many rows as the batch by chance, so known gradients are excluded.
@@ -333,8 +341,10 @@ def _find_settling(
 ) -> frozenset[int]:
     """Return the settling kernels, by a walk from the last kernel to the first.
 
-    Updates settle. Any other kernel settles if it touches no per-sample buffer and all users of its results settle. A
-    preparing kernel whose result has no user does not settle: it prepares a tensor for the next step.
+    Updates settle. Any other kernel settles if it touches no per-sample buffer and all users of its results settle,
+    also if there are none. A preparing kernel whose result has no user does not settle: it prepares a tensor for the
+    next step. `touched` gives, for each of `kernels`, the sets of buffers that it reads and writes. `users` maps
+    (buffer, kernel) to readers.
     """
     settling: set[int] = set()
     for i, (read, written) in zip(reversed(kernels), reversed(touched), strict=True):
@@ -365,7 +375,8 @@ def find_flows(dataflow: Dataflow) -> Iterator[KernelFlow]:
     """Yield every tensor transfer between kernels, and over the wafer's edge, in a step of pipelined mode.
 
     State and constants are stored with each reader, so they do not flow. A state that an update writes flows from the
-    update to the other readers of that state.
+    update to the other kernels that read its old value. A batch tensor flows to each reader, and a fetched one leaves
+    once.
     """
     nbytes = dataflow.nbytes
     for (buffer, source), users in dataflow.users.items():

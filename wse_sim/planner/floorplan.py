@@ -133,7 +133,7 @@ def place_by_slicing(floor: FloorplanProblem, rounds: int = MAX_CUT_ROUNDS, fill
 
     `rounds` limits the rounds of cutting and pricing. By default the time of the slowest stage is minimized. With
     `fills_sooner`, stages of little work may get more area at the expense of the slowest stage if that makes the whole
-    step shorter.
+    step shorter. Without stages the floorplan is empty.
     """
     require_enough_pes(floor.stages, floor.machine)
     if not floor.stages:
@@ -174,7 +174,10 @@ def min_memory_pes(stage: Stage, machine: Machine) -> int:
 
 
 def require_enough_pes(stages: Sequence[Stage], machine: Machine) -> None:
-    """Raise PlacementError if the stages need more PEs for their memory than the machine has."""
+    """Raise PlacementError if the stages need more PEs for their memory than the machine has.
+
+    Each stage needs whole PEs. The message names the largest stage.
+    """
     needed = sum(min_memory_pes(stage, machine) for stage in stages)
     if needed > machine.usable_pes:
         largest = max(stages, key=lambda s: s.held_bytes)
@@ -223,7 +226,7 @@ class _KindShapes:
 
     @classmethod
     def of(cls, heights: SideLengths) -> "_KindShapes":
-        """Return the shapes for `heights`, an array with the least height at exactly each width.
+        """Return the shapes for `heights`, an array with the least height at exactly each width from 1 on.
 
         A narrower shape that is no higher replaces a wider one.
         """
@@ -267,7 +270,11 @@ class _SlicingSearch:
         return self._least_slowest_time(self._first_time())
 
     def _least_slowest_time(self, first: int) -> int:
-        """Return the area bound for the current shares, starting the search at the time `first`."""
+        """Return the area bound for the current `shares`, starting the search at the time `first`.
+
+        The shapes that determine it are priced. If one is slower than estimated, the search is repeated, `rounds` times
+        at most.
+        """
         limit = self._least_time(first)
         for _ in range(self.rounds):
             over = 0.0
@@ -284,7 +291,8 @@ class _SlicingSearch:
     def fastest(self, bound: int) -> _StageLayout | None:
         """Return the floorplan with the shortest estimated step, or None if no floorplan exists.
 
-        Target times above `bound` are tried too while hops through the parts are a notable share of the step.
+        Target times above `bound` are tried too while hops through the parts are a notable share of the step. Sets
+        `shortest` and lowers `longest`.
         """
         best = self._settle_layout(bound)
         if best is None:
@@ -304,7 +312,10 @@ class _SlicingSearch:
         return best
 
     def _fill_sooner(self, best: _StageLayout) -> _StageLayout:
-        """Return `best`, or a floorplan with a shorter step in which stages of little work get more area."""
+        """Return `best`, or a floorplan with a shorter step in which stages of little work get more area.
+
+        It is `best` if the first sample takes less than `MIN_FILL_RATIO` of a step.
+        """
         if sum(best.cycles) < MIN_FILL_RATIO * self.floor.batch_size * self._step(best):
             return best
         self.shares = self._time_shares(best.slowest)
@@ -344,7 +355,7 @@ class _SlicingSearch:
         return layout.slowest + sum(layout.cycles) / self.floor.batch_size + self._way(layout)
 
     def _first_time(self) -> int:
-        """Return an estimate of the time at which all stages together fill the mesh."""
+        """Return an estimate in cycles of the time at which all stages together fill the mesh, at least 1."""
         whole = self.width * self.height
         areas = dict.fromkeys(self.shapes, whole / len(self.floor.stages))
         time = 1.0
@@ -357,7 +368,10 @@ class _SlicingSearch:
 
     def _least_time(self, first: int) -> int:
         # Bracket outwards from `first`, so that few shapes are priced needlessly.
-        """Return the least target time for which the areas suffice, by bracketing from `first` and bisection."""
+        """Return the least target time for which the areas suffice, within 0.5 %, starting at `first`.
+
+        The time is bracketed in steps of a quarter and then bisected.
+        """
         low = high = first
         while not self._has_area(high):
             low, high = high, math.ceil(1.25 * high)
@@ -369,17 +383,20 @@ class _SlicingSearch:
         return high
 
     def _has_area(self, limit: int) -> bool:
-        """Return whether the smallest shapes that keep the time `limit` and hold the stages' memory fit by area."""
+        """Return whether the smallest shapes that keep the time `limit` and hold the stages' memory fit by area.
+
+        Shapes of kinds with a smaller share keep a shorter time. A floorplan need not exist.
+        """
         kinds = self.shapes.items()
         least = {kind: min_area_shape(shapes.heights(self._kind_limit(kind, limit)))[0] for kind, shapes in kinds}
         needed = sum(max(least[kind], own) for kind, own in zip(self.floor.kinds, self.least, strict=True))
         return needed <= self.width * self.height
 
     def _settle_layout(self, target: int) -> _StageLayout | None:
-        """Return the best floorplan found for the time `target` of the slowest stage, or None if none fits.
+        """Return the floorplan found with the fastest slowest stage, or None if none fits.
 
-        Cutting and pricing are repeated until this stage is close enough to the target, for `self.rounds` rounds at
-        most. The result may be slower than the target.
+        `target` is the time wanted for this stage. Cutting and pricing are repeated until it is close enough to the
+        target, for `self.rounds` rounds at most. The result may be slower than the target.
         """
         best: _StageLayout | None = None
         # Use interpolated sizes first. After a round without gain, use priced sizes only, until they bring no gain.
@@ -394,9 +411,10 @@ class _SlicingSearch:
         return best
 
     def _layouts(self, target: int, is_known: bool) -> Iterator[_StageLayout]:
-        """Yield floorplans for the least multiple of `target` at which there are any, and then repaired versions of it.
+        """Yield a floorplan for the least multiple of `target` at which there is one, and then repaired versions of it.
 
-        With `is_known` only priced widths are used, and repairs are made.
+        Stages are in program order or, if that gives no floorplan, ordered by memory. With `is_known` only priced
+        widths are used, and repairs are made. Yield nothing if no floorplan exists.
         """
         for orders in self._orders():
             for slack in TIME_MULTIPLES:
@@ -416,7 +434,10 @@ class _SlicingSearch:
                     return
 
     def _menu(self, heights: SideLengths) -> _KindShapes:
-        """Return the shapes of a kind without those beyond the maximum aspect ratio, or all if no others exist."""
+        """Return the shapes of a kind without those beyond the aspect ratio `longest`, or all if no others exist.
+
+        `heights` has the least height for each width.
+        """
         widths = np.arange(1, self.width + 1)
         is_long = (heights > self.longest * widths) | (widths > self.longest * heights)
         return _KindShapes.of(heights if is_long.all() else np.where(is_long, INFEASIBLE, heights))
@@ -428,7 +449,11 @@ class _SlicingSearch:
         yield sorted(range(len(self.least)), key=lambda n: (-self.least[n], n))
 
     def _tree(self, curves: Sequence[ShapeCurve], order: Sequence[int]) -> SlicingTree | None:
-        """Return a slicing tree in which the curves fit on the mesh in the given `order`, or None if none was found."""
+        """Return a slicing tree in which the curves fit on the mesh in the given `order`, or None if none was found.
+
+        Columns are tried first. Up to `MAX_EXHAUSTIVE_STAGES` stages, all trees that keep the order follow. The blocks
+        of the tree have the numbers of the stages.
+        """
         whole, count = self.width * self.height, len(curves)
         if sum(map(min_curve_area, curves)) > whole:
             return None
@@ -446,7 +471,7 @@ class _SlicingSearch:
     def _repair_layout(self, tree: SlicingTree, layout: _StageLayout, target: int) -> _StageLayout:
         """Return a floorplan with the same tree and widths in which slow stages get more height and others less.
 
-        Return `layout` unchanged if the new heights do not fit.
+        Heights are those of the least time, from `target` on, at which the tree fits. Return `layout` if there is none.
         """
         pairs = [(kind, width) for kind, (width, _) in zip(self.floor.kinds, layout.parts, strict=True)]
 
@@ -473,13 +498,19 @@ class _SlicingSearch:
         return self._priced(rects, [(width, own[kind, width]) for kind, width in pairs], high)
 
     def _priced(self, rects: Sequence[Rect], parts: Sequence[tuple[int, int]], limit: int) -> _StageLayout:
-        """Return the floorplan of these rectangles and parts, with the priced cycles of each stage."""
+        """Return the floorplan of these rectangles and parts, with the priced cycles of each stage.
+
+        The prices are recorded for later estimates. `limit` is the time that they were expected to keep.
+        """
         pairs = zip(self.floor.kinds, parts, strict=True)
         cycles = [self.shapes[kind].tried(*part, self._kind_limit(kind, limit)) for kind, part in pairs]
         return _StageLayout(rects, parts, cycles)
 
     def _curves(self, heights: Sequence[SideLengths]) -> list[ShapeCurve]:
-        """Return the shape curves of all stages: the given heights, raised to what memory needs."""
+        """Return the shape curves of all stages: the given heights, raised to what memory needs.
+
+        Heights above that of the mesh become `INFEASIBLE`.
+        """
         widths = np.arange(1, self.width + 1)
         curves = [np.maximum(own, -(-least // widths)) for own, least in zip(heights, self.least, strict=True)]
         return [np.where(curve > self.height, INFEASIBLE, curve).astype(np.int16) for curve in curves]

@@ -103,7 +103,10 @@ class _LayerGrouping:
                 self._readers[o.buffer].append(i)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return the layers of the program, ordered as in `_in_order`."""
+        """Return the layers of the program, ordered as in `_in_order`. Call it once, because it fills `keys`.
+
+        A kernel without a layer joins that of its first reader, or else "whole step".
+        """
         waiting: list[int] = []
         aside = {i for i in self.dataflow.kernels if self._is_weight_preparation(i)}
         for i in self.dataflow.kernels:
@@ -135,9 +138,9 @@ class _LayerGrouping:
         )
 
     def _in_order(self, members: Mapping[_LayerKey, Sequence[int]]) -> list[_LayerKey]:
-        """Return the keys in order of first use.
+        """Return the keys of `members` in its order, which is that of first use, but with attention blocks moved.
 
-        Each attention block comes directly after the last weight layer that it reads from.
+        Each attention block comes directly after the last weight layer whose results its forward kernels read.
         """
         # Otherwise a layer that is used again with other samples would move the block after all of them.
         places = {key: n for n, key in enumerate(members)}
@@ -152,7 +155,8 @@ class _LayerGrouping:
     def _is_weight_preparation(self, i: int) -> bool:
         """Return whether a kernel computes something from weights only, such as a copy or an average.
 
-        Such a kernel joins the layer of its weight, which is determined after the kernels that read samples.
+        It is a loop nest of the forward sweep, or a cast or transpose of weights. Updates and kernels that depend on
+        the batch are none. It joins the layer of its weight, which is determined after the kernels that read samples.
         """
         if i in self._fed or self.sweeps[i] == "update" or not self._roots[i]:
             return False
@@ -161,7 +165,15 @@ class _LayerGrouping:
         return is_nest or i in self.dataflow.preparing
 
     def _key(self, i: int) -> _LayerKey | None:
-        """Return the layer key of kernel `i`, or None if no operand determines one. May merge keys of weights."""
+        """Return the layer key of kernel `i`, or None if no operand determines one. May merge keys of weights.
+
+        - kernels that compute a weight gradient, and products and other kernels than loop nests that read weights: the
+          layer of the weight
+        - products without weights: an attention block; updates: see `_update_key`
+        - others: the layer of the maker of an operand. In the forward sweep a weight that such a kernel is the first to
+          read, such as a bias, is merged with this layer
+        - kernels of the batch only: a new key
+        """
         dataflow, instr, roots = self.dataflow, self.dataflow.program.instrs[i], self._roots[i]
         versions = [BufferVersion(b, i) for b in dataflow.results[i]]
         if gradients := {dataflow.gradients[v] for v in versions if v in dataflow.gradients}:
@@ -187,7 +199,11 @@ class _LayerGrouping:
         return near
 
     def _update_key(self, i: int) -> _LayerKey | None:
-        """Return the key of an update: its parameter's, or "whole step" if it touches several parameters or none."""
+        """Return the key of an update: its parameter's, or "whole step" if it touches several parameters or none.
+
+        Parameters count through their states of more than one element, and through gradients and tensors made from
+        parameters.
+        """
         dataflow = self.dataflow
         operands = dataflow.operands[i]
         touched = [self._starts.get(b, b) for b in (*dataflow.results[i], *[o.buffer for o in operands])]
@@ -197,7 +213,7 @@ class _LayerGrouping:
         return ("weight", next(iter(groups))) if len(groups) == 1 else (WHOLE_STEP, 0)
 
     def _weight_key(self, groups: Iterable[int]) -> _LayerKey:
-        """Return the key of the given parameters, after merging the keys of all of them."""
+        """Return the common key of the parameters `groups` after merging their layers into that of the first one."""
         first, *others = (self._find(("weight", g)) for g in sorted(groups))
         # A kernel that reads several parameters, such as a norm, merges their layers.
         for other in others:
@@ -206,10 +222,11 @@ class _LayerGrouping:
         return first
 
     def _attention_key(self, i: int) -> _LayerKey:
-        """Return the key of the attention block of a product of activations, or a new one.
+        """Return the key of the attention block that a product of activations belongs to, or a new key.
 
-        The block is that of the kernel which made an operand or, in the backward sweep, that of another reader. A
-        product of gradients only joins the layer of its operand's maker.
+        The block is that of the kernel which made an operand, or of another forward reader of it. A fused block is
+        assigned by its first operand only. A backward product without such a block joins the layer that made an
+        operand, if there is one.
         """
         operands = self.dataflow.operands[i]
         if operation_name(self.dataflow.program.instrs[i]) in ATTENTION_KERNELS:
@@ -226,9 +243,10 @@ class _LayerGrouping:
         return "attention", i
 
     def _neighbour(self, i: int) -> _LayerKey | None:
-        """Return the layer key of the last maker of an operand, or None.
+        """Return the layer key of the last kernel that made an operand of kernel `i`, or None if no maker has a key.
 
-        In the backward sweep makers of saved tensors are preferred. Makers that only process the batch are used last.
+        In the backward sweep forward makers that read samples are preferred. Makers that only process the batch are
+        used last.
         """
         # Use the last maker: a sum with a residual stream belongs to the layer that ends with it.
         sources = [o.source for o in self.dataflow.operands[i] if o.source in self.keys]
@@ -247,7 +265,10 @@ class _LayerGrouping:
         return key
 
     def _find_parameters(self, i: int) -> frozenset[int]:
-        """Return the floating-point parameters that a kernel reads, directly or as prepared copies, except scalars."""
+        """Return the parameters that a kernel reads, directly or as prepared copies such as casts.
+
+        Scalars and integer tensors are left out. An optimizer slot counts as its parameter.
+        """
         roots: set[int] = set()
         for o in self.dataflow.operands[i]:
             kind = self.dataflow.type(o.buffer)
@@ -261,7 +282,11 @@ class _LayerGrouping:
         return frozenset(roots)
 
     def _layer(self, key: _LayerKey, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
-        """Return the layer of a key, its kernels and its states."""
+        """Return the layer of a key with its kernels, in program order, and its state buffers.
+
+        Its name and line are those of the first kernel that reads the weight, else of the first that depends on the
+        batch.
+        """
         dataflow, program = self.dataflow, self.dataflow.program
         # The kernel that reads the weight names the layer. A cast before it may be on another line.
         first = next((i for i in kernels if i in self._anchors), min(kernels, key=lambda i: i not in self._fed))
@@ -292,7 +317,7 @@ class _LayerGrouping:
         return "attention" if operations.intersection(ATTENTION_KERNELS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
-        """Return the tensors that these kernels compute and that only these kernels read, except fetched ones."""
+        """Return the buffers that these kernels compute and only these kernels read, except fetched and unread ones."""
         # Tensors that are fetched or read by another layer have to exist as a whole.
         own = set(kernels)
         results = {b: self._readers[b] for i in kernels for b in self.dataflow.results[i]}

@@ -69,7 +69,10 @@ def micro_batch_text(report: MicroBatchReport) -> str:
 
 
 def _explored_text(explored: Sequence[ExploredSize]) -> str:
-    """Return the cycles and rates of the sizes that fit, fastest first, and a count of those that do not."""
+    """Return the cycles and rates of the sizes that fit, fastest first, and counts of the others.
+
+    At most `MAX_SHOWN_SIZES` sizes are listed.
+    """
     fitting = sorted((one for one in explored if one.fits), key=lambda one: one.step_cycles)
     rates = "; ".join(
         f"{one.samples:,}: {one.step_cycles:,} cycles a step, {rate_text(one.samples_per_s)}"

@@ -6,9 +6,9 @@ from lazytensor.ir.program import Program
 def state_groups(program: Program) -> dict[int, int]:
     """Return, for each state buffer at the start of a step, the buffer of its parameter (itself for a parameter).
 
-    States of equal size that one update reads or writes form a group. The parameter is a state of the group that a
-    forward or backward instruction reads. Among several, or if none is read so, floating-point states come first, then
-    the lowest index.
+    States of equal size that one update reads or writes form a group. One-element states are groups by themselves. The
+    parameter is a state of the group that a forward or backward instruction reads. Among several, or if none is read
+    so, floating-point states come first, then the lowest index.
     """
     leader = {start: start for start, _ in program.state.values()}
     starts = {**{end: start for start, end in program.state.values()}, **{start: start for start in leader}}

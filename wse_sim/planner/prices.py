@@ -50,7 +50,8 @@ def _attribute_ids(attrs: Mapping[str, Any]) -> tuple[object, ...]:
 def _identity_key(dataflow: Dataflow, i: int) -> object:
     """Return a tuple of object ids that is equal for two kernels of a program only if the kernels are equal.
 
-    Equal layers share most of these objects. The program keeps them alive, so ids are not reused.
+    Equal kernels may have different tuples, but equal layers share most of these objects. The program keeps them alive,
+    so ids are not reused.
     """
     instr, buffers = dataflow.program.instrs[i], dataflow.program.buffers
     resident, sparse = dataflow.resident, dataflow.sparsity
@@ -100,7 +101,10 @@ class Prices:
         return [known[i] for i in kernels]
 
     def _known_kinds(self, dataflow: Dataflow, kernels: Collection[int]) -> dict[object, int]:
-        """Return a table that contains the kinds of these kernels, and cache new ones."""
+        """Return the table of kinds of a program by kernel index, after adding these kernels.
+
+        The table has the kinds of earlier kernels and identity keys too. It must not be changed.
+        """
         known = self._known.get(dataflow)
         if known is None:
             known = self._known[dataflow] = {}
@@ -114,7 +118,7 @@ class Prices:
         return known
 
     def _kind(self, dataflow: Dataflow, i: int) -> int:
-        """Return the kind of kernel `i`, numbering a new one."""
+        """Return the kind of kernel `i`. A kernel that is equal to no earlier one gets the next number."""
         key = self._key(dataflow, i)
         if key not in self._kinds:
             self._kinds[key] = len(self._keys)
@@ -122,7 +126,10 @@ class Prices:
         return self._kinds[key]
 
     def _key(self, dataflow: Dataflow, i: int) -> object:
-        """Return a key with everything that the price of kernel `i` depends on."""
+        """Return a key with everything that the price of kernel `i` depends on except machine and rectangle.
+
+        Call numbers of random draws and the values of nonzero offsets are left out.
+        """
         instr = dataflow.program.instrs[i]
         # Resident operands determine the arrangement, except in updates, whose operands are local.
         sparse = dataflow.sparsity.weights
@@ -147,9 +154,9 @@ class Prices:
         return min(width, longest), min(height, longest)
 
     def longest(self, dataflow: Dataflow, i: int) -> int:
-        """Return the maximum number of PEs in a line that kernel `i` can use.
+        """Return the maximum number of PEs in a line that kernel `i` can use, at least 1.
 
-        It is the number of iterations of its nest, or the number of elements of its largest tensor.
+        It is the number of iterations of its nest or, without a nest, the number of elements of its largest tensor.
         """
         kind = self.kind(dataflow, i)
         if kind not in self._longest:
@@ -171,7 +178,11 @@ class Prices:
         return max(alone, flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_dtype_name(instr, dataflow)])))
 
     def kernel(self, dataflow: Dataflow, i: int, width: int, height: int) -> Cost:
-        """Return the cost of kernel `i` for the whole batch on a rectangle of `width` x `height` PEs."""
+        """Return the cost of kernel `i` for the whole batch on a rectangle of `width` x `height` PEs.
+
+        Each side counts only up to `longest`. The cost is cached here, and for other plans of this process. The sparse
+        form is used if it is faster than the dense one.
+        """
         width, height = self.part(dataflow, i, width, height)
         key = self.kind(dataflow, i), width, height
         if key not in self._costs:
@@ -189,7 +200,10 @@ class Prices:
         return self._costs[key]
 
     def _priced(self, dataflow: Dataflow, i: int, width: int, height: int) -> tuple[Cost, bool]:
-        """Return the cheaper of the dense and the sparse cost, and whether it is the sparse one, which skips zeros."""
+        """Return the cheaper of the dense and the sparse cost, and whether it is the sparse one, which skips zeros.
+
+        The dense one is taken if both are equal or if there is no sparse form.
+        """
         # A price does not depend on the position of the rectangle.
         rect = Rect(0, 0, width, height)
         dense = self._cost(phase_program(dataflow.program.instrs[i], dataflow, rect, self.machine))
@@ -199,7 +213,7 @@ class Prices:
         return min(dense, sparse, key=lambda c: c.cycles), sparse.cycles < dense.cycles
 
     def _cost(self, phase: Phase) -> Cost:
-        """Return the cost of a phase program, computed once for all rectangles that share the program."""
+        """Return the cost of a phase program, cached by the identity of the program."""
         if id(phase) not in self._phases:
             if len(self._phases) >= MAX_KEPT_PHASES:
                 self._phases.clear()
@@ -220,14 +234,17 @@ class Prices:
         return self._colours[key]
 
     def work_share(self, dataflow: Dataflow, i: int, width: int, height: int) -> float:
-        """Return the share of the operations of kernel `i` that its price includes; below 1 if zeros are skipped."""
+        """Return the share of the operations of kernel `i` that its price includes on a rectangle.
+
+        It is the share of nonzero weights if the sparse form is cheaper there, else 1.
+        """
         self.kernel(dataflow, i, width, height)
         key = self.kind(dataflow, i), *self.part(dataflow, i, width, height)
         product = find_sparse_product(dataflow, i) if key in self._sparse else None
         return product.share if product else 1.0
 
     def kernels(self, dataflow: Dataflow, kernels: Sequence[int], width: int, height: int) -> Cost:
-        """Return the total cost of `kernels`, run one after the other for the whole batch.
+        """Return the total cost of `kernels`, run one after the other for the whole batch; zero for none.
 
         Each runs on a rectangle of `width` x `height` PEs.
         """
@@ -240,7 +257,7 @@ class Prices:
 
 
 def _longest_line(dataflow: Dataflow, i: int) -> int:
-    """Return the iterations of the kernel's nest, or the elements of its largest tensor, at least 1."""
+    """Return the iterations of the kernel's nest or, without one, the elements of its largest tensor; at least 1."""
     instr = dataflow.program.instrs[i]
     if instr.nest is not None:
         return max(1, prod(loop.extent for loop in instr.nest.loops))

@@ -23,9 +23,10 @@ StageFlows = Mapping[tuple[int, int], int]
 
 
 def relay_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> StageFlows:
-    """Return the bytes for each sample from stage to stage if shared tensors and sums are relayed.
+    """Return (source stage, target stage) -> bytes for each sample if shared tensors and sums are relayed.
 
-    The result has the form of `routing.stage_flows`.
+    The result has the form of `routing.stage_flows`. Each relay has two lines of stages: those after the maker, and
+    those before it, nearest first.
     """
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = defaultdict(int)
@@ -56,9 +57,11 @@ def _stages_by_side(stage: int, others: Collection[int]) -> list[list[int]]:
 
 
 def _find_sums(dataflow: Dataflow, number: Mapping[int, int]) -> Iterator[tuple[int, Mapping[int, BufferVersion], int]]:
-    """Yield (stage, maker stage -> part, bytes of a part per sample) for each sum whose parts have no other reader.
+    """Yield (stage, maker stage -> part, bytes of a part per sample) for each sum whose parts can be relayed.
 
-    Parts made in the reading stage may be read there too. Parts have to be of equal size and be accessed alike.
+    A part is made in another stage than that of the sum, and only its own stage may read it too. Parts of a sum have to
+    be of equal size and be accessed alike. Of several parts from one stage only the first is included. Sums of one part
+    are left out.
     """
     for i in dataflow.kernels:
         nest, operands = dataflow.program.instrs[i].nest, dataflow.operands[i]
@@ -83,7 +86,10 @@ def _find_sums(dataflow: Dataflow, number: Mapping[int, int]) -> Iterator[tuple[
 
 
 def _find_sum_operands(nest: Nest) -> Iterator[Sequence[int]]:
-    """Yield, for each sum in the body of a nest, its operands that are used only in this sum."""
+    """Yield, for each sum in the body of a nest, the numbers of its operands that are used only in this sum.
+
+    Nested additions count as one sum. Sums with fewer than two such operands are left out.
+    """
     uses = Counter([a for scalar in nest.body for a in scalar.args] + [store.value for store in nest.stores])
     loads = Counter(scalar.attr for scalar in nest.body if scalar.op == "load")
     # For each scalar, the operands that it sums, unless another sum includes it.

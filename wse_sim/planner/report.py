@@ -168,7 +168,11 @@ class ModeReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModeReport":
-        """Return the report of a mode from its entry in the dict that `Report.as_dict` returned."""
+        """Return the report of a mode from its entry in the dict that `Report.as_dict` returned.
+
+        Lists become tuples and dicts become rows. `data` may lack `explored`. A missing entry of another tuple raises
+        KeyError.
+        """
         rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
         bounds = (RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
@@ -285,10 +289,10 @@ class Report:
         return cls(**{**data, **modes})
 
     def summary(self) -> str:
-        """Return the short form of `text`: the verdict, a row for each mode, and the error band.
+        """Return the short form of `text`: a row for each mode, the chosen one first, the verdict and the error band.
 
-        Rates are rounded to three digits. The range in parentheses is the median factor between planned and published
-        rates of similar runs, up and down.
+        If the chosen mode does not fit, its reason replaces the verdict. Rates are rounded to three digits. The range
+        in parentheses is the median factor between planned and published rates of similar runs, up and down.
         """
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
@@ -317,7 +321,8 @@ class Report:
     def text(self, max_rows: int = 60) -> str:
         """Return the report as text: the verdict, both modes with their bounds, and tables of layers and routes.
 
-        At most `max_rows` layers are listed.
+        The tables are those of the chosen mode. At most `max_rows` layers and `MAX_SHOWN_ROUTES` routes are listed. If
+        the chosen mode does not fit, its reason replaces the verdict.
         """
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         head = (
@@ -337,7 +342,10 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def _repr_html_(self) -> str:
-        """Return HTML with the verdict, a drawing of the pipeline's rectangles, and a table of at most 40 layers."""
+        """Return HTML with the verdict, a drawing of the pipeline's rectangles, and a table of at most 40 layers.
+
+        If the chosen mode does not fit, its reason replaces the verdict.
+        """
         first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
         shown = self.rows[:MAX_SHOWN_LAYERS]
         table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in shown]).html() if shown else ""
@@ -347,7 +355,7 @@ class Report:
 
     def _picture(self) -> str:
         # In streaming mode the rectangles of layers overlap, since layers use the mesh in turn.
-        """Return an SVG drawing of a pipeline's rectangles in HTML, or "" in streaming mode."""
+        """Return an SVG drawing of a pipeline's rectangles in HTML, or "" in streaming mode and without layers."""
         stages = floor_drawing.group_by_rectangle(self.rows) if self.mode == "pipelined" else {}
         if not stages:
             return ""
@@ -358,7 +366,11 @@ class Report:
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:
-        """Return the text of one mode: figures, memory, edge, placement, alternatives, bounds and verdict."""
+        """Return the text of one mode: figures, memory, edge, placement, alternatives, bounds and verdict.
+
+        The lowest bound comes first. If the mode does not fit, the text has only the reason and the largest batch that
+        fits.
+        """
         name = f"{mode.mode}{' (chosen)' if mode.mode == self.mode else ''}"
         if not mode.fits:
             return _wrap_text(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
@@ -412,7 +424,10 @@ def _largest_text(mode: ModeReport) -> str:
 
 
 def _copies_text(mode: ModeReport) -> str:
-    """Return a text with the copies of a pipeline, the systems, and the cycles of gradient sums."""
+    """Return a text with the systems, the copies of a pipeline and the cycles of gradient sums.
+
+    A single copy and sums without cycles are not mentioned.
+    """
     columns, rows = mode.copy_grid
     copies = f"{mode.copies} copies of the pipeline ({columns} x {rows}) on " if mode.copies > 1 else ""
     systems = f"{mode.used_systems} systems" if mode.used_systems > 1 else "one system"
@@ -447,7 +462,7 @@ def _wrap_text(text: str) -> str:
 
 
 def _layer_table_text(rows: tuple[LayerRow, ...], max_rows: int) -> str:
-    """Return the table of the layers that take cycles, cut after `max_rows` with a line that says what is left out."""
+    """Return a table of the first `max_rows` layers that take cycles, and a line with the number of the others."""
     rows = tuple(row for row in rows if row.cycles)
     table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in rows[:max_rows]])
     lines = [table.text(gap=1)]
@@ -499,7 +514,10 @@ _LAYER_FIELDS = (
 
 
 def _route_text(routes: Sequence[RouteRow], max_rows: int = MAX_SHOWN_ROUTES) -> str:
-    """Return the table of at most `max_rows` routes, those with the fullest links first."""
+    """Return the table of at most `max_rows` routes, those with the fullest links first.
+
+    A last line counts the other routes, if any.
+    """
     ordered = sorted(routes, key=lambda r: -r.link_bytes)
     links = [f"({r.link_x}, {r.link_y}) {r.link_direction}" for r in ordered]
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]

@@ -45,9 +45,9 @@ class RowSpans:
 
 
 def find_clashes(ways: Sequence[tuple[RowSpans, RowSpans]], height: int) -> NDArray[np.bool_]:
-    """Return a symmetric boolean matrix [way, way] of the ways that share a core.
+    """Return a symmetric boolean matrix [way, way]: True for ways that share a core, also on the diagonal.
 
-    Each way consists of two parts. `height` is the height of the mesh.
+    Each way has two parts, the cores before and after its turn. `height` is the height of the mesh.
     """
     # int16 keeps these arrays small: each row compares every pair of ways that pass it.
     first, last = (np.full((height, 2, len(ways)), end, np.int16) for end in (np.iinfo(np.int16).max, -1))
@@ -96,7 +96,12 @@ class RouteColouring:
                 self._put(n, choice)
 
     def search(self) -> list[ColouredWay | None]:
-        """Return the way and colour of each route, or None for routes without one, in the best colouring found."""
+        """Return the way and colour of each route, or None for routes without one, in the best colouring found.
+
+        The best colouring has the most coloured routes. The search ends when all routes are coloured, or after
+        `PATIENCE_STEPS_PER_ROUTE` steps for each route without an improvement. It returns the initial colouring if some
+        route has no allowed colour on either way. It is deterministic and changes `choices` and `without`.
+        """
         best, draw, since = list(self.choices), random.Random(0), 0
         fewest, most = len(self.without), max(MIN_PATIENCE_STEPS, PATIENCE_STEPS_PER_ROUTE * len(best))
         # If kernels leave a route no colour on either way, no search helps.
@@ -110,7 +115,11 @@ class RouteColouring:
         return best
 
     def _step(self, draw: random.Random, are_heavy_last: bool) -> None:
-        """Give one route a colour, and take it from all routes that conflict with it."""
+        """Give one route without a colour the way and colour that conflict with the fewest other routes.
+
+        These lose their colour and may not take it back for some steps. Ties are drawn with `draw`; if
+        `are_heavy_last`, heavy ways lose ties. Nothing changes if all choices are forbidden at present.
+        """
         self._steps += 1
         ways = [WAYS_PER_ROUTE * n + way for n in self.without for way in range(WAYS_PER_ROUTE)]
         may = self._is_there[ways] & (self._tabu[ways] <= self._steps)
@@ -130,12 +139,12 @@ class RouteColouring:
         self._put(n, ColouredWay(way, colour))
 
     def _put(self, n: int, choice: ColouredWay) -> None:
-        """Give route `n` a way and a colour."""
+        """Give route `n` a way and a colour, and count its conflicts with other ways. `without` is unchanged."""
         self.choices[n] = choice
         self._taken[:, choice.colour] += self.clashes[WAYS_PER_ROUTE * n + choice.way]
 
     def _take_back(self, n: int, choice: ColouredWay) -> None:
-        """Remove the colour of route `n`."""
+        """Remove the colour of route `n`, which has `choice`, and append the route to `without`."""
         self.choices[n] = None
         self.without.append(n)
         self._taken[:, choice.colour] -= self.clashes[WAYS_PER_ROUTE * n + choice.way]

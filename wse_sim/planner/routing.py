@@ -140,7 +140,8 @@ class Routes:
 def stage_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> Mapping[tuple[int, int], int]:
     """Return (source stage, target stage) -> bytes for each sample, activations and gradients.
 
-    A tensor is counted once for each target stage, however many of its kernels read it.
+    A tensor is counted once for each target stage, however many of its kernels read it. Batch tensors and tensors
+    without rows for each sample are left out.
     """
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = {}
@@ -160,9 +161,11 @@ def lay_routes(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> Routes:
-    """Return the routes for all `flows` between the stages on `rects`, whose kernels use `stage_colours`.
+    """Return the routes for all `flows` between stages on the rectangles `rects`, in the order of `flows`.
 
-    A route that finds no colour has `NO_COLOUR`; see `require_colours`.
+    `flows` maps (source stage, target stage) to bytes for each sample. `stage_colours` are in use on the rectangles.
+    Routes are laid one after the other. If one finds no colour, all are laid again with the colours that a search
+    finds. A route that still has none has `NO_COLOUR`; see `require_colours`. Without `flows` the result has no routes.
     """
     most = max((colours.count for colours in stage_colours), default=0)
     if not flows:
@@ -199,8 +202,9 @@ def _recolour_routes(
 ) -> "_MeshLoads":
     """Lay all routes again with the directions and colours that a search finds; return the new loads of the mesh.
 
-    Each route is row-first or column-first. Those without a colour are row-first and laid last. `kernels` has bit
-    masks of the colours that kernels use. Replaces the entries of `laid`; `mesh` is unchanged.
+    Each route is row-first or column-first. Those without a colour are row-first and laid last. `kernels` [y, x] has
+    bit masks of the colours that kernels use; the colours of routes are added to it. Replaces the entries of `laid`;
+    `mesh` is unchanged.
     """
     anew = copy(mesh)
     anew.loads, anew.taken = np.zeros_like(mesh.loads), kernels
@@ -228,9 +232,11 @@ def require_colours(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> None:
-    """Raise NoColoursError if a stage, or a route together with what it crosses, needs more colours than there are.
+    """Raise NoColoursError if a stage needs more colours than the machine has, or if a route has `NO_COLOUR`.
 
-    The message names the stage or the first such route, and the core with the most colours in use.
+    A stage needs colours for its largest kernel and for its inputs and outputs. Stages are checked first. The message
+    names the stage, or the first such route and the core with the most colours in use on its way. The `share` of the
+    error is the share of routes without a colour, 0 for a stage.
     """
     has = f"{machine.name} has {int(machine.colours)} colours"
     for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
@@ -259,7 +265,7 @@ def require_colours(
 
 def _colour_demand_text(stage: Stage, colours: StageColours) -> str:
     # Name the kernel, which the user can change; the flow is the same for every kernel.
-    """Return a text with the colours of a stage: of its most demanding kernel, and of its inputs and outputs."""
+    """Return a text with the colours of a stage: of its most demanding kernel and of its inputs and outputs, if any."""
     own = f"{colours.kernel} of {stage.name} takes {colours.own} colours"
     return f"{own}, and what comes in and goes out {colours.flow}," if colours.flow else own
 
@@ -274,7 +280,10 @@ class LaneRun:
     end: int
 
     def links(self) -> tuple[int, int | slice, int | slice]:
-        """Return an index [direction, y, x] of the links on the run: those that leave all its cores but the last."""
+        """Return an index [direction, y, x] of the links on the run: those that leave all its cores but the last.
+
+        It selects nothing if `start` equals `end`.
+        """
         is_up = self.end > self.start
         along = slice(self.start, self.end) if is_up else slice(self.end + 1, self.start + 1)
         if self.is_row:
@@ -307,7 +316,11 @@ class _LegPatch:
 
     @classmethod
     def of(cls, is_row: bool, lines: LineNumbers, starts: LineNumbers, ends: LineNumbers) -> "_LegPatch":
-        """Return the counts for legs on `lines` that cover positions `starts` (inclusive) to `ends` (exclusive)."""
+        """Return the number of runs on each core of the smallest rectangle that contains all runs.
+
+        Run i is on `lines[i]`, from position `starts[i]` to `ends[i]` (exclusive). Lines are rows if `is_row`, else
+        columns.
+        """
         line, along = int(lines.min()), int(starts.min())
         changes = np.zeros((int(lines.max()) - line + 1, int(ends.max()) - along + 1), np.int64)
         np.add.at(changes, (lines - line, starts - along), 1)
@@ -336,13 +349,13 @@ class _RouteLegs:
             yield LaneRun(self.is_row, line, start, end)
 
     def cells(self) -> _LegPatch:
-        """Return the counts for all cores that the runs pass, ends included."""
+        """Return the number of runs that pass each core, ends included."""
         return _LegPatch.of(
             self.is_row, self.lines, np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends) + 1
         )
 
     def span(self) -> RowSpans:
-        """Return the cores that the runs pass, as a range of columns for each row."""
+        """Return the cores that any of the runs passes, as a range of columns for each row."""
         patch = self.cells()
         passed = patch.counts > 0 if self.is_row else (patch.counts > 0).T
         row, column = (patch.line, patch.along) if self.is_row else (patch.along, patch.line)
@@ -351,7 +364,7 @@ class _RouteLegs:
         return RowSpans(row, column + passed.argmax(axis=1), np.where(passed.any(axis=1), last, -1))
 
     def links(self) -> Iterator[tuple[int, _LegPatch]]:
-        """Yield, for each direction in use, the counts of the links on the runs."""
+        """Yield (direction, number of runs on each link in this direction) for each direction in use."""
         up, down = self.ends > self.starts, self.ends < self.starts
         upward, downward = (EAST_LINK, WEST_LINK) if self.is_row else (SOUTH_LINK, NORTH_LINK)
         if up.any():
@@ -361,9 +374,11 @@ class _RouteLegs:
 
 
 def _make_legs(one: Rect, other: Rect, is_row_first: bool) -> tuple[_RouteLegs, _RouteLegs]:
-    """Return the runs of all lanes of a route before the turn, and those after it.
+    """Return the runs of all lanes of a route before the turn, and those after it, lane by lane.
 
-    The number of lanes is the larger of both numbers of lines. If a line is shared, lanes are spread evenly.
+    If `is_row_first`, a lane leaves along a row of `one` from its middle column, and enters along a column of `other`
+    to its middle row; else with rows and columns exchanged. The number of lanes is the larger of the numbers of these
+    rows and columns. If several lanes share a row or column, they are spread evenly. No two lanes cross.
     """
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
     # If the numbers of lines differ, several lanes share a line.
@@ -407,7 +422,7 @@ class _MeshLoads:
         self.colours = int(machine.colours)
 
     def take(self, rect: Rect, count: int) -> None:
-        """Mark the last `count` colours as in use on a rectangle, for its kernels."""
+        """Mark the last `count` colours as in use on a rectangle, for its kernels. Mark all if there are fewer."""
         # Routes count up from colour 0, so kernels take colours from the other end.
         bits = np.uint64((1 << self.colours) - (1 << max(0, self.colours - count)))
         self.taken[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width] |= bits
@@ -431,9 +446,10 @@ class _MeshLoads:
         return self.put(ends, size, rects, is_row_first, colour)
 
     def put(self, ends: tuple[int, int], size: int, rects: Sequence[Rect], is_row_first: bool, colour: int) -> Route:
-        """Add a route with the given turn and colour to `loads` and `taken`, and return it.
+        """Add a route with the given turn and colour to `loads` and `taken`, and return it without `link`.
 
-        If `colour` is `NO_COLOUR`, `taken` is unchanged and the route's `full` is set.
+        Each lane carries an equal share of `size`. If `colour` is `NO_COLOUR`, `taken` is unchanged and the route's
+        `full` is the core on its way with the most colours in use.
         """
         one, other = (rects[n] for n in ends)
         legs = _make_legs(one, other, is_row_first)
@@ -463,7 +479,7 @@ class _MeshLoads:
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
     def used(self, legs: Sequence[_RouteLegs]) -> int:
-        """Return the colours in use on any core of a way, as bits."""
+        """Return the colours in use on any core of a way, as bits. `legs` are its runs before and after the turn."""
         used = 0
         # A router has one input for a colour, so a route needs a colour that is unused on its whole way.
         for patch in (own.cells() for own in legs):
@@ -471,13 +487,16 @@ class _MeshLoads:
         return used
 
     def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_RouteLegs], size: int) -> float:
-        """Return the bytes on the fullest link of a way if a route of `size` bytes were added."""
+        """Return an estimate of the bytes on the fullest link of a way if a route of `size` bytes were added.
+
+        For each leg it adds an even share of the bytes to the fullest link of the leg. `loads` is unchanged.
+        """
         # If there are fewer lines than lanes, lanes share them.
         shares = (size / count for count in _end_line_counts(one, other, is_row_first))
         return max(share + self._fullest_link([own]) for own, share in zip(legs, shares, strict=True))
 
     def _fullest(self, legs: Sequence[_RouteLegs]) -> tuple[int, int]:
-        """Return column and row of the core on a way with the most colours in use."""
+        """Return column and row of the core on a way with the most colours in use, the first of equal ones."""
         is_passed = np.zeros(self.taken.shape, bool)
         for patch in (own.cells() for own in legs):
             patch.on(is_passed)[:] |= patch.counts > 0
@@ -488,7 +507,7 @@ class _MeshLoads:
     def with_link(self, route: Route, rects: Sequence[Rect]) -> Route:
         """Return the route with the fullest link on its way, the first one if several are equally full.
 
-        Call it after all routes are laid.
+        A route without a hop is returned unchanged. Call it after all routes are laid.
         """
         legs = _make_legs(rects[route.source], rects[route.target], route.is_row_first)
         most = self._fullest_link(legs)
@@ -502,7 +521,7 @@ class _MeshLoads:
         return route
 
     def _fullest_link(self, legs: Sequence[_RouteLegs]) -> float:
-        """Return the bytes on the fullest link of a way."""
+        """Return the bytes on the fullest link of a way, 0 for a way without links."""
         patches = [(direction, patch) for own in legs for direction, patch in own.links()]
         return max((float(patch.on(self.loads[d])[patch.counts > 0].max()) for d, patch in patches), default=0.0)
 

@@ -36,7 +36,8 @@ def streamed_bytes(type: Type, density: Density | None) -> int:
 def find_sparsity(dataflow: Dataflow) -> Sparsity:
     """Return the densities of sparse weights, of their views and prepared copies, and of their masked gradients.
 
-    The result is empty if the program declares no density.
+    A gradient counts if no reader uses its elements where the mask is False. The result is empty if the program
+    declares no density.
     """
     program = dataflow.program
     densities = {start: program.density[name] for name, (start, _) in program.state.items() if name in program.density}
@@ -62,9 +63,10 @@ def find_sparsity(dataflow: Dataflow) -> Sparsity:
 
 
 def _is_masked(dataflow: Dataflow, gradient: BufferVersion, mask: int) -> bool:
-    """Return whether no reader of a gradient depends on its elements where the mask `mask` is False.
+    """Return whether no reader of a gradient depends on its elements where the mask is False.
 
-    Return False if the gradient has no reader, or one that is not elementwise.
+    `mask` is the buffer of the mask, -1 if there is none. Return False if the gradient has no reader, or one that is
+    not elementwise.
     """
     readers = dataflow.users.get((gradient.buffer, gradient.source), ())
     for i in readers:
@@ -91,7 +93,11 @@ _ZERO_PRESERVING_OPS = ("cast", "neg", "abs", "sqrt", "relu", "sign")
 
 
 def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue]) -> dict[int, _MaskedValue]:
-    """Return, for each buffer that a nest writes, its value where the mask is False, given the `known` operands."""
+    """Return, for each buffer that a nest writes, its value where the mask is False, given the `known` operands.
+
+    Other operands, and operands or results at other indices than the first result, have the value OTHER. Gradients keep
+    theirs.
+    """
     values: list[_MaskedValue] = []
     # A mask applies only where it is read at the same index as the result is written.
     place = nest.writes[0]
@@ -113,7 +119,11 @@ def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue])
 
 
 def _masked_result(op: str, args: list[_MaskedValue]) -> _MaskedValue:
-    """Return what a scalar operation computes where the mask is False, given the kinds of its arguments."""
+    """Return what a scalar operation computes where the mask is False, given the kinds of its arguments.
+
+    Products with a zero, and sums and functions of zeros only, are ZERO. `where` with a False condition is its last
+    argument. Anything else is GRADIENT if an argument is, else OTHER.
+    """
     if op == "where" and args[0] is _MaskedValue.FALSE:
         return args[2]
     none = (_MaskedValue.ZERO, _MaskedValue.FALSE)

@@ -56,17 +56,20 @@ class StageShapes:
         return column[height]
 
     def work(self, area: float) -> float:
-        """Return cycles times PEs on a nearly square size of about `area` PEs, and start the next search there."""
+        """Return cycles times PEs on a nearly square size of about `area` PEs, and start the next search there.
+
+        The sides are powers of two or those of the mesh.
+        """
         side = math.sqrt(area)
         width, height = _nearest_side(self._widths, side), _nearest_side(self._heights, side)
         self._area, self._limit = float(width * height), float(self.cycles(width, height))
         return self._area * self._limit
 
     def heights(self, limit: int, is_known: bool = False) -> SideLengths:
-        """Return, for each width, the least height on which the stage keeps `limit`, or `INFEASIBLE`.
+        """Return, for each width from 1 on, the least height on which the stage keeps `limit`, or `INFEASIBLE`.
 
         With `is_known`, or if `has_steps`, only priced widths have a separate value. A width between two of them has
-        the height of the narrower one. Prices more sizes.
+        the height of the narrower one; otherwise heights are interpolated. Prices more sizes.
         """
         area = max(1.0, self._area * self._limit / limit)
         low, high = (
@@ -92,7 +95,11 @@ class StageShapes:
         return heights
 
     def height_at(self, width: int, limit: int) -> float:
-        """Return the estimated least height that keeps `limit` on a width that has prices."""
+        """Return the estimated least height that keeps `limit` on a width that has prices.
+
+        It is interpolated between priced heights, or is the least priced one that suffices if `has_steps`. If no priced
+        height suffices, time is assumed to be inversely proportional to height; the result may exceed the mesh.
+        """
         column, (below, enough) = self._prices[width], self._span(width, limit)
         # With no price that suffices, assume time inversely proportional to height. The next price corrects it.
         if not enough:
@@ -104,21 +111,30 @@ class StageShapes:
         return enough if below or saved > SHORT_ENOUGH_RATIO else max(1.0, enough * saved)
 
     def tried(self, width: int, height: int, limit: int) -> int:
-        """Price a size that was expected to keep `limit`, record it for later estimates, and return its cycles."""
+        """Price a size that was expected to keep `limit`, record its width for later estimates, and return its cycles.
+
+        Sets `has_steps` if the cycles exceed `STEP_PRICE_RATIO` times `limit`.
+        """
         cycles = self.cycles(width, height)
         self._tried.add(width)
         self.has_steps |= cycles > STEP_PRICE_RATIO * limit
         return cycles
 
     def _refine_shapes(self, columns: dict[int, float], limit: int) -> None:
-        """Price lower and narrower shapes than those that keep the time, where the least area may be."""
+        """Price lower and narrower shapes than those that keep the time, and update `columns` (width -> least height).
+
+        It ends when the least area falls by less than 2 %.
+        """
         least = math.inf
         while (area := self._lower_heights(columns, limit)) * AREA_PRECISION_RATIO < least:
             least = area
             self._narrow_widths(columns, limit)
 
     def _lower_heights(self, columns: dict[int, float], limit: int) -> float:
-        """Price heights between one that is too small and one that suffices. Return the least area that was priced."""
+        """Price heights between one that is too small and one that suffices, and update `columns`.
+
+        `columns` maps widths to least heights. Return the least area that was priced, infinity if no height suffices.
+        """
         while True:
             spans = {w: self._span(w, limit) for w in columns}
             least = min((w * enough for w, (_, enough) in spans.items() if enough), default=math.inf)
@@ -130,7 +146,10 @@ class StageShapes:
             columns[width] = self.height_at(width, limit)
 
     def _narrow_widths(self, columns: dict[int, float], limit: int) -> None:
-        """Price widths between that of the least area and the next smaller priced one."""
+        """Price widths between that of the least area and the next smaller one, at the same height.
+
+        Those that suffice are added to `columns`, which maps widths to heights. At least one has to suffice at first.
+        """
         spans = {w: self._span(w, limit)[1] for w in columns}
         width = min((w for w in spans if spans[w]), key=lambda w: w * spans[w])
         height, below = spans[width], max((w for w in columns if w < width), default=0)
@@ -142,18 +161,27 @@ class StageShapes:
                 below = middle
 
     def _span(self, width: int, limit: int) -> tuple[int, int]:
-        """Return the largest priced height below the least one that keeps `limit`, and that one; 0 if missing."""
+        """Return the largest priced height below the least one that keeps `limit`, and that one; 0 if missing.
+
+        If no priced height suffices, both are 0.
+        """
         column = self._prices[width]
         enough = min((h for h, cycles in column.items() if cycles <= limit), default=0)
         return max((h for h in column if h < enough), default=0), enough
 
     def _is_informative(self, width: int, limit: int) -> bool:
-        """Return whether a price of this width is near enough to the time `limit` for an estimate."""
+        """Return whether a price of this width is near enough to the time `limit` for an estimate.
+
+        Near is within a factor of `NEAR_TIME_RATIO`; if `has_steps`, the price may not exceed `limit`.
+        """
         least = 1.0 if self.has_steps else 1 / NEAR_TIME_RATIO
         return any(least <= limit / cycles < NEAR_TIME_RATIO for cycles in self._prices[width].values())
 
     def _search_height(self, width: int, limit: int, area: float) -> float:
-        """Return the least height for a ladder width, from prices around the expected height `area` / `width`."""
+        """Return the least height for a ladder width, from prices around the expected height `area` / `width`.
+
+        Ladder sides are powers of two and those of the mesh. Return `INFEASIBLE` if no priced height keeps `limit`.
+        """
         ladder = self._heights
         at = ladder.index(_nearest_side(ladder, area / width))
         # Go down and then up, because time may increase with the number of cores.
@@ -167,10 +195,10 @@ class StageShapes:
         return self.height_at(width, limit) if at else 1.0
 
     def _between(self, columns: Mapping[int, float], has_steps: bool) -> NDArray[np.float64]:
-        """Return heights for all widths from those in `columns`.
+        """Return heights for all widths from those in `columns`; `INFEASIBLE` below the least one.
 
-        Between two of them heights are interpolated as a power of the width. With `has_steps` the narrower one's height
-        is used.
+        Between two of them heights are interpolated as a power of the width. With `has_steps`, or if one is
+        `INFEASIBLE`, the narrower one's height is used.
         """
         heights, widths = np.full(self.width, float(INFEASIBLE)), sorted(columns)
         for low, high in zip(widths, [*widths[1:], self.width + 1], strict=True):
@@ -184,7 +212,7 @@ class StageShapes:
 
 
 def min_area_shape(heights: SideLengths) -> tuple[int, int, int]:
-    """Return (area, width, height) of the smallest shape that `heights` allow.
+    """Return (area, width, height) of the smallest shape that `heights` allow, the narrowest of equal ones.
 
     If all heights are `INFEASIBLE`, the area is `INFEASIBLE` squared.
     """

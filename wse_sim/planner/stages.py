@@ -51,7 +51,10 @@ class Stage:
         return self.state_bytes + self.waiting_bytes + self.working_bytes
 
     def with_input_bytes(self, more: int) -> "Stage":
-        """Return the stage with `more` additional bytes of input for each sample. `more` may be negative."""
+        """Return the stage with `more` additional bytes of input for each sample. `more` may be negative.
+
+        The bytes are added to `bytes_in` and to `working_bytes`.
+        """
         return replace(self, bytes_in=self.bytes_in + more, working_bytes=self.working_bytes + more)
 
     def kernels(self, sweep: Sweep) -> tuple[int, ...]:
@@ -62,9 +65,10 @@ class Stage:
 def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[BufferVersion]:
     """Return the elementwise forward results that the backward sweep recomputes instead of reading a saved copy.
 
-    A result is recomputed if backward reads it and all its per-sample operands are saved or recomputed anyway. Examples
-    are the output of an activation function, whose gradient needs the input too, and a cast. Recomputing costs vector
-    operations. Saving would cost memory for as long as the sample is in flight.
+    A per-sample result is recomputed if backward reads it, and if backward reads or recomputes all per-sample operands
+    of its kernel. Results stay saved if their kernel reads a batch tensor or has no operand, and inside attention
+    blocks. Examples of recomputed results are the output of an activation function, whose gradient needs the input too,
+    and a cast. Recomputing costs vector operations. Saving would cost memory for as long as the sample is in flight.
     """
     sweeps = dataflow.sweeps
     inner = {b for layer in layers for b in layer.inner}
@@ -94,9 +98,10 @@ def stages_of(dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[Buff
 
 def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
     # Keep program order, so that successive layers are neighbours on the mesh.
-    """Yield the layers of each stage.
+    """Yield the layers of each stage, in program order.
 
-    A stage ends with a layer that has a product. The last stage includes all layers after it.
+    A stage ends with a layer that has a product. The last stage includes all layers after it. Layers without any
+    product form a single stage.
     """
     group: list[Layer] = []
     rest: list[tuple[Layer, ...]] = []
@@ -114,9 +119,9 @@ def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
 
 
 def stage_depths(dataflow: Dataflow, number: dict[int, int]) -> dict[int, int]:
-    """Return, for each kernel, the number of stages on the longest path of a sample up to it.
+    """Return, for each kernel, the number of stages on the longest path of a sample up to it, including its own stage.
 
-    `number` maps each kernel to its stage.
+    `number` maps each kernel to its stage. Each step of a path to a kernel of another stage counts as one more stage.
     """
     depths: dict[int, int] = {}
     for i in dataflow.kernels:
@@ -161,7 +166,10 @@ class _StageAnalysis:
             self.gradient_bytes[parameter] = max(self.gradient_bytes.get(parameter, 0), size)
 
     def stage(self, n: int) -> Stage:
-        """Return stage `n` with its memory and transfers."""
+        """Return stage `n` with its memory and transfers.
+
+        Its `working_bytes` are those of its largest kernel plus the inputs of the next sample, which arrive meanwhile.
+        """
         group = self.groups[n]
         inner = frozenset(b for layer in group for b in layer.inner)
         kernels = [i for layer in group for i in layer.every_kernel]
@@ -179,7 +187,11 @@ class _StageAnalysis:
         )
 
     def _touched_bytes(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
-        """Return the bytes of a sample that the largest kernel of stage `n` uses, and the bytes entering the stage."""
+        """Return the bytes of a sample that the largest kernel of stage `n` uses, and the bytes that enter the stage.
+
+        Only per-sample tensors count. The first number leaves out the tensors `inner` of attention blocks. The second
+        one counts each tensor once, from another stage or from the batch.
+        """
         entering: set[int] = set()
         # Kernels of a stage run one after the other, so only the largest counts.
         working = 0
@@ -192,12 +204,20 @@ class _StageAnalysis:
         return working, sum([sizes[b] for b in entering if b in sizes])
 
     def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
-        """Return the forward kernels of a stage that run again: inside attention blocks, and elementwise ones."""
+        """Return the forward kernels of a stage that run again: first those in attention blocks, then elementwise ones.
+
+        `kernels` are all kernels of the stage.
+        """
         inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)
         return (*inside, *(i for i in kernels if i in self.made_again))
 
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
-        """Return the bytes of activations that stage `n` keeps for samples in flight, and bytes sent per sample."""
+        """Return (bytes of activations that stage `n` keeps for samples in flight, bytes that it sends per sample).
+
+        A result is kept once for each stage that a sample passes from its maker to its last reader. For a recomputed
+        result only forward readers count. A result is sent once if any other stage reads it. Only per-sample tensors
+        that are not `inner` to an attention block count.
+        """
         waiting = bytes_out = 0
         results, users_of, depths, number = self.dataflow.results, self.dataflow.users, self.depths, self.number
         sizes, again, middle = self.bytes, self.again, self.middle
@@ -220,7 +240,10 @@ class _StageAnalysis:
         return waiting, bytes_out
 
     def _state_bytes(self, group: Sequence[Layer]) -> int:
-        """Return the bytes of states, of their prepared copies, and of one gradient for each parameter."""
+        """Return the bytes of states, of prepared copies of them, and of one gradient for each parameter.
+
+        A prepared copy is a cast or a transpose. If a gradient exists in several types, the largest one counts.
+        """
         dataflow = self.dataflow
         nbytes, preparing = dataflow.nbytes, dataflow.preparing
         states = sum([nbytes[b] for layer in group for b in layer.states])
@@ -231,7 +254,7 @@ class _StageAnalysis:
 
 
 def unique_stage_names(stages: Sequence[Stage]) -> list[str]:
-    """Return a name for each stage. Stages with the same name get a number, as in a step without modules."""
+    """Return a name for each stage. Stages with the same name get " 1", " 2" and so on appended, in order."""
     total = Counter(stage.name for stage in stages)
     so_far = Counter[str]()
     lanes = []

@@ -106,13 +106,20 @@ class StreamingSchedule:
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.dataflow.on_host))
 
     def _backward(self, layers: Sequence[Layer]) -> Iterable[StreamingTurn]:
-        """Return the backward turns. The layer with the last forward turn comes first."""
+        """Return the backward turns: layers without forward turns first, then the layer with the last forward turn.
+
+        Layers whose backward kernels all run on the weight host have no backward turn.
+        """
         behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
         behind.sort(key=lambda n: self._ends.get(n, len(self._ends)), reverse=True)
         return (self._turn(n, layers[n], "backward", self._backward_kernels(layers[n])) for n in behind)
 
     def _backward_kernels(self, layer: Layer) -> tuple[int, ...]:
-        """Return the backward kernels of a layer, after the forward kernels that it is the first to need again."""
+        """Return the backward kernels of a layer, after the elementwise forward kernels whose results they need again.
+
+        A kernel is repeated once in a step: those that an earlier call returned are left out. Call it in the order of
+        turns.
+        """
         own = self._on_wafer(layer, "backward")
         wanted = {o.source for i in own for o in self.dataflow.operands[i] if o in self._again}
         waiting = list(wanted - self._repeated)
@@ -141,7 +148,11 @@ class StreamingSchedule:
         )
 
     def _bytes_of(self, number: int, kernels: tuple[int, ...]) -> TurnBytes:
-        """Return the bytes that cross the wafer's edge in a turn, or move from another layer's layout."""
+        """Return the bytes that cross the wafer's edge in a turn, or move from another layer's layout.
+
+        `number` is the index of the turn's layer. Weights count in each turn that reads them. A batch tensor counts in
+        the first turn only, so call it in the order of turns.
+        """
         dataflow, nbytes, sparsity = self.dataflow, self.dataflow.nbytes, self.dataflow.sparsity
         weights, moved = set[int](), set[BufferVersion]()
         batch: list[int] = []
@@ -178,7 +189,11 @@ class StreamingSchedule:
         return self._course(self.every, None)
 
     def memory_with_recompute(self) -> MemoryPeak:
-        """Return the memory peak with recomputation: tensors kept at segment boundaries, and the fullest segment."""
+        """Return the memory peak with recomputation, for the program's batch size.
+
+        It is the sum of the tensors kept at the ends of all segments but the last, plus the peak of the fullest
+        segment.
+        """
         # Nothing is kept at the end of the last segment, because backward begins there.
         crossing, peaks = self._crossing, self._peaks
         kept = sum(crossing[end] for end in self.segment_ends[:-1])
@@ -186,7 +201,10 @@ class StreamingSchedule:
 
     @cached_property
     def _peaks(self) -> list[MemoryPeak]:
-        """Return the memory peak of each segment while it runs forward and backward."""
+        """Return the memory peak of each segment while its forward and backward turns run.
+
+        Only tensors that the segment makes itself count.
+        """
         peaks = []
         start = 0
         for end in self.segment_ends:
@@ -198,7 +216,12 @@ class StreamingSchedule:
 
     @cached_property
     def segment_ends(self) -> tuple[int, ...]:
-        """Return the indices of the forward turns that end a segment. The last forward turn ends the last segment."""
+        """Return the indices of the forward turns that end a segment, () if there are no forward turns.
+
+        They are the turns after which some bytes cross to later ones, but at most `MAX_CROSSING_RATIO` times the least
+        number. This least number ignores the first and last eighth of the turns. The last forward turn ends the last
+        segment.
+        """
         crossing = self._crossing
         last = len(self.forward) - 1
         inside = [n for n in range(last) if crossing[n]]
@@ -216,7 +239,10 @@ class StreamingSchedule:
 
     @cached_property
     def _backward_from(self) -> dict[int, list[StreamingTurn]]:
-        """Return, for each forward turn that is the last one of its layer, the backward turns of that layer."""
+        """Return, for each forward turn that is the last one of its layer, the backward turns of that layer.
+
+        Those of layers without forward turns have the key -1.
+        """
         turns: dict[int, list[StreamingTurn]] = defaultdict(list)
         for turn in self.backward:
             turns[self._ends.get(turn.number, EXTERNAL_SOURCE)].append(turn)
@@ -245,16 +271,16 @@ class StreamingSchedule:
         return crossing
 
     def held(self) -> tuple[MemoryPeak, ...]:
-        """Return the memory peak in each turn of the whole step without recomputation."""
+        """Return the memory peak in each turn of `every`, without recomputation."""
         ends = list(accumulate(len(turn.kernels) for turn in self.every))
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
     def _course(self, turns: Sequence[StreamingTurn], makers: frozenset[int] | None) -> _MemoryProfile:
         """Return the live bytes during each kernel of `turns`, separately for tensors per sample and for others.
 
-        Counts tensors that the kernels `makers` make, or all if it is None; a recomputed tensor lives once in each
-        sweep. An elementwise kernel, except a product of tensors, reuses the memory of an operand that has no later
-        reader.
+        A tensor lives from its first to its last use in `turns`; a recomputed one lives once in each sweep. Counts
+        tensors that the kernels `makers` make, or all if it is None. A kernel that is no product of two tensors reuses
+        the memory of an operand that has no later reader.
         """
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
         # Keep per-sample and other tensors apart: only the former shrink with the batch.
@@ -287,9 +313,11 @@ class StreamingSchedule:
         return _MemoryProfile(*present)
 
     def _held_tensors(self, i: int) -> list[_HeldTensor]:
-        """Return the tensors that kernel `i` needs on the wafer.
+        """Return the tensors that kernel `i` reads or writes on the wafer. The list is cached.
 
-        Weights and their gradients do not count, as they are streamed in pieces. Inner tensors exist only as tiles.
+        Entries are (version, whether it is recomputed, 0 if per sample else 1). Weights and their gradients do not
+        count, as they are streamed in pieces. Inner tensors of attention blocks exist only as tiles and do not count
+        either.
         """
         if i not in self._held:
             dataflow, again, inner = self.dataflow, self._again, self._inner

@@ -35,7 +35,8 @@ def find_best_tile(
 ) -> tuple[int, TileSize]:
     """Return the least cycles of kernel `i` on a part of the mesh, and the width and height of that part.
 
-    `share` is the share of the batch. Cycles are scaled by it, except the latency.
+    `share` is the share of the batch. Cycles are scaled by it, except the latency. Parts with more than
+    `MAX_PES_PER_ELEMENT` PEs for each element are skipped. Of equally fast parts, the largest is returned.
     """
     work, most = share * prices.least_work(dataflow, i), MAX_PES_PER_ELEMENT * prices.longest(dataflow, i)
     best, part = inf, (1, 1)
@@ -53,7 +54,10 @@ def find_best_tile(
 
 
 def _sizes(width: int, height: int) -> set[TileSize]:
-    """Return the sizes of the parts to price, among them a single PE."""
+    """Return the sizes (width, height) of the parts to price on a mesh; see the module.
+
+    Among them are the whole mesh and a single PE.
+    """
     across, down = (
         [side, *(s for s in reversed(known) if s < side)] for side, known in zip((width, height), _SIDES, strict=True)
     )

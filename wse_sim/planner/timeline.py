@@ -55,7 +55,10 @@ class Timeline:
         return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
 
     def critical_path(self) -> tuple[TimeSpan, ...]:
-        """Return the chain of spans from cycle 0 to the end, without gaps, that determines the total time."""
+        """Return the chain of spans from cycle 0 to the end, without gaps, that determines the total time.
+
+        The chain ends with the span that ends last, the first of several. It is () without spans.
+        """
         if not self.spans:
             return ()
         # Follow the causes backwards from the span that ends last.
@@ -70,7 +73,8 @@ class Timeline:
 def schedule_tasks(tasks: Sequence[TimelineTask]) -> Timeline:
     """Return the timeline of `tasks`, which start in list order.
 
-    A task starts when its lane is free and its dependencies have ended. It may depend only on earlier tasks.
+    A task starts when the previous task on its lane and its dependencies have ended, else at cycle 0. The one that ends
+    last is its cause. It may depend only on earlier tasks.
     """
     spans: list[TimeSpan] = []
     last_on: dict[str, int] = {}

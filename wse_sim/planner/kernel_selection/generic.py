@@ -45,7 +45,7 @@ def element_bytes(instr: Instr, dataflow: Dataflow) -> int:
 def core_dtype_name(instr: Instr, dataflow: Dataflow) -> str:
     """Return the name of the type that cores use for a kernel: its widest floating-point type, as far as cores have it.
 
-    Wider types than float32 become float32, and so does a kernel without floating-point tensors. 16-bit types that
+    Wider types than float32 become float32, and so does a kernel without floating-point tensors. Narrower types that
     cores lack become bfloat16.
     """
     types = [dataflow.type(b).dtype for b in (*instr.reads, *instr.writes)]

@@ -20,10 +20,11 @@ def make_matmul_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Ma
 
 
 def find_product(instr: Instr, dataflow: Dataflow) -> Product:
-    """Return the extents of a matmul as a `Product`.
+    """Return the extents of a matmul as a `Product` of [m, k] and [k, n].
 
-    Batch axes are folded into rows or columns if one operand has none, which gives one product instead of a batch. At
-    precision level 0 sums are float32.
+    Batch axes of a are folded into rows if b has none and a is not transposed. Batch axes of b are folded into columns
+    if a has none and b is not transposed. Otherwise `batch` is the larger number of batches. `resident` has the names
+    "a" and "b" of operands that stay in memory. At precision level 0 sums are float32.
     """
     # Fold batches if one operand serves them all: one large product is cut better than many small ones.
     a, b = (dataflow.type(i).shape for i in instr.reads[:2])
@@ -47,7 +48,7 @@ def _split_matrix_extents(
 ) -> tuple[tuple[int, ...], int, int]:
     """Return the leading axes, rows and columns of an operand, after its transpose.
 
-    A vector is one row if `is_left`, else one column.
+    A vector is one row if `is_left`, else one column, and is never transposed.
     """
     # PyTorch drops the axis added to a vector again from the result.
     if len(shape) < 2:

@@ -104,7 +104,10 @@ _known_calls: WeakKeyDictionary[Dataflow, dict[int, tuple[Instr, _KernelCall]]] 
 
 
 def _find_call(instr: Instr, dataflow: Dataflow) -> _KernelCall:
-    """Return the cached call of an instruction, with types that cores have."""
+    """Return the call of an instruction with types that cores have: a hashable key of its kernel.
+
+    It is cached for each program and instruction object.
+    """
     known = _known_calls.setdefault(dataflow, {})
     if id(instr) not in known:
         reads = tuple(to_core_type(dataflow.type(r)) for r in instr.reads)
@@ -116,7 +119,7 @@ def _find_call(instr: Instr, dataflow: Dataflow) -> _KernelCall:
 
 @lru_cache(maxsize=4096)
 def _make_call_kernel(call: _KernelCall, cores: Cores) -> MeshKernel | None:
-    """Return the kernel of a call with all its rounds, or None if cores cannot run it."""
+    """Return the kernel of a call, repeated for all its rounds, or None if `cores` cannot run it. Cached."""
     # An unsupported call is no error here: a report needs a price for it.
     try:
         mesh_call = call_of(call.instr, call.reads, cores)

@@ -21,9 +21,11 @@ def make_sparse_phase(dataflow: Dataflow, i: int, rect: Rect, machine: Machine) 
 
 
 def find_sparse_product(dataflow: Dataflow, i: int) -> SparseProduct | None:
-    """Return the extents and density of kernel `i` as a sparse product.
+    """Return the extents and density of kernel `i` as a sparse product, or None.
 
-    Return None if it is no matmul, has no sparse operand or result, is batched, or is empty.
+    It is a product with a sparse weight or, with `is_gradient`, the gradient of one. The weight has `inputs` and
+    `outputs` as extents; `tokens` is the extent that it lacks. Return None if the kernel is no matmul, has no sparse
+    operand or result, is batched, or is empty.
     """
     instr, sparsity = dataflow.program.instrs[i], dataflow.sparsity
     if instr.kernel != "matmul" or not (sparsity.weights or sparsity.gradients):

@@ -97,7 +97,11 @@ def plan(
 
 
 def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int | None) -> Plan:
-    """Return the plan of a case in the mode `mode`, and in the other one if `other` is True."""
+    """Return the plan of a case in the mode `mode`, and in the other one if `other` is True or `mode` is "auto".
+
+    "auto" chooses the faster mode that fits, and streaming if none fits. The precision level is that of the program if
+    it is None. Raise LazyError for an unknown level.
+    """
     machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, micro_batching=case.program.micro_batching)
@@ -135,7 +139,7 @@ def _skipped_mode_plan(mode: str) -> ModePlan:
 
 
 def _add_energy(outcome: ModePlan, case: PlanningCase) -> ModePlan:
-    """Return the plan with joules per sample, if the machine's power is published.
+    """Return the plan with joules per sample on all systems; unchanged if it does not fit or no power is published.
 
     The wafer uses idle power all the time, and the difference to mean power only while it computes.
     """
@@ -158,7 +162,11 @@ def _make_case(
     prices: Prices | None,
     readings: AnalysisCache | None,
 ) -> PlanningCase:
-    """Return the planning case for the arguments of `plan`. Raise LazyError if they are inconsistent."""
+    """Return the planning case for the arguments of `plan`. Its precision level and micro-batches are set later.
+
+    Raise LazyError for prices of another machine, for less than one system, and for a batch size that the step does not
+    support.
+    """
     if prices is not None and prices.machine != machine:
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
     # A program has a fixed batch size. Shares of copies and systems need the source.

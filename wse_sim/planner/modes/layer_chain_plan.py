@@ -63,7 +63,10 @@ class ChainPlanner:
         self._floor = FloorplanProblem(stages, kinds, self.cycles, case.batch_size, case.machine)
 
     def fastest(self, placer: Placer) -> ChainRun:
-        """Return the run on the floorplan of `placer`. Raise PlacementError if memory or colours do not suffice."""
+        """Return the priced run on the floorplan of `placer`.
+
+        Raise PlacementError if memory, area or colours do not suffice.
+        """
         # Fail before placing if a single core cannot hold what it needs on any mesh.
         machine = self.case.machine
         require_memory(self.micro * max(layer.outputs for layer in self.chain.layers), machine, "a port between layers")
@@ -76,9 +79,9 @@ class ChainPlanner:
         return replace(run, placement=replace(run.placement, bound_cycles=bound, shortest_cycles=shortest))
 
     def cycles(self, n: int, width: int, height: int) -> int:
-        """Return the cycles of layer `n` for a batch on `width` x `height` cores.
+        """Return the cycles of layer `n` for a batch on `width` x `height` cores, without waiting for other layers.
 
-        Return TOO_SMALL_CYCLES if the layer does not fit there.
+        Return TOO_SMALL_CYCLES if the layer does not fit there. Layers of one kind share a cached result.
         """
         key = self.kinds[n], width, height
         if key not in self._cycles:
@@ -94,9 +97,10 @@ class ChainPlanner:
         return max(self.cycles(n, *part) for n, part in enumerate(parts))
 
     def _priced(self, areas: Sequence[Rect], parts: Sequence[tuple[int, int]]) -> ChainRun:
-        """Return the priced run whose layers use the upper left `parts` of the rectangles `areas`.
+        """Return the priced run whose layers use the upper left `parts` (width, height) of the rectangles `areas`.
 
-        Raise PlacementError if memory or colours do not suffice.
+        Its area bound is 0. Its step takes at least until the last micro-batch, which enters when the edge has
+        delivered it, has passed all layers. Raise PlacementError if memory or colours do not suffice.
         """
         case = self.case
         # Use the part and not the whole area, which may be slower because prices have steps.
@@ -119,7 +123,10 @@ class ChainPlanner:
         )
 
     def _no_room(self) -> PlacementError:
-        """Return the error for layers that do not fit: a single layer on the whole mesh, or else all together."""
+        """Return the error for layers that do not fit.
+
+        It names the first layer that does not fit on the whole mesh, or else says that all fit only one by one.
+        """
         machine, stages = self.case.machine, self.stages
         hint = "Use weight-streaming mode, smaller layers or a larger machine."
         for n, stage in enumerate(stages):
@@ -145,7 +152,10 @@ def _fill_cycles(price: StepCost) -> int:
 
 
 def edge_bytes(case: PlanningCase) -> tuple[int, int]:
-    """Return the bytes that enter and that leave the wafer in a step, for all copies on it."""
+    """Return the bytes that enter and that leave the wafer in a step, for all copies of the pipeline on it.
+
+    They are the batch tensors and the fetches of the case's program, times the number of copies.
+    """
     copies = case.share.copies if case.share else 1
     types = case.dataflow.type
     entering, leaving = (sum(types(b).nbytes for b in own) for own in (case.program.batch, case.program.fetches))

@@ -74,7 +74,7 @@ class LayerWork:
 
     @classmethod
     def of(cls, dataflow: Dataflow, layer: Layer) -> "LayerWork":
-        """Return the work of a layer."""
+        """Return the work of a layer; all numbers are 0 if it has no kernels."""
         instrs = dataflow.program.instrs
         works = [instruction_work(instrs[i]) for i in layer.every_kernel]
         # Attention recomputes scores. Utilisation counts each operation of the user's step once.
@@ -154,7 +154,7 @@ class AnalysisCache:
     def program(self, source: Source, batch_size: int) -> Program:
         """Return the program of `source` with `batch_size` samples. It is recorded at the first call only.
 
-        Raise LazyError if the script does not support that size.
+        The cache key is the identity of `source`. Raise LazyError if the script does not support that size.
         """
         # Keep the source alive, so that its id is not reused.
         key = id(source), batch_size
@@ -163,7 +163,7 @@ class AnalysisCache:
         return self._programs[key][1]
 
     def of(self, program: Program, precision_level: int) -> ProgramAnalysis:
-        """Return the analysis of a program at a precision level. It is created at the first call only."""
+        """Return the analysis of a program object at a precision level. It is created at the first call only."""
         # The analysis keeps its program alive, so that its id is not reused.
         key = id(program), precision_level
         if key not in self._readings:
@@ -237,7 +237,7 @@ class PlanningCase:
         return program_batch_size(self.program)
 
     def with_batch(self, batch_size: int) -> "PlanningCase | None":
-        """Return the case with `batch_size` samples, or None if there is no source for another size.
+        """Return the case with `batch_size` samples, itself if it has this size, or None without a source for another.
 
         Raise LazyError if the script does not support that size.
         """

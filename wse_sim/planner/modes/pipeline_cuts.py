@@ -67,7 +67,8 @@ def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
 def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
     """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours, or a faster variant of it.
 
-    Raise the NoColoursError of the first attempt if none finds colours, and PlacementError if the stages do not fit.
+    No further attempt is made if more than `MAX_UNCOLOURED_SHARE` of the routes lack a colour. Raise the NoColoursError
+    of the first attempt if none finds colours, and PlacementError if the stages do not fit.
     """
     refusal: NoColoursError | None = None
     for attempt in CUT_ATTEMPTS:
@@ -93,8 +94,8 @@ def _plan_on_smaller_parts(line: StagePipeline, placer: Placer, attempt: CutAtte
     """Return a faster plan on a part of the mesh, or the given one.
 
     Large rectangles have long routes, which matter if the first sample's latency is a notable share of the step. The
-    mesh is halved along its longer side while the step gets faster. Without this, a step of FC-MNIST takes 1.13 times
-    as many cycles at a batch of 64.
+    mesh is halved along its longer side while the step gets faster and the stages fit. Without this, a step of FC-MNIST
+    takes 1.13 times as many cycles at a batch of 64.
     """
     machine = line.floor().machine
     while machine.usable_pes > 1 and plan.report.fill_cycles >= MIN_FILL_RATIO * plan.report.step_cycles:
@@ -117,9 +118,10 @@ def _half_of(machine: Machine) -> Machine:
 
 
 def _with_bounds_of(plan: ModePlan, whole: ModePlan) -> ModePlan:
-    """Return a plan on a part of the mesh with the area bound of the whole mesh.
+    """Return a plan on a part of the mesh with the area bound of `whole`, the plan on the whole mesh.
 
-    Its `shortest_cycles` is the lesser value of both plans.
+    Its `shortest_cycles` is the lesser value of both plans, and the bound is at most that. Plans without a floorplan
+    are returned unchanged.
     """
     if plan.placement is None or whole.placement is None:
         return plan
@@ -140,14 +142,17 @@ def _plan(
     max_aspect: int = MAX_ASPECT_RATIO,
     machine: Machine | None = None,
 ) -> ModePlan:
-    """Return the plan for one floorplan, on `machine` if it is given. Raise PlacementError or NoColoursError."""
+    """Return the plan for one floorplan, on `machine` if it is given, else on that of `line`.
+
+    Raise PlacementError if the stages do not fit, and NoColoursError if the routes find no colours.
+    """
     floor = line.floor()
     placement = placer(replace(floor, max_aspect=max_aspect, machine=machine or floor.machine), *attempt)
     return line.plan(placement, line.routes(placement))
 
 
 def _is_bounded_by_routes(plan: ModePlan) -> bool:
-    """Return whether a link or an adapter allows a lower rate than the slowest stage."""
+    """Return whether a link or an adapter allows a lower rate than the slowest stage. A missing bound is infinite."""
     rates = {bound.kind: bound.samples_per_s for bound in plan.report.bounds}
     routes, stages = (
         min((rates[k] for k in kinds if k in rates), default=math.inf) for kinds in (ROUTE_BOUNDS, STAGE_BOUNDS)

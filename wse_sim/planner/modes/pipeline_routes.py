@@ -42,9 +42,9 @@ class _LayerPath:
 
 
 def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
-    """Return the routes between the layers of a chain, as its cores are configured.
+    """Return the routes between the layers of a chain, as its cores are configured, with the loads of links per sample.
 
-    Raise PlacementError if colours do not suffice.
+    Routes lead to the next layer and, in training, back. Raise PlacementError if colours do not suffice.
     """
     rects = [seat.rect for seat in sites.seats]
     mesh = Mesh(machine, max(r.x + r.width for r in rects), max(r.y + r.height for r in rects))
@@ -79,7 +79,7 @@ def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Ite
 def _make_layer_path(
     source: int, target: int, columns: int, ends: tuple[CoreCoordinates, CoreCoordinates], colour: int
 ) -> _LayerPath:
-    """Return the path between the cores `ends` for `columns` words of each sample."""
+    """Return the path from core `ends[0]` to `ends[1]`, along its row first, for `columns` words of each sample."""
     path = make_core_path(*ends, is_row_first=True)
     size, hops = columns * WORD_BYTES, len(path) - 1
     # There is always one port. It buffers a micro-batch, so that its layer need not wait for the next one.
@@ -88,7 +88,7 @@ def _make_layer_path(
 
 def _fullest_path_link(way: _LayerPath, loads: np.ndarray) -> RouteLink:
     # Adjacent rectangles may leave no link between port and corner.
-    """Return the fullest link on a path, or NO_LINK if the ends are the same core."""
+    """Return the fullest link on a path, or NO_LINK if the ends are the same core. `loads` is [direction, y, x]."""
     if not way.links:
         return NO_LINK
     side, y, x = max(way.links, key=lambda link: float(loads[link]))

@@ -58,7 +58,9 @@ def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
     """Plan a step in pipelined mode, with the number of copies and systems that gives the highest rate.
 
     On a mesh of at most `MAX_SIMULATED_CORES`, a chain of linear layers is priced as simulated cores run it. All other
-    steps are priced by the kernels of their stages. `placer` is a key of `PLACERS`.
+    steps are priced by the kernels of their stages; on such a mesh `not_run` then has the reason. A chain that
+    simulated cores have no room for does not fit. Nothing is raised for a step that does not fit. `placer` is a key of
+    `PLACERS`.
     """
     if case.machine.usable_pes > MAX_SIMULATED_CORES:
         return _plan_priced_pipeline(case, placer)
@@ -147,13 +149,20 @@ class _PricedPipeline:
         return [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
 
     def _kind(self, stage: Stage) -> object:
-        """Return the key of a stage: the kinds of its kernels, and its input bytes."""
+        """Return the key of a stage, equal for stages with equal prices.
+
+        It has the price kinds of the kernels in each sweep, those of recomputed kernels, and the input bytes.
+        """
         prices = self.case.prices
         runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
         return tuple(tuple(prices.kinds(self.dataflow, kernels)) for kernels in runs), stage.bytes_in
 
     def stage_costs(self, n: int, width: int, height: int) -> _StageCosts:
-        """Return the costs of stage `n` on a part. The backward sweep includes recomputed forward kernels."""
+        """Return the costs of stage `n` on a part of `width` x `height` PEs. Stages of one kind share a cached result.
+
+        The backward sweep includes recomputed forward kernels. `steady` is forward and backward, overlapped with the
+        streams of inputs and outputs.
+        """
         key = self.kinds[n], width, height
         if key not in self._costs:
             stage, prices = self.stages[n], self.case.prices
@@ -184,9 +193,10 @@ class _PricedPipeline:
         return costs.steady.cycles + costs.update.cycles
 
     def relayed(self) -> "_PricedPipeline | None":
-        """Return the pipeline with relayed tensors, or None if no tensor can be relayed.
+        """Return a copy with relayed tensors, or None if no tensor can be relayed.
 
-        The inputs of stages change by what relays and partial sums bring to them.
+        In a relay each reader passes a shared tensor on to the next one. The inputs of stages change by what relays and
+        partial sums bring to them.
         """
         line, flows = copy(self), relay_flows(self.dataflow, self.stages)
         if flows == self.flows:
@@ -217,7 +227,10 @@ class _PricedPipeline:
         return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
 
     def _colours(self, n: int, width: int, height: int) -> StageColours:
-        """Return the colours that stage `n` uses on its part, and the kernel that uses most."""
+        """Return the colours that stage `n` uses on its part, and the kernel that uses most. Cached for each kind.
+
+        Inputs and outputs are counted separately, because they overlap with kernels.
+        """
         key = self.kinds[n], width, height
         if key not in self._stage_colours:
             stage, prices = self.stages[n], self.case.prices
@@ -235,7 +248,7 @@ class _PricedPipeline:
         return adapter_cycles(samples * route.port_words, self.case.machine)
 
     def _adapter_bounds(self, routes: Routes) -> Iterator[RateBound]:
-        """Yield the bound of the slowest adapter, if there is one."""
+        """Yield the bound of the slowest adapter; nothing if no route has one."""
         slowest = max(routes.routes, key=self._adapter_cycles, default=None)
         if slowest is None or not slowest.ports:
             return
@@ -243,7 +256,7 @@ class _PricedPipeline:
         yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
 
     def _link_bounds(self, routes: Routes) -> Iterator[RateBound]:
-        """Yield the bound of the fullest link, if there are routes."""
+        """Yield the bound of the fullest link; nothing without routes."""
         if routes.fullest is None:
             return
         source = "bytes on the fullest link between stages, a word in a cycle"
@@ -257,7 +270,11 @@ class _PricedPipeline:
         return RateBound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
 
     def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
-        """Return the cycles of a step; `way_cycles` is the latency of one sample, with sums and updates."""
+        """Return the cycles of a step of the whole batch.
+
+        `way_cycles` is the latency of the first sample, with sums and updates. The others follow in the rhythm of the
+        slowest stage, adapter, link or edge.
+        """
         batch = self.case.batch_size
         # Ports are separate cores that work while stages process other samples.
         adapters = (self._adapter_cycles(route, batch) for route in routes.routes)
@@ -308,7 +325,8 @@ class _PricedPipeline:
     ) -> Timeline:
         """Return the timeline of one sample forward and backward, followed by gradient sums and updates.
 
-        Each stage is a lane. Routes, adapters and gradient sums have lanes too.
+        Each stage is a lane. Routes, adapters and gradient sums have lanes too, if they take cycles. Only routes
+        between neighbouring stages count.
         """
         line = list(zip(unique_stage_names(self.stages), costs, parts, strict=True))
         ways = {(route.source, route.target): route for route in routes.routes}
@@ -347,7 +365,10 @@ class _PricedPipeline:
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
         # The cost of a batch includes the latencies of all its rounds, so scale it and add one crossing of the part.
-        """Return the cycles of one sample in a stage: its share of the batch, and hops across the part."""
+        """Return the cycles of one sample in a stage: its share of the batch's, and hops across the part.
+
+        It is at most `whole`, the cost of a batch, and 0 if that is 0. `part` is (width, height).
+        """
         across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
         return min(whole.cycles, ceil_div(whole.cycles, self.case.batch_size) + across)
 
@@ -364,7 +385,11 @@ class _PricedPipeline:
         return entering, sum(dataflow.type(v.buffer).nbytes for v in leaving if v.source != EXTERNAL_SOURCE)
 
     def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[RateBound]:
-        """Return the bounds of host, edge, slowest stage, gradient sums and the whole step."""
+        """Return the bounds of host, edge, slowest stage, gradient sums and the whole step.
+
+        The slowest stage gives "compute" if computing takes at least half of its cycles, else "moving". Without stages
+        or cycles only the bounds of host and edge are returned, or "nothing".
+        """
         case, samples = self.case, self.share.batch_size
         bounds = host_bounds(case)
         if self.edge_cycles:
@@ -386,7 +411,10 @@ class _PricedPipeline:
         return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
-        """Yield the report rows of all layers. Recomputed forward kernels are counted in the backward sweep."""
+        """Yield the report rows of all layers, with cycles for a batch.
+
+        Recomputed forward kernels are counted in the backward sweep.
+        """
         for n, stage in enumerate(self.stages):
             for layer in stage.layers:
                 again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])

@@ -33,9 +33,10 @@ ReplicaPlanner = Callable[[PlanningCase], ModePlan]
 
 
 def plan_replicas(case: PlanningCase, run: ReplicaPlanner) -> ModePlan:
-    """Return the fastest plan over the numbers of systems and copies, with the others as alternatives.
+    """Return the fastest plan over the numbers of systems and copies, with the others that fit as alternatives.
 
-    `run` plans a single copy.
+    `run` plans a single copy. If none fits, or if the step is not available for a share of the batch, the report has
+    the reason.
     """
     counts = system_counts(case)
     outcomes = {systems: list(_search_replica_counts(case, systems, run)) for systems in counts}
@@ -51,7 +52,7 @@ def select_fastest(outcomes: list[ModePlan]) -> ModePlan:
     """Return the fastest plan with the other plans that fit as its alternatives.
 
     Of equally fast plans, the one with fewer systems and then fewer copies is returned. If none fits, the first is
-    returned.
+    returned unchanged.
     """
     best = max(outcomes, key=lambda o: (o.report.samples_per_s, -o.report.used_systems, -o.report.copies))
     if not best.report.fits:
@@ -65,9 +66,10 @@ def select_fastest(outcomes: list[ModePlan]) -> ModePlan:
 
 
 def system_counts(case: PlanningCase) -> list[int]:
-    """Return the numbers of systems to try: all of them first, then the smaller ones.
+    """Return the numbers of systems to try: all of them first, at most one for each sample, then smaller ones.
 
-    The smaller ones have a tree of less depth, or give every system an even share of the batch.
+    A smaller number is the largest with a tree of less depth. If all systems do not share the batch evenly, numbers
+    that give a larger share to each are included, down to half of the systems.
     """
     # Among numbers with one tree depth, the largest leaves the least work per system. More systems than samples are
     # useless.
@@ -79,7 +81,11 @@ def system_counts(case: PlanningCase) -> list[int]:
 
 
 def _uneven_system_counts(batch_size: int, systems: int) -> Iterator[int]:
-    """Yield smaller counts, above half of `systems`, if the systems do not share the batch evenly."""
+    """Yield numbers of systems above half of `systems` to try; nothing if `systems` share the batch evenly.
+
+    The share of a system is rounded up. For each share that is larger than that of `systems`, the least number is
+    yielded.
+    """
     # A smaller share may have fewer micro-batch sizes or tiles with gaps. Then fewer systems with a larger even share
     # may be faster.
     if batch_size % systems:
@@ -88,7 +94,11 @@ def _uneven_system_counts(batch_size: int, systems: int) -> Iterator[int]:
 
 
 def _search_replica_counts(case: PlanningCase, systems: int, run: ReplicaPlanner) -> Iterator[ModePlan]:
-    """Yield the plan with one copy on each system, then plans with more copies while that raises the rate."""
+    """Yield the plan with one copy on each of `systems` systems, then plans with more copies.
+
+    The number of copies doubles while the limit is on the wafer and the rate rises. One number between the last two is
+    tried at the end. Yield nothing if the step is not available for the share of one system.
+    """
     best = _start_search(case, systems, 1, run)
     if best is None:
         return
@@ -114,7 +124,10 @@ def _search_replica_counts(case: PlanningCase, systems: int, run: ReplicaPlanner
 
 
 def _max_replicas(case: PlanningCase, systems: int, single: ModePlan) -> int:
-    """Return the maximum number of copies that samples, workers and memory allow."""
+    """Return the maximum number of copies that samples, workers and memory allow; 1 without a source or a floorplan.
+
+    `single` is the plan with one copy on each system.
+    """
     if case.source is None or single.placement is None:
         return 1
     own = ceil_div(case.batch_size, systems)
@@ -122,7 +135,10 @@ def _max_replicas(case: PlanningCase, systems: int, single: ModePlan) -> int:
 
 
 def _start_search(case: PlanningCase, systems: int, copies: int, run: ReplicaPlanner) -> ModePlan | None:
-    """Return the plan for `copies` copies on each of `systems` systems, or None if the step has no such batch size."""
+    """Return the plan for `copies` copies on each of `systems` systems, or None if the step has no such batch size.
+
+    `run` plans one copy, with its share of the batch (rounded up) and its part of the mesh.
+    """
     columns, rows = replica_grid(copies, case.machine)
     share = ReplicaShare(case.batch_size, systems, columns, rows)
     try:
@@ -142,7 +158,10 @@ def replica_grid(copies: int, machine: Machine) -> tuple[int, int]:
 
 
 def replica_machine(machine: Machine, columns: int, rows: int) -> Machine:
-    """Return a machine with the part of the mesh that a copy has, and otherwise the same properties."""
+    """Return a machine with the part of the mesh that a copy has, and otherwise the same properties.
+
+    Sides are rounded down but at least 1. A grid of 1 x 1 returns the same machine.
+    """
     if columns * rows == 1:
         return machine
     width, height = machine.usable_width // columns, machine.usable_height // rows
@@ -165,7 +184,10 @@ class GradientSums:
         self._tree_cycles = tree_sum_cycles(sum(self._sizes), share.systems, case.host, case.machine)
 
     def cycles(self, rects: Sequence[Rect]) -> int:
-        """Return the cycles of the sums if each copy has its stages on the rectangles `rects`."""
+        """Return the cycles of the sums in a step if each copy has its stages on `rects`; 0 for a single copy.
+
+        They are the sums along rows of copies, then along columns, then over the tree between systems.
+        """
         if not self._sizes:
             return 0
         # Copies are packed: the next one starts where the rectangles of this one end.
@@ -185,7 +207,10 @@ class GradientSums:
 
 
 def line_sum_cycles(copies: int, stride: int, words: int, machine: Machine) -> int:
-    """Return the cycles of an all-reduce of `words` words over `copies` copies in a line, `stride` cores apart."""
+    """Return the cycles of an all-reduce of `words` words over `copies` copies in a line, `stride` cores apart.
+
+    It is 0 for fewer than 2 copies or no words.
+    """
     if copies < 2 or not words:
         return 0
     # Published closed forms for a line with one core for each copy. Words are those that share a link, and a hop spans
@@ -196,7 +221,10 @@ def line_sum_cycles(copies: int, stride: int, words: int, machine: Machine) -> i
 
 
 def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> int:
-    """Return the cycles to sum `size` bytes over the tree between systems and to stream the sums back."""
+    """Return the cycles to sum `size` bytes over the tree between systems and stream the sums back.
+
+    It is 0 for one system.
+    """
     if systems < 2:
         return 0
     bits_per_s = min(machine.edge_bits_per_s, host.stream_bits_per_s)
@@ -204,7 +232,7 @@ def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> in
 
 
 def _gradient_bytes(dataflow: Dataflow, stage: Stage) -> int:
-    """Return the total bytes of the gradients of a stage's parameters, counting the largest version of each."""
+    """Return the total bytes of the gradients of a stage's parameters. The largest version of each gradient counts."""
     own = {p for layer in stage.layers for p in layer.parameters}
     sizes: dict[int, int] = {}
     for version, parameter in dataflow.gradients.items():
@@ -215,7 +243,7 @@ def _gradient_bytes(dataflow: Dataflow, stage: Stage) -> int:
 
 
 def max_line_bytes(spans: list[tuple[int, int, int]]) -> float:
-    """Return the most bytes on one line of cores.
+    """Return the most bytes on one line of cores, 0 without spans.
 
     Each span (first line, number of lines, bytes) has its bytes spread evenly over its lines.
     """

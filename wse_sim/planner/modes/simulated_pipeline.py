@@ -50,9 +50,10 @@ _MAX_SLOWDOWN_RATIO = 1.25
 def plan_simulated_pipeline(
     case: PlanningCase, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
 ) -> ModePlan:
-    """Return the plan of a chain of linear layers. If it does not fit, the report has the reason.
+    """Return the plan of a chain of linear layers with the fastest or the requested micro-batches.
 
-    Raise LazyError if the program is no such chain, or contains operations that simulated cores do not run.
+    `kinds` are keys that are equal for equal stages. If the chain does not fit, the report has the reason. Raise
+    LazyError if the program is no such chain, or contains operations that simulated cores do not run.
     """
     chain = chain_of(case.program)
     if len(chain.layers) != len(stages):
@@ -73,7 +74,8 @@ def _plan_requested_sizes(
 ) -> ModePlan:
     """Return the plan with micro-batches of the requested size, or of the fastest requested size that fits.
 
-    Raise PlacementError if no size fits.
+    If the script explores sizes, the report lists all of them, else the requested one. Raise PlacementError if no size
+    fits, or if none divides the samples.
     """
     plans: dict[int, ModePlan] = {}
     sizes, refusal = _requested_sizes(case, chain.samples), None
@@ -94,7 +96,7 @@ def _plan_requested_sizes(
 
 
 def _explored_size(micro: int, count: int, planned: ModePlan | None) -> ExploredSize:
-    """Return the report row of a micro-batch size. `planned` is None if it does not fit."""
+    """Return the report row of `count` micro-batches of `micro` samples. `planned` is None if the size does not fit."""
     if planned is None:
         return ExploredSize(micro, count, fits=False)
     report = planned.report
@@ -104,7 +106,8 @@ def _explored_size(micro: int, count: int, planned: ModePlan | None) -> Explored
 def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
     """Return the micro-batch sizes that the script requests and that divide the `samples` of a copy.
 
-    Raise PlacementError if there is none.
+    None is smaller than the requested least size. Without cuts the only size is `samples`. Raise PlacementError if
+    there is none.
     """
     asked = case.micro_batching
     sizes = dict.fromkeys(ceil_div(samples, count) for count in asked.counts(samples))
@@ -121,7 +124,8 @@ def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
 def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
     """Return the largest batch that fits, 0 if none does, or None if the script requests micro-batches.
 
-    `run` plans a case. Batches below that of the case are tried, from the number of stages down to 1.
+    `run` plans a case. Batches below that of the case are tried, from the number of stages down to 1. Sizes that the
+    script does not support are skipped.
     """
     if case.micro_batching.cuts:
         return None
@@ -140,7 +144,11 @@ def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
 def _find_fastest_run(
     case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
 ) -> ChainRun:
-    """Return the fastest run over the micro-batch sizes. Raise PlacementError if none fits."""
+    """Return the fastest run over the micro-batch sizes, from the whole batch down to 1 sample.
+
+    The search stops at a size that takes `_MAX_SLOWDOWN_RATIO` times the fastest run. Raise the last PlacementError if
+    no size fits.
+    """
     best: ChainRun | None = None
     refusal: PlacementError | None = None
     for micro in _candidate_sizes(chain.samples):
@@ -173,7 +181,7 @@ def _candidate_sizes(samples: int) -> Iterator[int]:
 
 
 def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], run: ChainRun) -> ModePlan:
-    """Return the plan of a run, with its bounds and report."""
+    """Return the plan of a run, with its bounds, report, timeline and routes."""
     price, share = run.price, case.share or ReplicaShare(case.batch_size, 1, 1, 1)
     entering, leaving = edge_bytes(case)
     bounds = list(_bounds(case, price, stages, run.step_cycles))
@@ -223,7 +231,10 @@ def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], ru
 
 def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Iterator[RateBound]:
     # Ports and the loss core are lanes too, and any lane may be the slowest.
-    """Yield the bounds of the host, of the busiest lane, and of the whole step."""
+    """Yield the bounds of the host, of the busiest lane, and of the whole step.
+
+    The busiest lane is the layer, port or end with the most cycles, without waiting for others.
+    """
     yield from host_bounds(case)
     samples = case.share.batch_size if case.share else case.batch_size
     slowest = max(price.work, key=price.own_cycles)
@@ -239,7 +250,8 @@ def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_c
 def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:
     """Yield the report rows of all layers.
 
-    Layers without a product have zero cycles: the layer with a product in the same stage includes theirs.
+    Layers without a product have zero cycles: the layer with a product in the same stage includes theirs. All rows have
+    the memory of the fullest core.
     """
     for n, stage in enumerate(stages):
         work: Mapping[str, int] = run.price.work[f"layer {n}"]
@@ -252,10 +264,11 @@ def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> I
 
 
 def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Timeline:
-    """Return the lanes of a step as a timeline.
+    """Return the lanes of a step as a timeline, in order of start and end.
 
-    A span starts when the previous one on its lane ends, so waiting is included. One more span covers the rest of the
-    step: micro-batches without spans, and sums over copies.
+    A span starts when the previous one on its lane ends, so waiting is included. One more span on the lane "the rest"
+    covers the remaining cycles of the step, if any: micro-batches without spans, and sums over copies. Layers of equal
+    name get their number appended.
     """
     # Lanes start at cycle 0 and have no gaps, so the lane that ends last is the critical path.
     names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}

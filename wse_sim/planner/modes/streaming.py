@@ -29,7 +29,11 @@ MIN_TREE_STEP_RATIO = 0.01
 
 
 def plan_streaming(case: PlanningCase) -> ModePlan:
-    """Plan a step in weight-streaming mode, with the number of systems that gives the highest rate."""
+    """Plan a step in weight-streaming mode, with the number of systems that gives the highest rate.
+
+    Fewer than all systems are tried only if the batch is uneven or the tree's latency is at least `MIN_TREE_STEP_RATIO`
+    of a step. They are then listed as alternatives. If the step does not fit, the report has the reason.
+    """
     most, *fewer = system_counts(case)
     whole = _plan_on_all_systems(replace(case, systems=most))
     tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
@@ -41,7 +45,10 @@ def plan_streaming(case: PlanningCase) -> ModePlan:
 
 
 def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
-    """Return the plan on all systems of a case, with the micro-batches that the script requests or the fastest ones."""
+    """Return the plan on all systems of a case, with the micro-batches that the script requests or the fastest ones.
+
+    If the step does not fit or cannot be cut, the report has the reason; nothing is raised.
+    """
     if case.micro_batching.kind != "auto":
         return _plan_requested_sizes(case)
     whole = case.turns
@@ -62,7 +69,12 @@ def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
 
 
 def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
-    """Return the plan with the requested micro-batches; of several requested sizes, the fastest that fits."""
+    """Return the plan with the requested micro-batches; of several requested sizes, the fastest that fits.
+
+    Each is tried with and without recomputation. If none fits, the batch has too few samples, or the script does not
+    support the size, the report has the reason. The report lists the sizes if the script explores, else the requested
+    one.
+    """
     asked, own = case.micro_batching, ceil_div(case.batch_size, case.systems)
     counts = asked.counts(own)
     if not counts:
@@ -90,7 +102,7 @@ def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
 
 
 def _requested_too_large_error(run: StreamedRun) -> PlacementError:
-    """Return the error for requested micro-batches of which even the smallest do not fit."""
+    """Return the error if no requested micro-batches fit. `run` is the one with the smallest micro-batches."""
     machine, kind = run.case.machine, run.case.micro_batching.kind
     usable = usable_bytes(run.case)
     return PlacementError(
@@ -103,9 +115,10 @@ def _requested_too_large_error(run: StreamedRun) -> PlacementError:
 
 
 def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> ExploredSize:
-    """Return the report row of `count` micro-batches.
+    """Return the report row of `count` micro-batches, with the faster run of `fitting`.
 
-    `fitting` are the runs that fit: with recomputation, without it, or both.
+    `own` is the number of samples of a system. `fitting` are the runs that fit: with recomputation, without it, or
+    both. If it is empty, the row does not fit.
     """
     samples = ceil_div(own, count)
     if not fitting:
@@ -122,7 +135,10 @@ def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> Expl
 
 
 def _find_fastest_run(case: PlanningCase, size: int, has_recompute: bool) -> StreamedRun | None:
-    """Return the fastest run with micro-batches of at most `size` samples that fits, or None."""
+    """Return the fastest run with micro-batches of at most `size` samples that fits, or None.
+
+    If the case has a source, the first size that fits is returned, since each size would have to be recorded.
+    """
     own = ceil_div(case.batch_size, case.systems)
     best: StreamedRun | None = None
     # The estimated size may be slightly too large, so smaller sizes follow.
@@ -142,9 +158,10 @@ def _find_fastest_run(case: PlanningCase, size: int, has_recompute: bool) -> Str
 
 
 def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tuple[int, bool]]:
-    """Yield (samples of the largest micro-batch that fits, whether activations are recomputed).
+    """Yield (samples of the largest micro-batch that fits, False without or True with recomputation).
 
-    Raise PlacementError if a single sample does not fit.
+    A way in which no sample fits is left out. Sizes are estimates for the memory of the whole batch, scaled. Raise
+    PlacementError if a single sample does not fit in either way.
     """
     own = ceil_div(case.batch_size, case.systems)
     needs = {False: whole.memory()}
@@ -167,7 +184,10 @@ def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tu
 def _sample_too_large_error(
     case: PlanningCase, whole: StreamingSchedule, need: MemoryPeak, usable: int
 ) -> PlacementError:
-    """Return the error for a sample that does not fit. It names the layer that uses most bytes."""
+    """Return the error for a single sample that needs `need` and does not fit in `usable` bytes.
+
+    It names the layer whose kernels touch the most bytes.
+    """
     worst = max(
         whole.every,
         key=lambda turn: sum(case.dataflow.type(b).nbytes for i in turn.kernels for b in _touched_buffers(case, i)),

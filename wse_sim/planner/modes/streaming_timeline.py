@@ -91,7 +91,7 @@ class StreamedRun:
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
-        """Return the plan with report, timeline, and live bytes of each turn."""
+        """Return the plan with report, timeline, and live bytes of each turn, also if the memory does not suffice."""
         timed, step_cycles = self.timed, self.step_cycles
         bounds = self._bounds(step_cycles, timed)
         # Weights stream in for each micro-batch, samples once.
@@ -122,13 +122,16 @@ class StreamedRun:
 
     @cached_property
     def step_cycles(self) -> int:
-        """Return the cycles of the whole step, including the tree's latency once if weights stream in."""
+        """Return the cycles of the whole step.
+
+        They include the latency of the tree between systems and weight host once if weights stream in.
+        """
         # Transfers through the tree are pipelined, so its latency counts once per step.
         tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.bytes.weights for t in self.timed) else 0
         return self._schedule.end + math.ceil(tree * self.case.machine.clock_hz)
 
     def _held_bytes(self) -> tuple[int, ...]:
-        """Return the live bytes in each turn of a micro-batch, or () with recomputation."""
+        """Return the live bytes on all PEs in each turn of a micro-batch, or () with recomputation."""
         if self.has_recompute:
             return ()
         return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
@@ -139,9 +142,9 @@ class StreamedRun:
         return self.micro_batches - 1 + self.last_share
 
     def _sent_cycles(self) -> float:
-        """Return the cycles of the busier direction over the edge.
+        """Return the cycles of a step in which the wafer's edge transfers bytes, in the busier direction.
 
-        Each micro-batch sends all weights and gradients again.
+        Each micro-batch sends all weights and gradients again; samples enter once.
         """
         weights = sum(t.weight_cycles for t in self.timed)
         batch = sum(t.cycles[0] for t in self.timed) - weights
@@ -150,7 +153,11 @@ class StreamedRun:
 
     @cached_property
     def timed(self) -> list[_TimedTurn]:
-        """Return the timed turns of a micro-batch in order, including forward turns that recompute segments."""
+        """Return the timed turns of a micro-batch in order. With recomputation they include repeated forward turns.
+
+        Then segments run backward from the last to the first, each after its forward turns are repeated. The last
+        segment is not repeated. Backward turns of layers without forward turns come last.
+        """
         turns = self.turns
         if not self.has_recompute:
             return [self._time(turn) for turn in turns.every]
@@ -167,7 +174,7 @@ class StreamedRun:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: StreamingTurn) -> _TimedTurn:
-        """Return the timed turn. Turns with equal kernels and bytes are timed once."""
+        """Return the turn with its cycles. Turns with equal kernels and bytes are timed once."""
         key = tuple(self.case.prices.kinds(self.dataflow, turn.kernels)), turn.bytes
         if key not in self._times:
             self._times[key] = self._compute_time(turn)
@@ -195,7 +202,7 @@ class StreamedRun:
         """Return the cycles of kernels, and of `words` that move to them from another layout, in a corner of the mesh.
 
         The corner is chosen so that the longer of both is shortest: small tensors use a small corner. Corners have
-        sides from one set for all meshes, so that neither number rises for a given side on a larger mesh.
+        sides from `CORNER_SIDES` for all meshes, so that neither number rises for a given side on a larger mesh.
         """
         work, parts = self._kernel_cycles(kernels, self.mesh)
         sides = CORNER_SIDES[: bisect_left(CORNER_SIDES, max(self.mesh)) + 1]
@@ -216,12 +223,12 @@ class StreamedRun:
         return relayout_cycles(words, line, 2 * side - line, self.case.machine)
 
     def _kernel_cycles(self, kernels: Sequence[int], mesh: TileSize) -> tuple[int, list[TileSize]]:
-        """Return the total cycles of kernels on a mesh, and the parts that they use."""
+        """Return the total cycles of kernels on a mesh (width, height), and the size of the part that each uses."""
         own = [self._part(i, mesh) for i in kernels]
         return sum(cycles for cycles, _ in own), [part for _, part in own]
 
     def _part(self, i: int, mesh: TileSize) -> tuple[int, TileSize]:
-        """Return the least cycles of kernel `i` on a part of `mesh`, and that part. Cached."""
+        """Return the least cycles of kernel `i` for a micro-batch on a part of `mesh`, and the part's size. Cached."""
         key = self.case.prices.kind(self.dataflow, i), mesh
         if key not in self._parts_of:
             # A part may be faster than the whole mesh because its paths are shorter.
@@ -229,7 +236,10 @@ class StreamedRun:
         return self._parts_of[key]
 
     def _work_share(self, timed: Sequence[_TimedTurn]) -> float:
-        """Return the share of all operations that are executed; below 1 if zeros of sparse weights are skipped."""
+        """Return the share of all operations of these turns that are executed.
+
+        It is below 1 if zeros of sparse weights are skipped, and 1 without operations.
+        """
         sparsity = self.dataflow.sparsity
         if not (sparsity.weights or sparsity.gradients):
             return 1.0
@@ -245,7 +255,10 @@ class StreamedRun:
 
     @cached_property
     def _schedule(self) -> "_LaneClock":
-        """Return the clock after all micro-batches have been scheduled."""
+        """Return the clock after all micro-batches have been scheduled.
+
+        Micro-batches that only repeat the rhythm are skipped, which gives the same times.
+        """
         clock, n = _LaneClock(self._ahead(self.timed)), 0
         whole = [one.cycles for one in self.timed]
         before: tuple[int, tuple[int, ...]] = 0, ()
@@ -271,7 +284,7 @@ class StreamedRun:
         return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
 
     def least_cycles(self, other: "StreamedRun") -> int:
-        """Return a lower bound on the step's cycles, derived from `other`, which has fewer micro-batches.
+        """Return a lower bound on the step's cycles, derived from `other`, a run with fewer micro-batches.
 
         Weights and results are transferred more often, and kernels take no less in total, except for rounding.
         """
@@ -281,9 +294,9 @@ class StreamedRun:
         return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
 
     def _ahead(self, timed: Sequence[_TimedTurn]) -> int:
-        """Return the number of turns whose weights fit in free memory.
+        """Return the number of turns whose weights fit in free memory if all were as large as the largest.
 
-        With 0, weights stream in while they are multiplied.
+        It is 1 without weights. With 0, weights stream in while they are multiplied.
         """
         largest = max((t.turn.bytes.weights for t in timed), default=0)
         # Prefetched weights may be on any PE until they are multiplied.
@@ -306,7 +319,10 @@ class StreamedRun:
         return math.ceil(self.share * memory.per_batch) + memory.fixed
 
     def _bounds(self, step_cycles: int, timed: Sequence[_TimedTurn]) -> list[RateBound]:
-        """Return the bounds of host, kernels, moved activations, edge and the whole step."""
+        """Return the bounds of host, kernels, moved activations, transfers and the whole step, without empty ones.
+
+        Transfers are the bound "weights" if weights take at least half of the incoming cycles, else "edge".
+        """
         case, machine = self.case, self.case.machine
         bounds = host_bounds(case)
         if not step_cycles:
@@ -336,7 +352,10 @@ class StreamedRun:
         return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
 
     def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
-        """Yield the report rows of all layers. A layer that only the weight host runs has no rectangle."""
+        """Yield the report row of each layer. A layer that only the weight host runs has no rectangle.
+
+        Cycles are those of a step on one system. All layers have the memory peak of the step and the whole mesh.
+        """
         whole = Rect.whole(self.case.machine)
         turns_of: dict[int, list[_TimedTurn]] = defaultdict(list)
         for one in timed:
@@ -371,7 +390,11 @@ class _LaneClock:
         self._shown: list[tuple[int, int, int | None]] = []
 
     def add(self, turns: Iterable[tuple[int, int, int]], is_shown: bool) -> None:
-        """Schedule further turns, given their cycles on each lane. Record their spans if `is_shown`."""
+        """Schedule further turns after those so far, given their cycles on each lane. Record their ends if `is_shown`.
+
+        Weights of a turn may arrive once the mesh has finished the turn `ahead` + 1 places before it. The mesh ends a
+        turn no earlier than its weights have arrived. A turn with 0 cycles on the third lane sends nothing.
+        """
         arrived, computed, left = self._lanes
         ahead, meshes = self.ahead, self._meshes
         for arriving, computing, leaving in turns:
@@ -389,19 +412,27 @@ class _LaneClock:
         self.end = max(computed, left or 0)
 
     def waiting(self) -> tuple[int, ...]:
-        """Return, for each event that later turns may wait for, how many cycles before the end it happened."""
+        """Return, for each event that later turns may wait for, how many cycles before `end` it happened.
+
+        Events are the ends of the lanes and of the last `ahead` + 1 turns on the mesh. Equal results mean an equal
+        future.
+        """
         lanes = (end for end in self._lanes if end is not None)
         return tuple([self.end - end for end in (*lanes, *self._meshes[-self.ahead - 1 :])])
 
     def skip(self, cycles: int) -> None:
-        """Delay everything that later turns may wait for by `cycles`."""
+        """Delay `end` and everything that later turns may wait for by `cycles`. Recorded turns keep their times."""
         arrived, computed, left = self._lanes
         self._lanes = arrived + cycles, computed + cycles, left if left is None else left + cycles
         self._meshes = [end + cycles for end in self._meshes[-self.ahead - 1 :]]
         self.end += cycles
 
     def spans(self, names: Sequence[str]) -> list[TimeSpan]:
-        """Return the spans of the recorded turns, each with its cause. `names` has a name for each turn."""
+        """Return the spans of the recorded turns, three lanes for each turn, with their causes.
+
+        A span starts when its cause ends, so waiting is included. `names` has a name for each recorded turn; another
+        number raises ValueError. A turn that sends nothing has no span on the last lane.
+        """
         spans: list[TimeSpan] = []
         last: list[int | None] = [None, None, None]
         meshes: list[int] = []
