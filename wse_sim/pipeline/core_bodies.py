@@ -33,6 +33,8 @@ class CoreBodies:
         - `which` = "forward": read activations at `at`, write results to `other`
         - `which` = "input": read gradients at `at`, write gradients of activations to `other`
         - `which` = "weight": add the product of activations at `other` and gradients at `at` to the weight gradient
+
+        Results are cached.
         """
         key = n, which, *size, at, other
         # Most cores of a layer have equal tiles and addresses, and so does every micro-batch in the same slot.
@@ -41,7 +43,7 @@ class CoreBodies:
         return self._products[key]
 
     def _product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
-        """Build the instructions of the product that `product` describes, and update `words`."""
+        """Build the instructions of the product that `product` describes. Raises `words` to the memory of the layer."""
         memory, (inner, outer), micro = self.sites.maps[n], size, self.micro
         builder = Builder("product", memory.room.words)
         # All three products use one weight tile, read along rows or columns, so no weight moves.
@@ -75,9 +77,9 @@ class CoreBodies:
         return self._emit_works(self.sites.maps[n], NestTile(outer, self.micro), m, works)
 
     def once(self, n: int, size: tuple[int, int], is_edge: bool, when: StepPart) -> CoreBody:
-        """Return the work that a core of layer `n` does once in a step, before or after all samples (`when`).
+        """Return the work that a core of layer `n` does once in a step, "before" or "after" all samples (`when`).
 
-        `size` is that of its weight tile. A core at the edge has work on result columns too.
+        `size` is that of its weight tile [inner, outer]. A core at the edge (u = 0) has work on result columns too.
         """
         memory, (inner, outer) = self.sites.maps[n], size
         tiles = self._emit_works(
@@ -90,7 +92,10 @@ class CoreBodies:
         )
 
     def end(self, when: StepPart, m: int) -> CoreBody:
-        """Return the work of the core at the end: for micro-batch `m`, or once before or after all samples."""
+        """Return the work of the core at the end: for micro-batch `m` if `when` is "sample".
+
+        Otherwise it is the work that is done once, "before" or "after" all samples, on the whole batch.
+        """
         samples = self.micro if when == "sample" else self.chain.samples
         tile = NestTile(self.chain.layers[-1].outputs, samples)
         return self._emit_works(self.sites.end, tile, m, self.chain.elementwise_works(ValueLocation("end"), when))
@@ -99,7 +104,11 @@ class CoreBodies:
         self, memory: MemoryMap, tile: NestTile, m: int, works: Iterable[LossWork | PointwiseWork], kind: str = ""
     ) -> CoreBody:
         # Scratch memory is reused for each micro-batch: it begins after all values.
-        """Return the instructions of elementwise works and losses on one tile, for micro-batch `m`."""
+        """Return the instructions of elementwise works and losses on one tile, for micro-batch `m`.
+
+        `kind` is the kind of all operands, or "" to derive each from its access. Raises `words`, or `end_words` for the
+        core at the end, to the memory with scratch buffers.
+        """
         room, builder = memory.scratch(), Builder("between", 0)
         for work in works:
             if isinstance(work, LossWork):

@@ -59,9 +59,10 @@ Further ones are extrapolated from the rhythm of the second half of these.
 
 
 def price_step(sites: ChainPlacement, machine: Machine) -> StepCost:
-    """Return the price of a step.
+    """Return the price of a step. The memory of cores is not checked.
 
-    With more than MAX_SCHEDULED_MICRO_BATCHES micro-batches, `spans` covers only that number of them.
+    With more than MAX_SCHEDULED_MICRO_BATCHES micro-batches, `spans` covers only that number of them, and other numbers
+    are extrapolated.
     """
     if sites.count <= MAX_SCHEDULED_MICRO_BATCHES:
         return _StepPricing(sites, machine).price()
@@ -90,7 +91,8 @@ def layer_cycles(chain: LayerChain, layer: int, rect: Rect, micro: int, machine:
     """Return the cycles of one layer for a step on `rect` without waiting for other layers.
 
     The last layer in training waits for the loss of each micro-batch, which is included. Raise PlacementError if the
-    rectangle is too small. Placers call this for many rectangles, so other layers are not priced.
+    rectangle is too small or a core lacks memory. Placers call this for many rectangles, so other layers are not
+    priced.
     """
     rects = [rect if n == layer else Rect(0, 0, 3, 3) for n in range(len(chain.layers))]
     pricing = _StepPricing(sites_of(chain, rects, micro), machine)
@@ -107,7 +109,10 @@ def end_core_words(chain: LayerChain, micro: int) -> int:
 
 
 def require_memory(words: int, machine: Machine, which: str = "a core") -> None:
-    """Raise PlacementError if `words` exceed the usable memory of a core. `which` names the core in the message."""
+    """Raise PlacementError if `words` words of 4 bytes exceed the usable memory of a core.
+
+    `which` names the core in the message.
+    """
     size, usable = words * WORD_BYTES, machine.usable_bytes_per_pe
     if size > usable:
         text = f"{size:,} bytes on {which} of {usable:,} usable"
@@ -134,7 +139,10 @@ class _StepPricing:
         self.ways: dict[str, ChannelTiming] = {}
 
     def price(self) -> StepCost:
-        """Return the price of the step, after scheduling the lanes of all layers, of all ports and of both ends."""
+        """Return the price of the step, after scheduling the lanes of all layers, of all ports and of both ends.
+
+        Call it once, because it adds the lanes to `lanes` and `ways`.
+        """
         chain, last = self.chain, len(self.chain.layers) - 1
         self.lanes["feed"] = [SendStep("0 in", self._words(chain.layers[0].inputs))] * self.sites.count
         for n in range(last + 1):
@@ -150,7 +158,10 @@ class _StepPricing:
         return StepCost(max(span.end_cycles for span in spans), self._memory_words(), spans=spans, work=work)
 
     def _work(self, steps: Sequence[LaneStep]) -> dict[str, int]:
-        """Return the cycles of steps without waiting, by the first word of their labels."""
+        """Return the cycles of steps without waiting, by the first word of their labels.
+
+        A send or receive takes a setup, a cycle for each word, and its tail.
+        """
         work: dict[str, int] = {}
         for step in steps:
             what = step.label.partition(" ")[0]
@@ -160,13 +171,19 @@ class _StepPricing:
 
     def _memory_words(self) -> int:
         # All programs have one memory size, that of the core which needs most.
-        """Return the memory of a core in words, the same for all cores."""
+        """Return the memory of a core in words: that of the core that needs most, which all cores have.
+
+        Prices of all layers have to be computed before.
+        """
         end = end_core_words(self.chain, self.sites.micro)
         ports = max(self._words(layer.outputs) for layer in self.chain.layers)
         return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
 
     def layer_cycles(self, n: int) -> int:
-        """Return the cycles of layer `n` without waiting for other layers."""
+        """Return the cycles of layer `n` for all micro-batches without waiting for other layers.
+
+        In training the last layer includes the loss of each micro-batch.
+        """
         # All micro-batches take equally long, and a batch may have thousands.
         each = sum(self._work([*self._forward(n, 0), *self._backward(n, 0)]).values())
         if self.chain.is_training and n == len(self.chain.layers) - 1:
@@ -177,12 +194,18 @@ class _StepPricing:
         return columns * self.sites.micro
 
     def _port(self, source: str, target: str, columns: int) -> None:
-        """Add the lane of a port that receives from channel `source` and sends to channel `target`."""
+        """Add the lane of a port that receives from channel `source` and sends to channel `target`.
+
+        It buffers each micro-batch of `columns` words for each sample.
+        """
         words = self._words(columns)
         self.lanes[f"port {source}"] = [ReceiveStep(source, words), SendStep(target, words)] * self.sites.count
 
     def _ways(self) -> None:
-        """Compute the latency and the queue space of all channels between ports and layers."""
+        """Set in `ways` the latency and the queue space of all channels between ports and layers.
+
+        Both grow with the distance.
+        """
         # The ends are those of `layer_routes`. Routes turn at most once, so their length is the Manhattan distance.
         seats, machine = self.sites.seats, self.machine
         for n, on in enumerate(seats):
@@ -199,7 +222,10 @@ class _StepPricing:
                 self.ways[channel] = ChannelTiming(lag, int(machine.queue_depth) * (hops + 2) + lag)
 
     def _layer(self, n: int) -> list[LaneStep]:
-        """Return the steps of layer `n`: work before all samples, all micro-batches in order, and the update."""
+        """Return the steps of layer `n`: work before all samples, all micro-batches in order, and the update.
+
+        Labels are the sweep and the number of the micro-batch.
+        """
         steps: list[LaneStep] = [BusyStep(self._once(n, "before"), "before")]
         # All slots of a layer start in the same banks, so all micro-batches take equally long.
         sweeps = {"forward": self._forward(n, 0), "backward": self._backward(n, 0)}
@@ -222,7 +248,11 @@ class _StepPricing:
         ]
 
     def _backward(self, n: int, m: int) -> list[LaneStep]:
-        """Return the steps of layer `n` for a micro-batch backward; none without training."""
+        """Return the steps of layer `n` for a micro-batch backward; none without training.
+
+        They are: receive the gradient, distribute it, send the gradient of activations (except in the first layer), and
+        compute the weight gradient.
+        """
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         if not self.chain.is_training:
             return []
@@ -243,7 +273,7 @@ class _StepPricing:
         return [*steps, BusyStep(self._time(change))]
 
     def _end(self) -> list[LaneStep]:
-        """Return the steps of the core at the end.
+        """Return the steps of the core at the end: its work before all samples, each micro-batch, and work after them.
 
         For each micro-batch it receives results, computes the loss and, in training, sends the gradient.
         """
@@ -272,7 +302,10 @@ class _StepPricing:
         return (cores - 1) * (self.pass_cycles + self.setup)
 
     def _spread(self, cores: int, columns: int) -> int:
-        """Return the cycles in which a core sends its columns to all cores of a line; 0 for a single core."""
+        """Return the cycles in which a core sends its `columns` of a micro-batch to all cores of a line.
+
+        It is 0 for a line of a single core.
+        """
         if cores == 1:
             return 0
         hops = math.ceil((cores - 1) * self.machine.hop_cycles + 2 * self.machine.ramp_cycles + 1)

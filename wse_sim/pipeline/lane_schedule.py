@@ -64,10 +64,11 @@ class LaneSpan:
 def schedule_lanes(
     lanes: Mapping[str, Sequence[LaneStep]], ways: Mapping[str, ChannelTiming], setup_cycles: int = 0
 ) -> tuple[LaneSpan, ...]:
-    """Return the spans of all steps. The result does not depend on the order of the lanes.
+    """Return the spans of all steps. The result does not depend on the order of the lanes, but the order of spans does.
 
-    `ways` has the timing of each channel. Every send and receive costs its lane `setup_cycles`. Raise ValueError if
-    lanes wait for each other in a cycle.
+    `ways` has the timing of each channel, which connects two lanes. Each send is matched with the receive of its
+    channel. Every send and receive costs its lane `setup_cycles` before the transfer. Raise ValueError if lanes wait
+    for each other in a cycle, or for a partner that never comes.
     """
     spans: list[LaneSpan] = []
     at, now = dict.fromkeys(lanes, 0), dict.fromkeys(lanes, 0)
@@ -103,7 +104,11 @@ def schedule_lanes(
 
 
 def _transfer_ends(words: int, giving: int, taking: int, way: ChannelTiming) -> tuple[int, int]:
-    """Return when the sender and the receiver finish, if they are ready at `giving` and `taking`."""
+    """Return when the sender and the receiver finish, if they are ready at `giving` and `taking`.
+
+    A word takes a cycle. The sender is ahead by up to the words that the queues hold. The receiver starts `lag_cycles`
+    after the sender at the earliest.
+    """
     # If all words fit into the queues, the sender need not wait for the receiver.
     left = giving + words if words <= way.room_words else max(giving, taking - way.room_words) + words
     return left, max(giving + way.lag_cycles, taking) + words

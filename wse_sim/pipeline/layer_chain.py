@@ -142,7 +142,10 @@ class LayerChain:
         ]
 
     def edge_works(self, layer: int) -> "tuple[list[LossWork | PointwiseWork], list[LossWork | PointwiseWork]]":
-        """Return the works at the edge of a layer for each sample: those forward, and those backward."""
+        """Return the works at the edge of a layer for each sample: those forward, and those backward.
+
+        Backward works come after the input gradient of the next layer. Without one all are forward.
+        """
         way_back = next(
             (k for k, w in enumerate(self.works) if isinstance(w, InputGradient) and w.layer == layer + 1), -1
         )
@@ -159,7 +162,10 @@ class LayerChain:
         return self.weight_gradient(layer).source
 
     def arriving(self, layer: int) -> ChainValue:
-        """Return the gradient that arrives at a layer: that of its results after elementwise work at its edge."""
+        """Return the gradient that arrives at a layer: that of its results after elementwise work at its edge.
+
+        For the last layer it is `gradient`. The step has to be a training step.
+        """
         own = (w for w in self.works if isinstance(w, InputGradient) and w.layer == layer + 1)
         return next((work.result for work in own), self.gradient(layer))
 
@@ -197,7 +203,10 @@ class _ChainBuilder:
         self.depth = len({next(r for r in i.reads if r in states) for i in products})
 
     def chain(self) -> LayerChain:
-        """Return the chain of the program. Raise LazyError for an instruction that cannot be part of one."""
+        """Return the chain of the program.
+
+        Raise LazyError for an instruction that cannot be part of one, and for a program without a linear layer.
+        """
         for instr in self.program.instrs:
             if instr.kernel == "matmul":
                 self._product(instr)
@@ -214,7 +223,7 @@ class _ChainBuilder:
         return LayerChain(self.program, self.samples, tuple(self.layers), tuple(self.works), dict(self.values))
 
     def _value(self, buffer: int, home: ValueLocation, when: StepPart) -> ChainValue:
-        """Return a new value with the next number and the shape of `buffer`, stored at `home`."""
+        """Return a new value with the next number and the shape of `buffer`, stored at `home`. It is not recorded."""
         shape = self.program.buffers[buffer].type.shape
         value = ChainValue(number=self._count, buffer=buffer, shape=shape, home=home, when=when)
         self._count += 1
@@ -226,7 +235,11 @@ class _ChainBuilder:
         return self.values[buffer]
 
     def _read(self, buffer: int, home: ValueLocation) -> ChainValue:
-        """Return the current value of a buffer. An input of the step is stored where it is first read, at `home`."""
+        """Return the current value of a buffer. An input of the step is stored where it is first read, at `home`.
+
+        A view of a batch tensor has the buffer of that tensor. Batch tensors are available with each sample, others
+        before.
+        """
         # Weights, biases and labels are inputs: they are stored where they are needed first.
         if buffer not in self.values:
             origin = self.views.get(buffer, buffer)
@@ -240,7 +253,11 @@ class _ChainBuilder:
         return ValueLocation("end") if layer == self.depth - 1 else ValueLocation("edge", layer)
 
     def _product(self, instr: Instr) -> None:
-        """Add a matrix product: a layer, an input gradient or a weight gradient."""
+        """Add a matrix product: a layer, an input gradient or a weight gradient.
+
+        A transposed first operand means a weight gradient. A second operand that is the weight of a layer means an
+        input gradient. Raise LazyError if an operand is no matrix, or if the product is none of the three.
+        """
         a, b = instr.reads[:2]
         turned_a, turned_b = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
         if any(len(self.program.buffers[r].type.shape) != len("mk") for r in (a, b)):
@@ -255,7 +272,10 @@ class _ChainBuilder:
             self._layer(instr, turned_b)
 
     def _layer(self, instr: Instr, is_turned: bool) -> None:
-        """Add a layer. Raise LazyError unless it multiplies the previous layer's results by a state tensor."""
+        """Add a layer. Raise LazyError unless it multiplies the previous layer's results by a state tensor.
+
+        The first layer multiplies an input. `is_turned` tells that the weight is stored as [out, in].
+        """
         number = len(self.layers)
         source = self._read(instr.reads[0], ValueLocation("feed") if not number else self._edge(number - 1))
         # Each layer has to read the results of the previous one.
@@ -273,7 +293,11 @@ class _ChainBuilder:
         )
 
     def _input_gradient(self, instr: Instr, number: int, is_turned: bool) -> None:
-        """Add an input gradient of layer `number`. Raise LazyError for another use of its weight."""
+        """Add an input gradient of layer `number`, whose result is at the edge of the previous layer.
+
+        Raise LazyError for the first layer, for a weight that is transposed as in the layer, and for a gradient at
+        another place.
+        """
         source = self.values[instr.reads[0]]
         if number == 0 or is_turned == self.layers[number].is_turned or source.home != self._edge(number):
             raise _unsupported_error(instr, "a second product with a weight that is no gradient of the layer before")
@@ -281,7 +305,10 @@ class _ChainBuilder:
         self.works.append(InputGradient(number, source, result))
 
     def _weight_gradient(self, instr: Instr, a: int, b: int) -> None:
-        """Add the weight gradient of the layer whose activations and result gradients are multiplied."""
+        """Add the weight gradient of the layer whose activations and result gradients are multiplied.
+
+        The order of the operands has to give the layout of the weight. Raise LazyError if there is no such layer.
+        """
         left, right = self.values.get(a), self.values.get(b)
         # The gradient has the layout of the weight, which determines the order of the operands.
         for number, layer in enumerate(self.layers):
@@ -295,7 +322,7 @@ class _ChainBuilder:
         raise _unsupported_error(instr, "a product of two tensors that is no gradient of a weight")
 
     def _loss(self, instr: Instr) -> None:
-        """Add a cross-entropy loss. Raise LazyError if its logits are not at the end."""
+        """Add a cross-entropy loss with its gradient. Raise LazyError if its logits are not at the end."""
         logits, labels = (self._read(r, ValueLocation("end")) for r in instr.reads)
         # Only the core at the end receives whole rows of logits.
         if logits.home != ValueLocation("end"):
@@ -304,7 +331,11 @@ class _ChainBuilder:
         self.works.append(LossWork(logits, labels, losses=losses, gradient=gradient))
 
     def _nest(self, instr: Instr, nest: Nest) -> None:
-        """Add elementwise work. Stores that run at the same time stay in one nest; others are split off."""
+        """Add elementwise work, stored where its first known operand is.
+
+        Stores that run in the same part of the step stay in one nest; others are split off. Raise LazyError if operands
+        are at different places.
+        """
         # All operands have to be in one place: there are no routes to bring them together.
         home = self._work_location(instr)
         reads = [self._read(r, home) for r in instr.reads]
@@ -324,7 +355,7 @@ class _ChainBuilder:
             self.values.update({value.buffer: value for value in work.writes})
 
     def _view(self, instr: Instr) -> None:
-        """Record a reshape of a batch tensor that keeps its rows, such as images as rows of pixels.
+        """Record a reshape of a batch tensor that keeps its rows, such as images as rows of pixels. It adds no work.
 
         Raise LazyError for any other reshape.
         """
@@ -343,7 +374,11 @@ class _ChainBuilder:
 
 
 def _store_times(nest: Nest, store: NestStore, reads: Sequence[ChainValue]) -> tuple[StepPart, StepPart]:
-    """Return the part of the step in which a store runs, and the part in which its result is available."""
+    """Return the part of the step in which a store runs, and the part in which its result is available.
+
+    A sum over samples runs with each sample and is available after all. Work on labels only, if it is such a sum, runs
+    before. Raise LazyError if a store needs both samples and a sum over all of them.
+    """
     loads = [int(nest.body[n].attr) for n in _required_scalars(nest, [store]) if nest.body[n].op == "load"]
     times = {reads[k].when for k in loads}
     # A store runs when its last operand is available. The result of a sum over samples comes after all samples.
@@ -367,7 +402,7 @@ def _is_label(value: ChainValue) -> bool:
 
 
 def _required_scalars(nest: Nest, stores: Sequence[NestStore]) -> list[int]:
-    """Return the indices of the scalars in the body that the stores need, in order."""
+    """Return the indices of the scalars in the body that the stores need, directly or not, in ascending order."""
     # Follow the operands of scalars, so that nothing is computed that only other stores need.
     needed: set[int] = set()
     waiting = [store.value for store in stores]
@@ -380,7 +415,10 @@ def _required_scalars(nest: Nest, stores: Sequence[NestStore]) -> list[int]:
 
 
 def _select_stores(nest: Nest, stores: Sequence[NestStore]) -> tuple[Nest, list[int]]:
-    """Return a nest with only some of the stores, and the indices of the inputs that it keeps."""
+    """Return a nest with only some of the stores, and the indices of the inputs that it keeps.
+
+    Scalars and inputs that only other stores need are left out; outputs have the order of `stores`.
+    """
     # Renumber scalars and inputs, which are referred to by index.
     scalars = _required_scalars(nest, stores)
     inputs = sorted({int(nest.body[n].attr) for n in scalars if nest.body[n].op == "load"})

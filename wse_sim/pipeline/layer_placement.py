@@ -14,7 +14,7 @@ ScheduleEntry = tuple[str, int]
 
 
 def micro_batch_schedule(count: int, flights: int, is_training: bool) -> list[ScheduleEntry]:
-    """Return the order of `count` micro-batches in a layer.
+    """Return the order of `count` micro-batches in a layer, as (sweep, number of the micro-batch) pairs.
 
     In training, the first `flights` go forward, then one backward and one forward in turn (one-forward-one-backward).
     Otherwise all go forward.
@@ -59,8 +59,9 @@ class ChainPlacement:
 def sites_of(chain: LayerChain, rects: Sequence[Rect], micro: int) -> ChainPlacement:
     """Place a chain on rectangles, one for each layer, with micro-batches of `micro` samples.
 
-    Raise LazyError if `micro` does not divide the batch, and PlacementError if there is not one rectangle for each
-    layer or one is too small.
+    In training a layer has memory for one micro-batch for each layer from this one to the last. Raise LazyError if
+    `micro` does not divide the batch, and PlacementError if there is not one rectangle for each layer or one is too
+    small.
     """
     if chain.samples % micro:
         raise LazyError(f"{chain.samples} samples in parts of {micro}", hint="Give a size that divides the batch.")

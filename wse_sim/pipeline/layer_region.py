@@ -75,9 +75,10 @@ class LayerRegion:
 
 
 def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> LayerRegion:
-    """Return the largest region in a rectangle that leaves cores for the ports.
+    """Return the largest region of computing cores in a rectangle that leaves a line of cores for the ports.
 
-    Raise PlacementError if there is none. `name` is used in its message.
+    The inner axis runs along the shorter side, with at most one core for each of `inputs`; the outer axis has at most
+    one for each of `outputs`. Raise PlacementError if there is no such region. `name` is used in its message.
     """
     # Ports need a whole line of cores, so put it along the shorter side.
     is_turned = rect.width > rect.height
@@ -92,7 +93,10 @@ def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> Layer
 
 
 def make_core_path(start: CoreCoordinates, end: CoreCoordinates, is_row_first: bool) -> CorePath:
-    """Return the cores from `start` to `end`, along the row and then the column, or the other way round."""
+    """Return the cores from `start` to `end`, both included, along the row and then the column.
+
+    If `is_row_first` is False, along the column and then the row.
+    """
     # At most one turn: the path is shortest, and turns take cycles on some machines.
     (x, y), (to_x, to_y) = start, end
     row, column = _coordinate_range(x, to_x), _coordinate_range(y, to_y)

@@ -46,7 +46,11 @@ class _LayerRouter:
         self.columns = [tuple(on.cell(u, v) for v in range(on.height)) for u in range(on.width)]
 
     def routes(self, is_training: bool) -> LayerRoutes:
-        """Configure all routes of the layer and return their colours."""
+        """Configure all routes of the layer and return their colours.
+
+        Backward routes exist in training only, and those to the previous layer not in the first one. Raise
+        PlacementError if a route finds no free colour.
+        """
         on, wires, name, n = self.on, self.wires, self.name, self.number
         start = on.before if n == 0 else self.seats[n - 1].after
         return LayerRoutes(
@@ -63,7 +67,7 @@ class _LayerRouter:
 
     def _back_enter(self) -> list[int]:
         # Gradients enter where results leave, so that the corner core is on one route only.
-        """Configure the routes on which gradients enter, from the largest v to 0.
+        """Configure the routes on which gradients enter, from the largest v to 0 along u = 0.
 
         Return a colour for each position v: the one on which its core receives.
         """
@@ -73,7 +77,7 @@ class _LayerRouter:
 
     def _back_leave(self) -> list[int]:
         # Leave at the far end, because the near core forwards all activations already.
-        """Configure the routes on which gradients of activations leave along u.
+        """Configure the routes on which gradients of activations leave along u at v = 0, to the port at the largest u.
 
         Return a colour for each position u: the one on which its core sends.
         """

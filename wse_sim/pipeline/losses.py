@@ -15,8 +15,9 @@ ELEMENT_DTYPE = "float32"
 def lower_loss(loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, room: Room, builder: Builder) -> None:
     """Append the instructions of a softmax cross-entropy loss and its gradient for micro-batch `batch`.
 
-    losses = log of the sum of exp(x) - x at the label. The gradient is softmax(x), minus 1 at the label. Labels are
-    one-hot rows, stored for all samples of the step at `memory.targets`. `room` provides scratch memory.
+    losses = log of the sum of exp(x) - x at the label. The gradient is softmax(x), minus 1 at the label. The maximum of
+    a row is subtracted first. Labels are one-hot rows, stored for all samples of the step at `memory.targets`. `room`
+    provides scratch memory. `tile` has the columns of the logits and the samples of a micro-batch.
     """
     places = {
         "x": OperandPlacement(memory.at(loss.logits, batch), MATRIX),
@@ -58,7 +59,10 @@ _LOSS_STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]]
 
 def _make_nest(inputs: int, body: list[Scalar], outputs: list[tuple[str, int, str]]) -> Nest:
     # `emit_nest` takes the layout of operands from their placement, so extents and strides are not used.
-    """Return a nest with this body. Outputs are (name, index of the value, reduction)."""
+    """Return a nest with this body for `emit_nest`. Its extents and strides have no meaning.
+
+    `inputs` is the number of operands. `outputs` are (name, index of the value, reduction or "").
+    """
     one, access = Type((1, 1), float32), Access((1, 1))
     stores = tuple(NestStore(k, value, reduce) for k, (_, value, reduce) in enumerate(outputs))
     return Nest(

@@ -21,7 +21,10 @@ from wse_sim.pipeline.route_colours import RouteColours
 
 
 def lower_pipeline(sites: ChainPlacement, machine: Machine) -> Mesh:
-    """Return the mesh with the programs and routes of a step. Raise PlacementError if a route finds no free colour."""
+    """Return the mesh with the programs and routes of a step, as small as the rectangles of the layers allow.
+
+    Memories of the cores are not loaded or checked. Raise PlacementError if a route finds no free colour.
+    """
     rects = [seat.rect for seat in sites.seats]
     width, height = max(r.x + r.width for r in rects), max(r.y + r.height for r in rects)
     return _PipelineLowering(sites, Mesh(machine, width, height)).mesh()
@@ -43,7 +46,10 @@ class _PipelineLowering:
         self.routes = lay_layer_routes(sites.seats, RouteColours(mesh), self.chain.is_training)
 
     def mesh(self) -> Mesh:
-        """Write the programs of all cores and return the mesh with programs and routes."""
+        """Write the programs of all cores and return the mesh with programs and routes. Call it once.
+
+        All programs have the memory size of the core that needs most.
+        """
         self._feed()
         for n in range(len(self.chain.layers)):
             self._layer(n)
@@ -64,7 +70,10 @@ class _PipelineLowering:
 
     def _feed(self) -> None:
         # The whole batch is stored here from the start: over the edge it would arrive ahead of its use.
-        """Add the program of the core that sends the samples."""
+        """Append the program of the core that sends the samples, one micro-batch after the other.
+
+        It stores the whole batch.
+        """
         words = self.chain.layers[0].inputs * self.micro
         on, colour = self.sites.seats[0], self.routes[0].enter[0]
         for m in range(self.sites.count):
@@ -72,7 +81,11 @@ class _PipelineLowering:
         self.words = max(self.words, self.sites.count * words)
 
     def _layer(self, n: int) -> None:
-        """Add the programs of the cores and ports of layer `n`."""
+        """Append the programs of the cores and ports of layer `n`.
+
+        A port sends to the next layer, except in the last one, and in training to the previous layer, except in the
+        first one.
+        """
         on, last = self.sites.seats[n], len(self.sites.seats) - 1
         self._once(n, "before")
         for sweep, m in self.sites.turns(n):
@@ -95,7 +108,7 @@ class _PipelineLowering:
             self._do(on.cell(u, v), *self.bodies.once(n, size, is_edge=u == 0, when=when))
 
     def _pass_on(self, cell: CoreCoordinates, columns: int, source: int, target: int) -> None:
-        """Add the program of a port at `cell`.
+        """Append the program of a port at `cell`, which buffers one micro-batch of `columns` words for each sample.
 
         It receives each micro-batch on colour `source` and sends it on colour `target`.
         """
@@ -105,9 +118,10 @@ class _PipelineLowering:
         self.words = max(self.words, words)
 
     def _forward(self, n: int, m: int) -> None:
-        """Add the forward sweep of layer `n` for micro-batch `m`.
+        """Append the forward sweep of layer `n` for micro-batch `m` to the programs of its cores.
 
-        Activations are distributed over the cores and multiplied. Results are summed, processed at the edge, and sent.
+        Activations are distributed over the cores and multiplied. Results are summed to u = 0, processed at this edge,
+        and sent.
         """
         on, memory, routes, micro = self.sites.seats[n], self.sites.maps[n], self.routes[n], self.micro
         at, result = memory.activations(m), self.chain.layers[n].result
@@ -134,7 +148,10 @@ class _PipelineLowering:
                 self._leave(n, v, m, target)
 
     def _leave(self, n: int, v: int, m: int, target: int) -> None:
-        """Send the results of position v, after those of the positions before it, so that columns stay in order."""
+        """Append the sending of the results of position v at address `target`, after those of the positions before it.
+
+        The last layer sends the results themselves, any other what its edge made of them. Columns stay in order.
+        """
         on, memory, leave = self.sites.seats[n], self.sites.maps[n], self.routes[n].leave
         outer, is_last = on.outer(v), n == len(self.chain.layers) - 1
         at = target if is_last else memory.at(self.chain.layers[n + 1].source, m)
@@ -144,7 +161,7 @@ class _PipelineLowering:
         self._do(on.cell(0, v), make_send(leave[v], at, len(outer) * self.micro))
 
     def _backward(self, n: int, m: int) -> None:
-        """Add the backward sweep of layer `n` for micro-batch `m`.
+        """Append the backward sweep of layer `n` for micro-batch `m` to the programs of its cores.
 
         Gradients are received and distributed. The gradient of activations is computed, summed and sent, except in the
         first layer. The weight gradient is accumulated last.
@@ -185,9 +202,10 @@ class _PipelineLowering:
             self._do(cell, *self.bodies.product(n, "weight", size, at, memory.activations(m)))
 
     def _end(self) -> None:
-        """Add the program of the core at the end.
+        """Append the program of the core at the end.
 
-        For each micro-batch it receives results, computes the loss and, in training, sends the gradient.
+        For each micro-batch it receives results, computes the loss and, in training, sends the gradient. Work on the
+        whole batch comes before or after all of them.
         """
         chain, memory = self.chain, self.sites.end
         on, last = self.sites.seats[-1], len(chain.layers) - 1
@@ -206,10 +224,10 @@ class _PipelineLowering:
 def _chain_sum_instructions(
     colours: Sequence[int], position: int, length: int, block: WordBlock
 ) -> tuple[Instruction, ...]:
-    """Return one core's part of a sum along a line to position 0. `colours[i]` leads from i + 1 to i.
+    """Return one core's part of a sum along a line of `length` cores to position 0. `colours[i]` leads from i + 1 to i.
 
-    The far end sends its block, cores in between add theirs to the stream, and position 0 stores the sum. There are no
-    instructions for a line of one core.
+    The far end sends its block, cores in between add theirs to the stream, and position 0 stores the sum in its block.
+    There are no instructions for a line of one core.
     """
     # Cores in between forward sums without storing them, so that the whole chain is one stream.
     if length == 1:

@@ -29,16 +29,19 @@ class MemoryMap:
     targets: int = 0
 
     def add(self, value: ChainValue, words: int, slots: int = 1, bank: int | None = None) -> None:
-        """Allocate `words` for each of `slots` micro-batches of a value. Do nothing if it has an address.
+        """Allocate `words` for each of `slots` micro-batches of a value. Do nothing if it has an address already.
 
-        `bank` is as in `Room.take`.
+        `bank` is the pair of memory banks to start in, as in `Room.take`.
         """
         if value.number not in self.addresses:
             self.addresses[value.number] = self.room.take(words * slots, ELEMENT_DTYPE, bank)
             self.sizes[value.number], self.slots[value.number] = words, slots
 
     def at(self, value: ChainValue, batch: int) -> int:
-        """Return the address of a value for a micro-batch. Slots are reused cyclically."""
+        """Return the address of a value for micro-batch `batch`. Slots are reused cyclically.
+
+        Raise KeyError for a value without an address.
+        """
         number = value.number
         return self.addresses[number] + batch % self.slots[number] * self.sizes[number]
 
@@ -71,7 +74,11 @@ class LayerMap(MemoryMap):
 
 
 def make_layer_map(chain: LayerChain, layer: int, seat: LayerRegion, micro: int, flights: int) -> LayerMap:
-    """Return the memory map of all cores of a layer, with the sizes of the largest tile."""
+    """Return the memory map of all cores of a layer, with the sizes of the largest tile.
+
+    `micro` are the samples of a micro-batch, and `flights` the micro-batches in flight. Activations, and per-sample
+    values where results leave, have a slot for each of these.
+    """
     # Use one map for all cores of a layer: equal addresses make equal programs, and smaller tiles leave memory unused.
     memory, (inner, outer) = LayerMap(flights=flights), seat.most
     banks = _assign_banks(chain, layer)
@@ -99,7 +106,10 @@ _WEIGHT_BANKS, _ACTIVATION_BANKS, _GRADIENT_BANKS, _SUM_BANKS = range(BANK_PAIRS
 
 
 def _assign_banks(chain: LayerChain, layer: int) -> dict[int, int]:
-    """Return the pair of banks for values that take part in products, by value number."""
+    """Return the pair of memory banks for values that take part in products, by value number.
+
+    They are the weight and the result and, in training, both of their gradients.
+    """
     one = chain.layers[layer]
     banks = {one.weight.number: _WEIGHT_BANKS, one.result.number: _SUM_BANKS}
     if chain.is_training:
@@ -108,7 +118,11 @@ def _assign_banks(chain: LayerChain, layer: int) -> dict[int, int]:
 
 
 def make_end_map(chain: LayerChain, micro: int) -> MemoryMap:
-    """Return the memory map of the core after the last layer, which stores inputs and fetches of the whole batch."""
+    """Return the memory map of the core after the last layer, which stores inputs and fetches of the whole batch.
+
+    Other per-sample values have memory for one micro-batch of `micro` samples. With a loss there is memory for one-hot
+    labels of all samples.
+    """
     # Fetches are read after the step, so their micro-batches cannot share a slot.
     memory, count = MemoryMap(), chain.samples // micro
     fetched = {chain.finals[f].number for f in chain.program.fetches if f in chain.finals}
@@ -124,7 +138,7 @@ def make_end_map(chain: LayerChain, micro: int) -> MemoryMap:
 
 
 def find_location_values(chain: LayerChain, home: ValueLocation) -> Sequence[ChainValue]:
-    """Return all values at a location, each once, in order."""
+    """Return all values at the location `home`, each once, in the order of layers and then of other work."""
     seen: dict[int, ChainValue] = {}
     for value in _all_values(chain):
         if value.home == home:
@@ -133,7 +147,7 @@ def find_location_values(chain: LayerChain, home: ValueLocation) -> Sequence[Cha
 
 
 def _all_values(chain: LayerChain) -> Sequence[ChainValue]:
-    """Return the values of all layers and works, with repetitions."""
+    """Return the values of all layers, of all works, and those that buffers hold at the end, with repetitions."""
     values: list[ChainValue] = []
     for layer in chain.layers:
         values += [layer.weight, layer.source, layer.result]

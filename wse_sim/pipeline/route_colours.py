@@ -17,7 +17,7 @@ class RouteColours:
         self._used: dict[CoreCoordinates, set[int]] = defaultdict(set)
 
     def free(self, cells: Iterable[CoreCoordinates], what: str) -> int:
-        """Reserve a colour that is free on all these routers, and return it.
+        """Reserve the first colour that is free on all these routers, and return it. No route is configured.
 
         Raise PlacementError if there is none. `what` names the route in the message.
         """
@@ -41,15 +41,19 @@ class RouteColours:
         return max(map(len, self._used.values()), default=0)
 
     def path(self, path: CorePath, what: str) -> int:
-        """Configure a route from the first core of `path` to the last, and return its colour."""
+        """Configure a route from the first core of `path` to the last, and return its colour.
+
+        Raise PlacementError, with `what` in the message, if no colour is free.
+        """
         colour = self.free(path, what)
         self._lay(colour, path)
         return colour
 
     def links(self, cells: Sequence[CoreCoordinates], what: str) -> list[int]:
-        """Configure a route from each core to the next one, and return their colours.
+        """Configure a route from each core to the next one, and return their colours, one fewer than cores.
 
-        Two colours alternate, because a core receives on one and sends on the other.
+        Two colours alternate, because a core receives on one and sends on the other. Both are free on all the cores.
+        Raise PlacementError if there are not enough.
         """
         colours = [self.free(cells, what) for _ in range(min(2, len(cells) - 1))]
         for n, step in enumerate(pairwise(cells)):
@@ -57,9 +61,9 @@ class RouteColours:
         return [colours[n % 2] for n in range(len(cells) - 1)]
 
     def spread(self, lines: Sequence[CorePath], what: str) -> int:
-        """Configure a multicast from the first core of each line to all its cores, and return the colour.
+        """Configure a multicast from the first core of each line to its other cores, and return the common colour.
 
-        The lines may not share a core.
+        The lines may not share a core. Raise PlacementError if no colour is free.
         """
         # One sender per line: one colour suffices for any length.
         colour = self.free((cell for line in lines for cell in line), what)
@@ -71,7 +75,10 @@ class RouteColours:
         return colour
 
     def sums(self, lines: Sequence[CorePath], what: str) -> list[int]:
-        """Configure single steps as `links` does, with the same colours on lines of equal length that share no core."""
+        """Configure single steps as `links` does, with the same colours on lines of equal length that share no core.
+
+        Return the colours of one line.
+        """
         # Lines do not meet, so a hundred of them need no more colours than one.
         cells = [cell for line in lines for cell in line]
         colours = [self.free(cells, what) for _ in range(min(2, len(lines[0]) - 1))]

@@ -48,7 +48,8 @@ class PipelineStep:
     def load(self, store: Store, batch: Sequence[np.ndarray]) -> None:
         """Write state and batch into the memories of the cores, and zeros elsewhere.
 
-        Raise PlacementError if a core does not have enough memory.
+        `batch` has the order of `program.batch`. State that the step does not use is not loaded. Raise PlacementError
+        if a core does not have enough memory.
         """
         # State that the step does not use is not loaded.
         states = {old: name for name, (old, _) in self.program.state.items()}
@@ -58,7 +59,10 @@ class PipelineStep:
         self.mesh.reload(_initial_memories(self.sites, self.mesh, arrays))
 
     def read(self, result: RunResult) -> PipelineRun:
-        """Return fetches and new state from the memories of a finished simulation."""
+        """Return fetches and new state from the memories of a finished simulation, as new float32 arrays.
+
+        State that the step does not use is left out. Raise LazyError for a fetch of samples between layers.
+        """
         program, finals = self.program, self.sites.chain.finals
         reader = _ArrayAccess(self.sites, result.memory)
         state = {name: reader.array(finals[new]) for name, (_, new) in program.state.items() if new in finals}
@@ -66,7 +70,10 @@ class PipelineStep:
         return PipelineRun(fetches, state, sites=self.sites, result=result)
 
     def run(self, store: Store, batch: Sequence[np.ndarray]) -> PipelineRun:
-        """Run one step and return its results. `store` is not modified."""
+        """Load `store` and `batch`, run one step and return its results. `store` is not modified.
+
+        Raise an error if the simulation does not finish.
+        """
         # Reload everything: leftovers of the last step must not enter sums of this one.
         self.load(store, batch)
         return self.read(simulate(self.mesh).expect_finished())
@@ -80,7 +87,11 @@ def run_pipeline(
 
 
 def _initial_memories(sites: ChainPlacement, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
-    """Return the memories of all cores before the step. Raise PlacementError if a core needs more than it has."""
+    """Return the memories [height, width, words] of all cores before the step, as float32.
+
+    `arrays` has an array for each input buffer. Labels are written as one-hot rows. Raise PlacementError if a core
+    needs more memory than it has.
+    """
     machine = mesh.machine
     if mesh.words * WORD_BYTES > machine.usable_bytes_per_pe:
         text = f"{mesh.words * WORD_BYTES:,} bytes on a core of {machine.usable_bytes_per_pe:,}"
@@ -103,20 +114,23 @@ class _ArrayAccess:
         self.sites, self.memory = sites, memory
 
     def put(self, value: ChainValue, array: np.ndarray) -> None:
-        """Write an array to the cores that store its value."""
+        """Write an array to the cores that store its value. Raise LazyError for per-sample values between layers."""
         pieces = self._pieces(value, array)
         for where, piece in pieces:
             where[:] = piece.reshape(-1)
 
     def array(self, value: ChainValue) -> np.ndarray:
-        """Return a new array with the value, collected from the cores that store it."""
+        """Return a new float32 array with the value, collected from the cores that store it.
+
+        Raise LazyError for per-sample values between layers.
+        """
         array = np.zeros(value.shape, np.float32)
         for where, piece in self._pieces(value, array):
             piece[...] = where.reshape(piece.shape)
         return array
 
     def put_targets(self, rows: np.ndarray) -> None:
-        """Write the one-hot labels of a loss."""
+        """Write the one-hot labels `rows` [samples, classes] of a loss to the core at the end."""
         x, y = self.sites.seats[-1].after
         words, at = self._batch_columns(rows).reshape(-1), self.sites.end.targets
         self.memory[y, x, at : at + words.size] = words
@@ -124,7 +138,8 @@ class _ArrayAccess:
     def _pieces(self, value: ChainValue, array: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return pairs of a range of memory and the part of the array that is stored there, both as views.
 
-        Raise LazyError for per-sample values inside the pipeline, which are not kept.
+        The elements of a pair are in equal order but may differ in shape. Raise LazyError for per-sample values inside
+        the pipeline, which are not kept.
         """
         site, n = value.home.site, value.home.layer
         if site == "feed":

@@ -24,7 +24,11 @@ NEST_HINT = "Use operations element by element on rows of activations, and sums 
 
 
 def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
-    """Return the kind of an operand from its access. Raise LazyError if its strides are none of the supported ones."""
+    """Return the kind of an operand, "matrix", "column", "sample" or "single", from the strides of its access.
+
+    Strides of loops of extent 1 do not count. In a nest with one loop the shape and the time of `value` decide. Raise
+    LazyError for other strides or an offset.
+    """
     extents = [loop.extent for loop in nest.loops]
     strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
     if not any(strides):
@@ -69,10 +73,11 @@ def emit_nest(
     room: Room,
     builder: Builder,
 ) -> None:
-    """Append the instructions of a nest over one tile to `builder`.
+    """Append the instructions of a nest over the tile of one core to `builder`.
 
-    `room` provides scratch memory. Reductions within a sample start at their initial value. Sums over samples add to
-    the stored value. Raise LazyError for an unsupported operation or reduction.
+    `reads` and `writes` have the address and kind of each operand. `room` provides scratch memory. Reductions within a
+    sample start at their initial value, which they write first. Sums over samples add to the stored value. Raise
+    LazyError for an unsupported operation or reduction. An empty tile has no instructions.
     """
     _NestEmitter(nest, (*reads,), (*writes,), tile, room, builder).run()
 
@@ -112,7 +117,10 @@ class _NestEmitter:
         self.length = tile.size(self.flat) if self.flat else max(tile.samples, tile.columns)
 
     def run(self) -> None:
-        """Append the instructions of the nest."""
+        """Append the instructions of the nest: a single pass if all operands have one kind, else a loop.
+
+        Raise LazyError for an unsupported operation or reduction. An empty tile has no instructions.
+        """
         if not self.length:
             return
         for store, write in zip(self.nest.stores, self.writes, strict=True):
@@ -128,7 +136,10 @@ class _NestEmitter:
             self._body()
 
     def _body(self) -> None:
-        """Append the vector operations of one iteration."""
+        """Append the vector operations of one iteration: one for each scalar of the nest, then the stores.
+
+        A store that its scalar has already written has no operation.
+        """
         operands: list[Operand] = []
         # Every scalar gets separate scratch memory: tiles at an edge are small and bodies are short.
         for n, scalar in enumerate(self.nest.body):
@@ -141,7 +152,11 @@ class _NestEmitter:
                 self.builder.move(target, value, self.length)
 
     def _scalar(self, n: int, scalar: Scalar, operands: Sequence[Operand]) -> Operand:
-        """Append the operation of a scalar and return the operand with its result."""
+        """Append the operation of scalar `n` and return the operand with its result.
+
+        A constant gives a number and a load gives its memory, without an operation. The result is written where it is
+        stored, or else to scratch memory. Raise LazyError for a loop index or an unsupported operation.
+        """
         if scalar.op == "const":
             return float(scalar.attr)
         if scalar.op == "load":
@@ -158,7 +173,7 @@ class _NestEmitter:
         return target
 
     def _vector(self, placing: OperandPlacement) -> Memory:
-        """Return the memory operand of a placement, with strides for the loop if there is one."""
+        """Return the memory operand of a placement, with strides for the loop unless all operands have one kind."""
         if placing.kind == SINGLE:
             return Memory(placing.address, stride=0)
         if self.flat:
