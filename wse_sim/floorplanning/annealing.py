@@ -36,7 +36,10 @@ CompiledArray = Any
 
 
 def compile_inlined(function: Any) -> Any:
-    """Return `function` compiled for inlining into other compiled functions. It cannot be called from Python."""
+    """Return `function` compiled by Numba, for inlining into other compiled functions only.
+
+    It cannot be called from Python.
+    """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
@@ -51,9 +54,9 @@ def compile_entry_point(signature: str) -> Callable[[Any], Any]:
 
 @compile_inlined
 def draw_random(random: CompiledArray, below: int) -> int:
-    """Return a number from 0 to `below` - 1 and advance the state `random`.
+    """Return a number from 0 to `below` - 1 and advance the state, the only element of `random`.
 
-    The generator is xorshift, so a seed gives the same numbers on every machine.
+    The generator is xorshift, so a seed gives the same numbers on every machine. The state must not be 0.
     """
     x = random[0]
     x ^= x << np.uint64(13)
@@ -65,9 +68,10 @@ def draw_random(random: CompiledArray, below: int) -> int:
 
 @compile_inlined
 def invert_curve(curves: CompiledArray, node: int, source: int, length: int, to: int, end: int) -> None:
-    """Write the inverse of a curve in the same row of `curves`.
+    """Write the inverse of a curve of `node` in the same row of `curves`.
 
-    The curve has `length` entries from `source` on. Its inverse is written to the entries `to` to `end` (exclusive).
+    The curve has `length` entries from `source` on. Its inverse is written to the entries `to` to `end` (exclusive);
+    entries that no value of the curve reaches are `INFEASIBLE`.
     """
     rest = end
     for i in range(length):
@@ -82,7 +86,10 @@ def invert_curve(curves: CompiledArray, node: int, source: int, length: int, to:
 
 @compile_inlined
 def combine_curves(tree: CompiledArray, curves: CompiledArray, node: int, room: int) -> None:
-    """Compute both curves of a cut from those of its parts. `room` is the number of widths."""
+    """Compute both curves of the cut `node` from those of its parts, in place. `room` is the number of widths.
+
+    Sums are at most `INFEASIBLE`.
+    """
     one, other, end = tree[FIRST_ROW, node], tree[SECOND_ROW, node], curves.shape[1]
     if tree[CUT_ROW, node] == HORIZONTAL_CUT:
         for i in range(room):
@@ -106,7 +113,8 @@ def refresh_curves(
 ) -> None:
     """Recompute the curves of `node` and of its ancestors, up to the first whose curves do not change.
 
-    If `is_new`, the first node counts as changed. Overwritten curves are saved in `kept` and `kept_nodes`.
+    If `is_new`, the first node counts as changed. Overwritten curves are appended to `kept` and their nodes to
+    `kept_nodes`, so that `undo_change` can restore them. A `node` of -1 does nothing.
     """
     last = len(kept_nodes) - 1
     while node >= 0:
@@ -139,7 +147,7 @@ def copy_topology(source: CompiledArray, to: CompiledArray) -> None:
 def undo_change(
     tree: CompiledArray, old: CompiledArray, curves: CompiledArray, kept: CompiledArray, kept_nodes: CompiledArray
 ) -> None:
-    """Restore topology and curves from before the last change.
+    """Restore `tree` from `old`, and the curves that were saved since the last change.
 
     Saved curves are restored in reverse order, because a node may have been saved twice.
     """
@@ -152,7 +160,7 @@ def undo_change(
 
 @compile_inlined
 def replace_child(tree: CompiledArray, parent: int, old: int, new: int) -> None:
-    """Make `new` a child of `parent` (-1: the root) in place of `old`."""
+    """Make `new` a child of `parent` (-1: the root) in place of `old`. The parent of `old` is unchanged."""
     tree[PARENT_ROW, new] = parent
     if parent < 0:
         tree[ROOT_ROW, 0] = new
@@ -164,14 +172,14 @@ def replace_child(tree: CompiledArray, parent: int, old: int, new: int) -> None:
 
 @compile_inlined
 def sibling_node(tree: CompiledArray, node: int) -> int:
-    """Return the other child of the parent of `node`."""
+    """Return the other child of the parent of `node`, which must not be the root."""
     p = tree[PARENT_ROW, node]
     return int(tree[SECOND_ROW, p] if tree[FIRST_ROW, p] == node else tree[FIRST_ROW, p])
 
 
 @compile_inlined
 def is_ancestor(tree: CompiledArray, one: int, other: int) -> bool:
-    """Return whether `other` is `one` or in the subtree of `one`."""
+    """Return whether `one` is `other` or an ancestor of it."""
     while other >= 0 and other != one:
         other = tree[PARENT_ROW, other]
     return bool(other == one)
@@ -185,7 +193,10 @@ def swap_children(tree: CompiledArray, node: int) -> None:
 
 @compile_inlined
 def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
-    """Exchange the positions of two nodes. Return False, without a change, if one contains the other."""
+    """Exchange the positions of two nodes with their subtrees.
+
+    Return True, or False without a change if one contains the other. Curves are not updated.
+    """
     if is_ancestor(tree, one, other) or is_ancestor(tree, other, one):
         return False
     p, q = tree[PARENT_ROW, one], tree[PARENT_ROW, other]
@@ -202,10 +213,10 @@ def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
 
 @compile_inlined
 def move_node(tree: CompiledArray, node: int, to: int, cut: int, is_first: bool) -> bool:
-    """Move `node` together with its parent cut, so that it shares a cut with `to`.
+    """Move `node` together with its parent cut, so that it shares this cut with `to`. Return whether this is possible.
 
-    The cut gets the direction `cut`, and `node` becomes its first part if `is_first`. Return False, without a change,
-    if `to` is in the subtree of `node` or is its parent, or if `node` is the root.
+    The cut takes the place of `to` and gets the direction `cut`; `node` becomes its first part if `is_first`. Nothing
+    changes if `to` is in the subtree of `node` or is its parent, or if `node` is the root. Curves are not updated.
     """
     # A node cannot move into its own subtree, and the root cannot move.
     p = tree[PARENT_ROW, node]
@@ -225,10 +236,11 @@ def move_node(tree: CompiledArray, node: int, to: int, cut: int, is_first: bool)
 def apply_random_change(
     tree: CompiledArray, ends: CompiledArray, random: CompiledArray, touched: CompiledArray
 ) -> bool:
-    """Change the topology at random. Return False if the drawn change is not possible.
+    """Change the topology at random. Return False, without a change, if the drawn change is not possible.
 
-    `touched` receives the two nodes whose curves have to be refreshed, -1 for none, and 1 if the second one has moved.
-    `ends` [wires, 2] are the blocks that each wire connects.
+    Changes are: exchange the parts of a cut, turn a cut, exchange two nodes, or move a node. `touched` receives the two
+    nodes whose curves have to be refreshed, -1 for none, and 1 if the second one has moved. `ends` [wires, 2] are the
+    blocks that each wire connects.
     """
     nodes = tree.shape[1]
     blocks = (nodes + 1) // 2
@@ -286,7 +298,10 @@ def locate_blocks(
     width: int,
     height: int,
 ) -> None:
-    """Write the doubled centres of all blocks on a `width` x `height` mesh to `centres`."""
+    """Write the doubled centres (x, y) of all blocks on a `width` x `height` mesh to `centres`.
+
+    The tree has to fit there. A block has its least size and is centred in its part. `stack` is a scratch buffer.
+    """
     blocks = len(centres)
     push_part(stack, 0, tree[ROOT_ROW, 0], 0, 0, width, height)
     size = 1
@@ -314,7 +329,7 @@ def locate_blocks(
 def mesh_excess(tree: CompiledArray, curves: CompiledArray, room: int, width: int, height: int) -> int:
     """Return the rows or columns, whichever are fewer, by which a tree exceeds the mesh; 0 if it fits.
 
-    Return `INFEASIBLE` if neither the width nor the height of the mesh has a layout.
+    Return `INFEASIBLE` if neither the width nor the height of the mesh has a layout. `room` is the number of widths.
     """
     root = tree[ROOT_ROW, 0]
     # A tree that is far too high may be only a little too wide, since curves are step functions.
@@ -334,7 +349,10 @@ def locate_on_least_mesh(
     width: int,
     height: int,
 ) -> None:
-    """Write the doubled centres of all blocks for the mesh, enlarged in one direction if the tree does not fit."""
+    """Write the doubled centres of all blocks for the mesh, enlarged in one direction if the tree does not fit.
+
+    It is the direction with the smaller excess. One of the two has to be feasible.
+    """
     root = tree[ROOT_ROW, 0]
     # Enlarge the mesh in one direction only, so that other distances are kept.
     high, wide = curves[root, width - 1], curves[root, room + height - 1]
@@ -346,7 +364,7 @@ def locate_on_least_mesh(
 
 @compile_inlined
 def doubled_wirelength(centres: CompiledArray, ends: CompiledArray, weights: CompiledArray) -> int:
-    """Return twice the weighted Manhattan length of all wires."""
+    """Return twice the weighted Manhattan length of all wires, from doubled centres."""
     total = 0
     for i in range(len(ends)):
         a, b = ends[i, 0], ends[i, 1]
@@ -373,8 +391,8 @@ def evaluate_tree(
 ) -> None:
     """Compute the curves of all cuts from those of the blocks, and the cost of the tree in `state[3]` and `state[4]`.
 
-    `state[3]` is the cost, with `state[2]` for each row or column beyond the mesh. `state[4]` is the cost if the tree
-    fits, else infinity.
+    `state[3]` is the cost: twice the wirelength, plus `state[2]` for each row or column beyond the mesh. `state[4]` is
+    the cost if the tree fits. Either is infinity otherwise.
     """
     blocks = (tree.shape[1] + 1) // 2
     # One list holds the nodes to visit at its start and the visited cuts at its end, parents after children.
@@ -420,11 +438,11 @@ def anneal_tree(
     height: int,
     changes: int,
 ) -> None:
-    """Try `changes` random changes of a tree by simulated annealing.
+    """Try `changes` random changes of a tree by simulated annealing. Updates all arrays but `ends` and `weights`.
 
     `topologies` holds the accepted topology and the best one that fits. `state` holds the temperature, its factor for
     each change, the cost of a row beyond the mesh, the cost of the accepted tree, and the least cost of a tree that
-    fits.
+    fits. Curves and `state` have to be those of `evaluate_tree`.
     """
     old, best, touched = topologies[0], topologies[1], np.zeros(3, np.int64)
     last = len(kept_nodes) - 1

@@ -7,7 +7,8 @@ def order_blocks(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...
     """Return the blocks 0 to `count` - 1 in a topological order that follows chains of `edges` (source, target).
 
     Each block comes after all blocks with an edge to it, as soon after the last of them as possible. If the remaining
-    blocks are on cycles or depend on them, the one with the lowest number is next.
+    blocks are on cycles or depend on them, the one with the lowest number is next. Edges from a block to itself are
+    ignored.
     """
     readers: list[list[int]] = [[] for _ in range(count)]
     waits = [0] * count

@@ -27,8 +27,8 @@ def pack_columns(
 ) -> int:
     """Return the total width of the narrowest columns for all blocks in order, or `INFEASIBLE`.
 
-    Writes `widths` and row 1 of `line`. No column is wider than the length of `stack`, a scratch buffer, or higher than
-    `height`.
+    Writes `widths` and row 1 of `line`, where the columns begin. No column is wider than the length of `stack`, a
+    scratch buffer, or higher than `height`. The total may use the whole number of widths that `curves` have.
     """
     blocks, room, widest = curves.shape[0], curves.shape[1], len(stack)
     for n in range(blocks + 1):
@@ -64,7 +64,10 @@ def pack_columns(
 
 @compile_inlined
 def locate_columns(curves: CompiledArray, line: CompiledArray, widths: CompiledArray, centres: CompiledArray) -> None:
-    """Write the doubled centres of all blocks to `centres`. Every second column, from the last, runs upwards."""
+    """Write the doubled centres (x, y) of all blocks to `centres`, from the columns that `pack_columns` found.
+
+    Every second column, counted from the last, runs upwards.
+    """
     # Each column refers to the one before, so start with the last.
     stop, number = curves.shape[0], 0
     while stop > 0:
@@ -85,7 +88,7 @@ def locate_columns(curves: CompiledArray, line: CompiledArray, widths: CompiledA
 def change_order(line: CompiledArray, old: CompiledArray, random: CompiledArray) -> None:
     """Write a changed copy of the order `old` to row 0 of `line`.
 
-    The change swaps two blocks, moves one block, or reverses a range.
+    The change swaps two blocks, moves one block, or reverses a range, each as likely. It may leave the order as it is.
     """
     blocks = len(old)
     one = draw_random(random, blocks)
@@ -130,11 +133,11 @@ def anneal_order(
     height: int,
     changes: int,
 ) -> None:
-    """Try `changes` changes of the order by simulated annealing.
+    """Try `changes` changes of the order by simulated annealing. Updates `orders`, `random` and `state` in place.
 
     `orders` holds the accepted order and the best one that fits. `state` holds the temperature, its factor for each
     change, the cost of a column of PEs beyond the mesh, the cost of the accepted order, and the least cost of an order
-    that fits.
+    that fits. `widths`, `stack`, `centres` and `line` are scratch buffers.
     """
     old, best = orders[0], orders[1]
     for _ in range(changes):

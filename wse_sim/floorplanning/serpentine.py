@@ -57,7 +57,7 @@ class SerpentineColumns:
         return self.narrowest[self.n]
 
     def _columns(self) -> list[list[tuple[int, int]]]:
-        """Return, for each first block, the ends (exclusive) and the least widths of the possible columns."""
+        """Return, for each first block, (end (exclusive), least width) of each possible column, shorter ones first."""
         columns: list[list[tuple[int, int]]] = [[] for _ in range(self.n)]
         for starts, size, curves in self._stacks():
             for start, column in zip(starts.tolist(), (curves <= self.height).argmax(axis=1).tolist(), strict=True):
@@ -65,7 +65,11 @@ class SerpentineColumns:
         return columns
 
     def _stacks(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int16]]]:
-        """Yield, for each number of blocks, (first blocks, the number, curves of the columns that are not too high)."""
+        """Yield (first blocks, number of blocks, curves) of the columns that are not too high, by number of blocks.
+
+        Curves [columns, widths] have the least height for each width, or `INFEASIBLE`. Numbers ascend from 1 and end
+        when no column is low enough.
+        """
         starts, wide = np.arange(self.n), int(self._most.max())
         # Curves by number of blocks and first block; all columns of a size are computed at once.
         stacks = {0: np.zeros((self.n, wide), np.int16)}
@@ -87,7 +91,10 @@ class SerpentineColumns:
             yield starts, size, curves
 
     def tree(self) -> SlicingTree | None:
-        """Return the columns as a slicing tree, or None if they do not fit."""
+        """Return the narrowest columns as a slicing tree, or None if they do not fit.
+
+        The first column runs down, the next one up, and so on.
+        """
         if self.least_width > self.width:
             return None
         ends = [self.n]
@@ -100,7 +107,10 @@ class SerpentineColumns:
         return cuts.tree(cuts.chain(VERTICAL_CUT, columns))
 
     def _column(self, cuts: SlicingTreeBuilder, start: int, stop: int, is_upward: bool) -> int:
-        """Add the cuts of the column with blocks `start` to `stop` - 1, and return its node."""
+        """Add the cuts of the column with blocks `start` to `stop` - 1 to `cuts`, and return its node.
+
+        Groups are chosen for the least height. If `is_upward`, the first block is lowest.
+        """
         width = self.narrowest[stop] - self.narrowest[start]
         high = {start: 0}
         before: dict[int, int] = {}

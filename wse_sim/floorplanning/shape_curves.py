@@ -23,7 +23,10 @@ def curve_from_shapes(shapes: Iterable[tuple[int, int]], width: int, height: int
 
 
 def curve_from_arrays(widths: NDArray[np.int64], heights: NDArray[np.int64], width: int, height: int) -> ShapeCurve:
-    """Return the curve of a block whose possible shapes are given by two arrays of equal length."""
+    """Return the curve of a block whose possible shapes are given by two arrays of equal length.
+
+    Shapes that exceed the mesh in width or height are left out. Widths without a shape are `INFEASIBLE`.
+    """
     curve = np.full(width, INFEASIBLE, np.int64)
     fits = (widths <= width) & (heights <= height)
     np.minimum.at(curve, widths[fits] - 1, heights[fits])
@@ -31,7 +34,7 @@ def curve_from_arrays(widths: NDArray[np.int64], heights: NDArray[np.int64], wid
 
 
 def inverse_curve(curve: ShapeCurve, height: int) -> ShapeCurve:
-    """Return the least width for each height from 1 to `height`, or `INFEASIBLE`."""
+    """Return the least width for each height from 1 to `height`, or `INFEASIBLE` where no width suffices."""
     # Count the entries above each height: the first width that suffices comes after them.
     counts = np.bincount(np.minimum(curve, height + 1), minlength=height + 2)
     first = len(curve) - np.cumsum(counts)[1 : height + 1] + 1

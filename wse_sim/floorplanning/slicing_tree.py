@@ -38,7 +38,7 @@ class SlicingTree:
 
 
 def rename_blocks(tree: SlicingTree, names: Sequence[int]) -> SlicingTree:
-    """Return the tree with block `names[i]` in place of block i."""
+    """Return the tree with block `names[i]` in place of block i. The numbers of cuts stay."""
     full = (*names, *range(tree.blocks, 2 * tree.blocks - 1))
     first, second = (tuple(full[n] for n in side) for side in (tree.first, tree.second))
     return SlicingTree(tree.cuts, first, second, full[tree.root])
@@ -61,7 +61,10 @@ class SlicingTreeBuilder:
         return self.blocks + len(self.cuts) - 1
 
     def chain(self, cut: int, nodes: Sequence[int]) -> int:
-        """Join nodes in order by a balanced tree of cuts in one direction, and return its root."""
+        """Join nodes in order by a balanced tree of cuts in one direction, and return its root.
+
+        A single node is its root. `nodes` must not be empty.
+        """
         if len(nodes) == 1:
             return nodes[0]
         middle = len(nodes) // 2
@@ -73,7 +76,10 @@ class SlicingTreeBuilder:
 
 
 def find_ordered_tree(curves: Sequence[ShapeCurve], width: int, height: int) -> SlicingTree | None:
-    """Return a slicing tree that keeps the order of the blocks and fits on the mesh, or None if there is none."""
+    """Return a slicing tree that keeps the order of the blocks and fits on the mesh, or None if there is none.
+
+    `curves` have the least height of each block for each width up to `width`.
+    """
     # Avoid building the table if the total area is too large.
     if sum(map(min_curve_area, curves)) > width * height:
         return None
@@ -87,7 +93,7 @@ def find_ordered_tree(curves: Sequence[ShapeCurve], width: int, height: int) -> 
 def min_sides(curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[int, int]:
     """Return the least width at which the blocks fit on `height`, and the least height at which they fit on `width`.
 
-    The blocks keep their order. Use it for blocks that fit on the mesh one by one but not together.
+    The blocks keep their order in a slicing tree. Each block has to fit on the mesh alone.
     """
     room = len(curves)
     # One mesh width per block is always enough.
@@ -133,7 +139,11 @@ class IntervalCurves:
         return int(self.widths[stop - start - 1, start, -1])
 
     def _curve(self, start: int, stop: int, curves: Sequence[ShapeCurve]) -> ShapeCurve:
-        """Return the curve of an interval, the minimum over all positions and directions of its first cut."""
+        """Return the curve of an interval: its least height for each width in any slicing tree that keeps the order.
+
+        It is the minimum over all positions and directions of its first cut. Heights above that of the mesh are
+        `INFEASIBLE`.
+        """
         if stop - start == 1:
             return curves[start]
         # Take the minimum over all cut positions in both directions. This is optimal for each width, because a part
@@ -156,7 +166,11 @@ class IntervalCurves:
         return (before - 1, np.full_like(before, start)), (stop - start - before - 1, start + before)
 
     def cut(self, cuts: SlicingTreeBuilder, start: int, stop: int, size: tuple[int, int]) -> int:
-        """Add the cuts of an interval on a part of `size` (width, height), and return its node."""
+        """Add the cuts of an interval on a part of `size` (width, height), and return its node.
+
+        The interval has to fit there. The first cut has the direction that leaves more space and, of equal positions,
+        the middle one.
+        """
         if stop - start == 1:
             return start
         (width, height), parts = size, self._parts(start, stop)
@@ -188,7 +202,10 @@ def fits_mesh(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, heigh
 def _node_curves(
     tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int
 ) -> tuple[dict[int, ShapeCurve], dict[int, ShapeCurve]]:
-    """Return two mappings from each node to its curve (least heights), and to its inverse curve (least widths)."""
+    """Return two mappings from each node to its curve (least heights), and to its inverse curve (least widths).
+
+    Entries beyond the mesh are `INFEASIBLE`.
+    """
     n = tree.blocks
     heights: dict[int, ShapeCurve] = {i: curve[:width] for i, curve in enumerate(curves)}
     widths: dict[int, ShapeCurve] = {i: inverse_curve(curve, height) for i, curve in heights.items()}
@@ -211,7 +228,7 @@ def place_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, he
 def pack_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[Rect, ...]:
     """Return the rectangle of each block in a corner of the mesh, as low as its width allows and then as narrow.
 
-    Unused area would lengthen the wires.
+    The tree has to fit on the mesh. Unused area would lengthen the wires.
     """
     heights, widths = _node_curves(tree, curves, width, height)
     low = int(heights[tree.root][width - 1])
@@ -221,7 +238,10 @@ def pack_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, hei
 def _place_tree(
     tree: SlicingTree, heights: Mapping[int, ShapeCurve], widths: Mapping[int, ShapeCurve], width: int, height: int
 ) -> tuple[Rect, ...]:
-    """Return the rectangle of each block if the tree is cut from a `width` x `height` rectangle."""
+    """Return the rectangle of each block, by number, if the tree is cut from a `width` x `height` rectangle.
+
+    A block has its least height for the width of its part, and then its least width, and is centred there.
+    """
     n = tree.blocks
     places: list[Rect | None] = [None] * n
     # From the root down, the first part gets its least size and the second one gets the remainder.
@@ -244,7 +264,7 @@ def _place_tree(
 
 
 def _cuts_bottom_up(tree: SlicingTree) -> Sequence[int]:
-    """Return the cuts of a tree, each after its parts."""
+    """Return the nodes of the cuts of a tree, each after its parts."""
     n, order, todo = tree.blocks, [], [tree.root]
     while todo:
         node = todo.pop()

@@ -60,7 +60,7 @@ class WirelengthProblem:
     height: int
 
     def length(self, tree: SlicingTree) -> float:
-        """Return the weighted sum of the Manhattan distances between the centres of connected blocks."""
+        """Return the weighted sum of the Manhattan distances between the centres of connected blocks, in PEs."""
         places = place_blocks(tree, self.curves, self.width, self.height)
         ends = [(r.x + r.width / 2, r.y + r.height / 2) for r in places]
         return sum(w * (abs(ends[a][0] - ends[b][0]) + abs(ends[a][1] - ends[b][1])) for a, b, w in self.wires)
@@ -69,7 +69,8 @@ class WirelengthProblem:
 def find_short_tree(task: WirelengthProblem, changes: int, seconds: float) -> SlicingTree | None:
     """Return a slicing tree with short wires that fits on the mesh, or None if no initial tree fits.
 
-    `changes` is the number of changes for each search. `seconds` is the limit of processor time.
+    `changes` is the number of changes for each search. `seconds` is the limit of processor time. Without wires, or with
+    fewer than 3 blocks, the initial tree is returned. The result is the same at each call unless time runs out.
     """
     starts = list(_initial_trees(task))
     end = time.process_time() + seconds
@@ -94,7 +95,10 @@ def has_fitting_tree(task: WirelengthProblem) -> bool:
 
 
 def _initial_trees(task: WirelengthProblem) -> Iterator[SlicingTree]:
-    """Yield at most one tree that fits: columns with the smallest possible groups, or else any ordered slicing tree."""
+    """Yield at most one tree that fits: columns with the smallest possible groups, or else any ordered slicing tree.
+
+    Blocks are ordered so that connected ones are neighbours.
+    """
     # Blocks that are connected become neighbours in a column.
     order = order_blocks(len(task.curves), [wire[:2] for wire in task.wires])
     line = [task.curves[n] for n in order]
@@ -109,7 +113,11 @@ def _initial_trees(task: WirelengthProblem) -> Iterator[SlicingTree]:
 
 
 def _anneal_columns(task: WirelengthProblem, seed: int, changes: int, end: float) -> SlicingTree | None:
-    """Return columns of single blocks in an order with short wires, or None if none fits."""
+    """Search an order of the blocks with short wires by annealing. Return its columns, or None if none fits.
+
+    A column stacks blocks, one in each row. Makes about `changes` changes in rounds, and stops after the first round
+    that ends later than `end` of `time.process_time()`.
+    """
     n, order = len(task.curves), order_blocks(len(task.curves), [wire[:2] for wire in task.wires])
     wide = task.width + task.width // OVERSIZE_DIVISOR
     curves = np.array([[*curve, *[curve[-1]] * (wide - task.width)] for curve in task.curves], np.int32)
@@ -135,7 +143,11 @@ def _anneal_columns(task: WirelengthProblem, seed: int, changes: int, end: float
 def shorten_wires(
     task: WirelengthProblem, tree: SlicingTree, cooling: CoolingSchedule, changes: int, end: float, seed: int
 ) -> SlicingTree:
-    """Return a slicing tree with the shortest wires found from `tree` on; it fits on the mesh if `tree` does."""
+    """Return a slicing tree with the shortest wires found by annealing from `tree` on.
+
+    It fits on the mesh if `tree` does. Makes about `changes` changes in rounds, and stops after the first round that
+    ends later than `end` of `time.process_time()`. `seed` determines the random numbers.
+    """
     n, nodes = len(task.curves), 2 * len(task.curves) - 1
     wide, high = (side + side // OVERSIZE_DIVISOR for side in (task.width, task.height))
     rows = np.full((nodes, wide + high), INFEASIBLE, np.int16)
@@ -185,7 +197,10 @@ def _typical_wirelength(task: WirelengthProblem) -> float:
 
 
 def _annealing_state(cooling: CoolingSchedule, typical: float, rounds: int) -> NDArray[np.float64]:
-    """Return the initial annealing state: temperature, factor, row cost, and two infinite costs."""
+    """Return the initial annealing state: temperature, factor, row cost, and two infinite costs.
+
+    `typical` is the unit of temperatures and costs. The factor reaches the final temperature after `rounds` rounds.
+    """
     factor = (cooling.cold / cooling.hot) ** (1 / (rounds * CHANGES_PER_ROUND))
     return np.array([cooling.hot * typical, factor, cooling.row_first * typical, np.inf, np.inf])
 
@@ -202,7 +217,7 @@ def _random_state(seed: int) -> NDArray[np.uint64]:
 
 
 def _tree_table(tree: SlicingTree) -> NDArray[np.int32]:
-    """Return a slicing tree as the table that `annealing` uses."""
+    """Return a slicing tree as the table [TREE_ROWS, nodes] that `annealing` uses. Missing entries are -1."""
     n = tree.blocks
     table = np.full((annealing.TREE_ROWS, 2 * n - 1), -1, np.int32)
     table[annealing.CUT_ROW, n:], table[annealing.FIRST_ROW, n:], table[annealing.SECOND_ROW, n:] = (
