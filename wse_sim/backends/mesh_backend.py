@@ -53,7 +53,7 @@ class MeshBackend:
         return MeshExecutable(self, fuse_attention_blocks(program, self._runs(program)), store)
 
     def _runs(self, program: Program) -> Callable[[Instr], bool]:
-        """Return a predicate that is True for a fused attention block which cores can run and hold."""
+        """Return a predicate that is True for a fused attention block which cores can run and hold in memory."""
         types = [buffer.type for buffer in program.buffers]
 
         def runs(instr: Instr) -> bool:
@@ -95,7 +95,10 @@ class MeshExecutable:
         return "\n".join([str(self._backend.rect), *lines])
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step and return the fetches; see `Executable`. Updates the state in the store."""
+        """Run one step and return the fetches; see `Executable`. Updates the state in the store and `cycles`.
+
+        Each result is rounded to the type of its buffer. New states are written after the last kernel.
+        """
         program = self.program
         arrays = self._arrays(batch)
         for instr, call in zip(program.instrs, self._calls, strict=True):
@@ -114,7 +117,10 @@ class MeshExecutable:
         return [arrays[i] for i in program.fetches]
 
     def _arrays(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return an array for each buffer: the store's array for state, the batch, constants, and zeros for others."""
+        """Return an array for each buffer: the store's own array for state, the batch, constants, and zeros for others.
+
+        Batch arrays are converted to the type of their buffer.
+        """
         states = {old: name for name, (old, _) in self.program.state.items()}
         inputs = dict(zip(self.program.batch, batch, strict=True))
         arrays = []
@@ -130,7 +136,10 @@ class MeshExecutable:
         return arrays
 
     def _read(self, phase: Phase, memory: np.ndarray) -> np.ndarray:
-        """Run a phase program on `memory`, add its cycles, and return the new memory."""
+        """Run a phase program on `memory`, add its cycles to `cycles`, and return the new memory.
+
+        Without `wavelets` it runs on data with NumPy, and the cycles are those of the closed forms.
+        """
         machine = self._backend.machine
         # Running on data takes no simulated time, so use the cycles of the closed forms.
         if not self._backend.wavelets:
@@ -144,7 +153,7 @@ class MeshExecutable:
 def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
     """Return the call of each instruction, None for views, which the host carries.
 
-    Raise LazyError with all instructions that cannot run; PlacementError if all of them only lack memory.
+    Raise LazyError that lists all instructions that cannot run. It is a PlacementError if all of them only lack memory.
     """
     types = [buffer.type for buffer in program.buffers]
     calls: list[MeshCall | None] = []
@@ -166,7 +175,10 @@ def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]
 
 
 def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
-    """Yield the text of each distinct error with its count, grouped by hint, with the hint after each group."""
+    """Yield the text of each distinct error with its count, grouped by hint, with the hint after each group.
+
+    Texts begin with the script line, if there is one.
+    """
     for hint in dict.fromkeys(error.hint for error in refusals):
         counts = Counter(f"{e.where}: {e.what}" if e.where else e.what for e in refusals if e.hint == hint)
         yield from (f"{text} ({count} times)" if count > 1 else text for text, count in counts.items())
@@ -174,7 +186,11 @@ def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
 
 
 def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
-    """Return the call of an instruction. Raise LazyError with the script line if cores cannot run it or hold it."""
+    """Return the call of an instruction with operand types `reads`.
+
+    Raise LazyError with the script line if cores cannot run it, and PlacementError if it does not fit into their
+    memory.
+    """
     try:
         call = call_of(instr, reads, Cores(backend.rect, backend.machine))
     except LazyError as error:

@@ -30,7 +30,8 @@ class PipelineBackend:
         """Return an executable with the routes and the programs of all cores.
 
         Raise PlacementError if the plan does not run the program on simulated cores, because it does not fit or is no
-        chain of layers. With `rects`, raise LazyError if the program is no chain of layers.
+        chain of layers. With `rects`, raise LazyError if the program is no chain of layers or `micro` does not divide
+        the batch, and PlacementError if the rectangles are unsuitable.
         """
         if self.rects:
             step = PipelineStep(program, self.rects, self.machine, self.micro)
@@ -70,7 +71,10 @@ class PipelineExecutable:
         return "\n".join(f"layer {n}: {seat.rect}" for n, seat in enumerate(self._step.sites.seats))
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step and return the fetches; see `Executable`. Updates the state in the store."""
+        """Run one step and return the fetches; see `Executable`.
+
+        Updates the state in the store, `cycles` and `last`.
+        """
         # Routes and programs exist already; a step only exchanges the memories.
         self.last = self._step.run(self._store, batch)
         self.cycles += self.last.cycles

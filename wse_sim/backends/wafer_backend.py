@@ -40,7 +40,10 @@ class WaferExecutable:
         return fetches
 
     def placement(self) -> str:
-        """Return the rectangle of PEs of each layer, followed by the host's placement; see `Executable`."""
+        """Return a line for each layer with its rectangle of PEs, or "on the weight host", then the host's placement.
+
+        See `Executable`.
+        """
         lines = [f"{self.report.mode} on {self.report.machine}"]
         for row in self.report.rows:
             x, y, width, height = row.rect or (0, 0, 0, 0)
@@ -89,7 +92,7 @@ class WaferBackend:
         self._plans: dict[int, tuple[Program, Plan]] = {}
 
     def compile(self, program: Program, store: Store) -> WaferExecutable:
-        """Return `program` compiled on the host, with its plan. A program is planned once.
+        """Return `program` compiled on the host, with its plan. A program object is planned once.
 
         Raise PlacementError if it does not fit in the requested mode (with "auto": in neither mode).
         """
@@ -106,7 +109,10 @@ class WaferBackend:
         return self.planned(program).report
 
     def planned(self, program: Program) -> Plan:
-        """Return the plan of `program`, whether it fits or not. Plans are cached by program identity."""
+        """Return the plan of `program`, whether it fits or not. Plans are cached by the identity of the program object.
+
+        `noted` is applied to the program before.
+        """
         # Use identity as the key: hashing a program, which contains arrays, is expensive.
         if id(program) not in self._plans:
             self._plans[id(program)] = program, plan(self.noted(program), self.machine, self.mode)
