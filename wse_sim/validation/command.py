@@ -21,7 +21,7 @@ HELP = "hold the wafer model to published measurements and print the errors"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder | None = None) -> None:
-    """Add the command `validate` to a command line.
+    """Add the command `validate` to the subparsers `commands` of a command line.
 
     `record` returns the recorded step of a published script; without it whole runs cannot be planned.
     """
@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command to a parser."""
+    """Add the options of the command, and the positional names of rows, to a parser."""
     parser.add_argument(
         "names", nargs="*", type=nonempty_text, metavar="NAME", help="beginnings of ids, or categories; all without any"
     )
@@ -46,9 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the tables. Return 2 for unknown or invalid rows, else 0, however large the errors are.
+    """Print the tables. Return 2, with the error on stderr, for unknown or invalid rows, else 0.
 
-    With `--record` also write the planned runs to the file that error bands are read from.
+    The status does not depend on the size of errors. Whole runs are planned if `options.recorder` is given and
+    `--recorded` is not. With `--record` also write the planned runs to the file that error bands are read from.
     """
     try:
         if options.placement:
@@ -72,7 +73,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _print_placement(options: argparse.Namespace) -> int:
-    """Print the table of placed networks and return 0. Raise LazyError if scripts cannot be recorded."""
+    """Print the table of placed networks and return 0.
+
+    Raise LazyError without a recorder of scripts, or for an unknown network.
+    """
     if options.recorder is None:
         raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
     placed = place_nets(options.names, _announce_scripts(options.recorder))
@@ -95,7 +99,10 @@ def _announce_scripts(record: StepRecorder) -> StepRecorder:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse `argv`, by default the arguments of the process, and print the tables. Return the exit status."""
+    """Parse `argv`, by default the arguments of the process, and print the tables. Return the exit status.
+
+    Scripts cannot be recorded here, so whole runs are those recorded last. Wrong arguments raise SystemExit.
+    """
     parser = Parser(prog="python -m wse_sim.validation", description=HELP)
     parser.set_defaults(recorder=None)
     add_arguments(parser)

@@ -26,8 +26,9 @@ LeafPhase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream
 def cut_to_line(phase: LeafPhase) -> LeafPhase | Repeat:
     """Return one line of a move along an axis, laid along a row, or one PE of local work.
 
-    A long shift becomes a repeated shorter one. Raise UnsupportedPhaseError for a move over both axes or a stream on
-    more than MAX_WHOLE_PES PEs, which no single line represents.
+    The result is at (0, 0). A collective has one group, as long as one group of the line. A long shift becomes a
+    repeated shorter one. A move over both axes or a stream is returned unchanged; raise UnsupportedPhaseError if it has
+    more than MAX_WHOLE_PES PEs.
     """
     match phase:
         # Every PE does the same work without communication.
@@ -49,7 +50,11 @@ def _line_rect(rect: Rect, axis: str, groups: int = 1) -> Rect:
 
 
 def _split_shift(phase: Shift) -> Shift | Repeat:
-    """Return a long shift as several shorter ones with the same load on each link. Words are stored in between."""
+    """Return a long shift as several shorter ones with the same load on each link. Words are stored in between.
+
+    Each has at most MAX_RELAY_HOPS hops; together they may have a few more than `phase`. A shorter shift, and one that
+    wraps around, is returned unchanged.
+    """
     # All PEs shift at once, so h words cross each link whether they move h hops at once or in steps.
     times = ceil_div(abs(phase.hops), MAX_RELAY_HOPS)
     if times < 2 or phase.wrap:
@@ -59,9 +64,10 @@ def _split_shift(phase: Shift) -> Shift | Repeat:
 
 
 def cut_to_corner(phase: Phase) -> Phase:
-    """Return the phase on the first rows and columns of its rectangles. Words and hops of each PE are kept.
+    """Return the phase on the first rows and columns of its rectangles, at most CORNER_SIDE_PES of each, at (0, 0).
 
-    Raise UnsupportedPhaseError for a stream.
+    Words and hops of each PE are kept. A collective has one group, and Rounds become one sequence of their parts. Raise
+    UnsupportedPhaseError for a stream.
     """
     match phase:
         case Seq(parts) | Par(parts):
@@ -78,7 +84,10 @@ def cut_to_corner(phase: Phase) -> Phase:
 
 
 def _corner_rect(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
-    """Return the corner of a rectangle, or of its first group of lines along `axis`."""
+    """Return the corner of a rectangle, or of its first group of lines along `axis`, at (0, 0).
+
+    Its sides are at most CORNER_SIDE_PES. `groups` divides the extent along `axis`.
+    """
     width = rect.width // groups if axis == "x" else rect.width
     height = rect.height // groups if axis == "y" else rect.height
     # A core interacts only with its neighbours, so eight PEs per side show how issue slots are shared.
@@ -86,7 +95,10 @@ def _corner_rect(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
 
 
 def mesh_extents(phase: Phase) -> tuple[int, int]:
-    """Return columns and rows of the smallest mesh that contains a phase. A stream needs one more of each."""
+    """Return columns and rows of the smallest mesh that contains a phase; (1, 1) for a phase without parts.
+
+    A stream needs one more of each, for the cores that send it.
+    """
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             each = [mesh_extents(part) for part in parts]
@@ -98,7 +110,10 @@ def mesh_extents(phase: Phase) -> tuple[int, int]:
 
 
 def memory_words(phase: Phase, machine: Machine) -> int:
-    """Return the words of memory that a phase uses on one PE; all usable words for a `Local`."""
+    """Return the words of memory that a phase uses on one PE; all usable words for a `Local`.
+
+    Parts share memory, so the largest counts. `Compute` uses none.
+    """
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             return max((memory_words(part, machine) for part in parts), default=0)

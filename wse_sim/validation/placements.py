@@ -77,7 +77,7 @@ class PlacedNet:
 def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
     """Return the placed networks of these names, or all networks if there are no names.
 
-    Raise LazyError for an unknown name.
+    `record` returns the recorded step of a script. Raise LazyError for an unknown name.
     """
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NETS]:
@@ -86,7 +86,10 @@ def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
 
 
 def place_net(name: str, net: NetConfig, record: StepRecorder) -> PlacedNet:
-    """Return the result of placing one network as a single copy of its pipeline."""
+    """Return the result of placing one network as a single copy of its pipeline on the whole mesh.
+
+    If it does not fit, the result has the reason.
+    """
     machine = Machine.by_name(net.machine)
     # Plan the program without its source, so that only one copy on the whole mesh is possible.
     program = record(net.script, net.args).program(net.batch_size)
@@ -125,7 +128,7 @@ def make_placement_table(placed: Sequence[PlacedNet]) -> Table:
 
 
 def _table_row(one: PlacedNet) -> tuple[Any, ...]:
-    """Return the row of a network. If it does not fit, the last column has the reason."""
+    """Return the row of a network. If it does not fit, the last column has the reason and figures are 0 or "-"."""
     if one.reason:
         return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", "-", one.reason
     return (

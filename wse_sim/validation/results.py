@@ -67,7 +67,8 @@ def results(
 ) -> list[RowResult]:
     """Return the result of each row: by the closed forms, and by the reading `simulated` if given and able.
 
-    Whole training runs are taken from `runs`, by default from those recorded last.
+    Whole training runs are taken from `runs`, by default from those recorded last. A row without a model or a recorded
+    run has the reason in its result.
     """
     planned = {run.id: run for run in (load_planned_runs() if runs is None else runs)}
     return [_whole_run_result(row, planned) if row.id in WHOLE_RUNS else _row_result(row, simulated) for row in rows]
@@ -84,7 +85,7 @@ def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> Ro
 
 def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
     # Search both tables at once: a longer prefix among the uncovered rows excludes a row from a model's family.
-    """Return the result of a row by its model, with a reason if no model covers it."""
+    """Return the result of a row by its model, with a reason if no model covers it or if the error is large."""
     name = longest_prefix(row, [*MODELS, *UNCOVERED_ROWS])
     if name not in MODELS:
         return RowResult(row, reason=UNCOVERED_ROWS.get(name, UNKNOWN_FAMILY))
@@ -103,7 +104,10 @@ def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
 
 
 def _add_simulated(model: Model, verdict: RowResult, reading: CycleReading | None) -> RowResult:
-    """Return the result with the simulated figure, or with the reason why there is none."""
+    """Return the result with the simulated figure, or with the reason why there is none.
+
+    Without a `reading` the result is unchanged.
+    """
     if reading is None:
         return verdict
     try:
@@ -131,7 +135,7 @@ class ErrorGroup:
 def summary(verdicts: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
     """Return the errors of each category, then of "all", "all but spmm" and "test" (rows no constant was fitted on).
 
-    `column` is "closed" or "simulated".
+    `column` is "closed" or "simulated". Rows without an error in this column are left out, and so are empty groups.
     """
     covered = [r for r in verdicts if getattr(r, f"{column}_error") is not None]
     categories = list(dict.fromkeys(r.row.category for r in covered))

@@ -19,7 +19,7 @@ from wse_sim.validation.reading import UnsupportedPhaseError
 
 
 def simulated_cycles(phase: Phase, machine: Machine) -> float:
-    """Return the cycles of a phase on the simulated fabric.
+    """Return the cycles of a phase on the simulated fabric, from its parts as the module describes.
 
     Raise UnsupportedPhaseError if a part of the program cannot be cut to a small mesh, or does not run on the fabric.
     """
@@ -40,7 +40,10 @@ def simulated_cycles(phase: Phase, machine: Machine) -> float:
 
 @lru_cache(maxsize=4096)
 def _simulate_cycles(phase: Phase, machine: Machine) -> float:
-    """Return the cycles of a phase on the smallest mesh that contains it, with zeros in memory."""
+    """Return the cycles of a phase on the smallest mesh that contains it, with zeros in memory. Cached.
+
+    Raise UnsupportedPhaseError if it does not run on the fabric.
+    """
     width, height = mesh_extents(phase)
     memory = np.zeros((height, width, memory_words(phase, machine)), np.float32)
     try:

@@ -24,7 +24,7 @@ SIMULATED_CAPTION = (
 
 
 def format_figure(value: Any) -> str:
-    """Return a number with four digits, a list as a range, and None as "-"."""
+    """Return a number with four digits, a list as "A to B", and None as "-"."""
     if value is None:
         return _MISSING_TEXT
     if isinstance(value, list):
@@ -43,7 +43,11 @@ def format_error_share(error: float | None) -> str:
 
 
 def text(verdicts: Sequence[RowResult]) -> str:
-    """Return the covered rows, the groups, large errors with reasons, whole runs, and uncovered rows with reasons."""
+    """Return the tables of covered rows and of groups, whole runs, and lines with reasons.
+
+    The lines name large errors, rows that were not simulated, and rows that are not covered. Tables are left out if
+    they have no rows.
+    """
     # Whole runs have a separate table: their figures are rates, with factors and not percentages as errors.
     covered = [r for r in verdicts if r.is_covered and r.run is None]
     notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _TEXT_WIDTH) if _has_simulated(verdicts) else [])]
@@ -106,7 +110,7 @@ def _make_table(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], ha
 
 
 def _row_table(verdicts: Sequence[RowResult]) -> Table:
-    """Return the table of covered rows. An asterisk marks rows that a constant was fitted on."""
+    """Return the table of covered rows without whole runs. An asterisk marks rows that a constant was fitted on."""
     rows = [
         (
             r.row.id + ("*" if r.fitted else ""),
@@ -119,7 +123,7 @@ def _row_table(verdicts: Sequence[RowResult]) -> Table:
 
 
 def _group_table(verdicts: Sequence[RowResult]) -> Table:
-    """Return the table of the errors of each group, by closed forms and by simulation."""
+    """Return the table of the errors of each group, by closed forms and, if any row was simulated, by simulation."""
     simulated = {g.name: g for g in summary(verdicts, "simulated")}
     # The medians may come from different rows if some were not simulated.
     rows = [
@@ -134,7 +138,10 @@ def _simulated_columns(group: ErrorGroup | None) -> tuple[int | None, float | No
 
 
 def markdown(verdicts: Sequence[RowResult]) -> str:
-    """Return the table of groups, and below it every row with an error above 30 % with its reason."""
+    """Return the table of groups, and below it every row with an error above 30 % with its reason.
+
+    If any row was simulated, a caption and the rows that could not be simulated are between them.
+    """
     lines = [_group_table(verdicts).markdown(), ""]
     if _has_simulated(verdicts):
         lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in verdicts if r.gap), ""]
@@ -167,7 +174,7 @@ _RUN_COLUMNS = (
 def run_sections(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[str]:
     """Return the table of the runs in samples/s, and a text with error bands and notes; empty without runs.
 
-    `form` converts a table to text.
+    `form` converts a table to text. An asterisk marks runs that a constant was fitted on.
     """
     if not runs:
         return []
@@ -183,7 +190,7 @@ def run_sections(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> li
 
 
 def error_bands(runs: Sequence[PlannedRun]) -> list[ErrorBand]:
-    """Return the error bands of the test runs: one for each mode, and one for all."""
+    """Return the error bands of the test runs: one for each mode, and one for "all". Empty without test runs."""
     # Exclude fitted runs and impossible ones: neither shows how good the model is.
     tests = [run for run in runs if run.is_test]
     modes = dict.fromkeys(run.mode for run in tests)
@@ -199,7 +206,7 @@ def _band_lines(runs: Sequence[PlannedRun]) -> list[str]:
 
 
 def _run_notes(runs: Sequence[PlannedRun]) -> list[str]:
-    """Return notes on runs whose published rate is impossible, and on runs that do not fit."""
+    """Return notes on runs whose published rate exceeds the peak of the machine, and on runs that do not fit."""
     notes = [
         f"{run.id}: the published rate would take {run.peak_share:.0%} of the machine record's peak, so the record or "
         f"an extent of the script is wrong; no test"

@@ -111,9 +111,10 @@ class PlannedRun:
 
 
 def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
-    """Return the planned runs among `rows`. Each script is recorded once, and runs on one machine share prices.
+    """Return the planned runs among `rows`, in order. Rows that are no whole run are skipped.
 
-    `fitted` are the ids of rows that a constant was fitted on.
+    Each script is recorded once, and runs on one machine share prices. `fitted` are the ids of rows that a constant was
+    fitted on.
     """
     steps: dict[tuple[str, tuple[str, ...]], Source] = {}
     prices: dict[str, Prices] = {}
@@ -132,7 +133,10 @@ def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterabl
 
 
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
-    """Return the plan of one run in its published mode, on the machine of `prices`."""
+    """Return the plan of one run in its published mode, on the machine of `prices`.
+
+    If it does not fit, `planned` is 0 and `verdict` has the reason. Folders are removed from script lines.
+    """
     machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
     report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices, other=False).report
     words = report.verdict if report.fits else report.chosen.reason
@@ -169,7 +173,11 @@ def load_planned_runs() -> list[PlannedRun]:
 
 
 def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE) -> None:
-    """Write the runs to the file that error bands are read from. Recorded runs that are not in `runs` are kept."""
+    """Write the runs to the file that error bands are read from, in the order of `WHOLE_RUNS`.
+
+    Runs in the package's record file that are not in `runs` are kept. Runs of unknown rows are dropped. The cache of
+    recorded runs is cleared.
+    """
     # Keep the figures of other runs, so that a single run can be recorded.
     latest = {run.id: run for run in (*load_planned_runs(), *runs)}
     data: list[dict[str, Any]] = [
@@ -182,7 +190,7 @@ def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE)
 def choose_rows(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
     """Return the rows whose id starts with one of `names`, or whose category is one of them; all rows without names.
 
-    Raise LazyError for a name that matches no row.
+    Rows keep their order. Raise LazyError for a name that matches no row.
     """
     listed, wanted = list(rows), list(names)
     for name in wanted:

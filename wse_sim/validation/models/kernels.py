@@ -26,7 +26,10 @@ def _spmm_tile(row: MeasuredRow) -> tuple[Rect, int, int]:
 
 
 def compressed_spmm_cycles(row: MeasuredRow, cycles: CycleReading, axis: int) -> float:
-    """Return the cycles with compressed rows (`axis` 0) or columns (1). Every PE has the average number of nonzeros."""
+    """Return the cycles with compressed rows (`axis` 0) or columns (1) on the WSE-2.
+
+    Every PE has the average number of nonzeros. `cycles(phase, machine)` prices a program.
+    """
     rect, *extents = _spmm_tile(row)
     # Nonzeros are distributed uniformly at random, so the average PE represents all.
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
@@ -34,7 +37,7 @@ def compressed_spmm_cycles(row: MeasuredRow, cycles: CycleReading, axis: int) ->
 
 
 def padded_spmm_cycles(row: MeasuredRow, cycles: CycleReading, has_lines: bool) -> float:
-    """Return the cycles if every PE processes the number of elements of the fullest one.
+    """Return the cycles on the WSE-2 if every PE processes the number of elements of the fullest one.
 
     This number follows from the operations that the row reports. `has_lines` adds a loop over the rows on a PE.
     """
@@ -51,7 +54,7 @@ def dense_product_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def summa_tflops(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the TFLOP/s of a square float32 product without padding against bank conflicts."""
+    """Return the TFLOP/s of a square float32 product on the WSE-2, without padding against bank conflicts."""
     n: int = row.params["n"]
     pes: int = row.params["grid"]
     tile = gemm.Tile.of(n, n, n, pes, 4)
@@ -68,7 +71,10 @@ def _star_cycles(row: MeasuredRow, cycles: CycleReading, slowdown: float = 0) ->
 
 
 def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the figure of the 25-point stencil in the row's unit: cycles/step, Gcell/s, TFLOP/s or MFLOP/s/PE."""
+    """Return the figure of the 25-point stencil in the row's unit: cycles/step, Gcell/s, TFLOP/s or MFLOP/s/PE.
+
+    Raise KeyError for another unit.
+    """
     step_cycles, cells = _star_cycles(row, cycles), _rect(row).area * int(row.params["nz"])
     rate = cells / _seconds(step_cycles, WSE2)
     flops = _FLOPS_PER_CELL * rate
@@ -87,7 +93,7 @@ def star_busy_percent(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def plane_stencil_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of the row's number of stencil steps on a plane of float32 cells.
+    """Return the cycles of the row's number of stencil steps on a plane of float32 cells on the WSE-3.
 
     The id of the row contains the shape and the radius of the stencil.
     """
@@ -103,7 +109,7 @@ def bicgstab_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def fft_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the microseconds of a three-dimensional Fourier transform."""
+    """Return the microseconds of a three-dimensional Fourier transform on the WSE-2."""
     width, height = row.params["PEs"]
     once = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
     return 1e6 * _seconds(once, WSE2)

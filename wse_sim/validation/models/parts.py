@@ -15,7 +15,7 @@ _LONG_VECTOR_ELEMENTS = 1 << 16
 
 
 def vector_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a float32 multiply-add over two vectors between two time stamps.
+    """Return the cycles of a float32 multiply-add over two vectors on one PE of the WSE-2.
 
     The first words of the vectors are in the same pair of banks ("conflict") or in adjacent pairs. No core instruction
     processes two such elements at once, as `simd64` does, so that case is only priced at the rate of additions.
