@@ -16,9 +16,9 @@ from lazytensor.ir.types import Where
 def content_digest(value: Any) -> str:
     """Return 32 hexadecimal digits that depend only on the content of `value`.
 
-    Supported are strings, numbers, None, arrays, dtypes, mappings, lists, tuples, sets and dataclasses. Script
-    locations count with their module scope only, so moving a script does not change its digest. Raise LazyError for
-    other types.
+    Supported are strings, numbers, None, arrays, dtypes, mappings, lists, tuples, sets and dataclasses. Lists and
+    tuples with equal items are equal. Mappings and sets have no order. Script locations count with their module scope
+    only, so moving a script does not change its digest. Raise LazyError for other types.
     """
     return hashlib.blake2b(_encode_value(value, {}), digest_size=16).hexdigest()
 
@@ -27,10 +27,11 @@ _PLAIN_TYPES = {str, int, float, bool, type(None)}
 
 
 def _encode_value(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
-    """Return the encoding of a value. A pickle would not do, because it depends on which parts are the same object.
+    """Return the encoding of a value as bytes, equal for equal content. Raise LazyError for other types.
 
-    `known` caches the encodings of composite parts by id, because equal layers share objects. It keeps these parts
-    alive, so that their ids are not reused.
+    A pickle would not do, because it depends on which parts are the same object. `known` caches the encodings of
+    composite parts by id, because equal layers share objects. It keeps these parts alive, so that their ids are not
+    reused.
     """
     if value.__class__ in _PLAIN_TYPES:
         return f"{value.__class__.__name__} {value!r}\0".encode()
@@ -51,7 +52,10 @@ def _field_names(kind: type[Any]) -> list[str]:
 
 
 def _describe_value(value: Any) -> tuple[str, Collection[Any]]:
-    """Return a word that describes a value, and the parts that it consists of."""
+    """Return a word that describes a value, and the parts that it consists of in a fixed order.
+
+    Only the constructor's fields of a dataclass are parts. Raise LazyError for a type that has no digest.
+    """
     if value is None or isinstance(value, str | int | float):
         return f"{type(value).__name__} {value!r}", ()
     if isinstance(value, DType):

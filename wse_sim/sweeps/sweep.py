@@ -112,7 +112,10 @@ def _plan_all(tasks: Iterable[SweepTask], executor: Executor | None) -> Generato
 
 
 def _pack_tasks(tasks: Iterable[SweepTask]) -> list[SweepTask]:
-    """Return the tasks with their steps pickled, each distinct step once."""
+    """Return the tasks with their steps pickled, each distinct step once, by digest.
+
+    Raise LazyError if a step cannot be pickled.
+    """
     steps: dict[str, bytes] = {}
     ready = []
     for task in tasks:
@@ -135,9 +138,10 @@ def _make_tasks(
     digest_of: Callable[[SweepStep], str],
 ) -> Iterator[SweepTask]:
     # Check arguments before planning: a wrong name is no result of a point.
-    """Yield a task for each combination.
+    """Yield a task for each combination, in the order that `sweep` describes. Repeated values count once.
 
-    Raise LazyError for unknown modes, for numbers below 1, and if two programs are equal.
+    Empty `batches`, `systems` or `workers` give the default of the step or of `host`. Raise LazyError for unknown
+    modes, for numbers below 1, and if two programs are equal.
     """
     for mode in modes:
         require_mode(mode)
@@ -185,7 +189,10 @@ def _default_systems(step: SweepStep) -> int:
 
 def _step_digest(step: SweepStep) -> str:
     # A recorded step is cut into micro-batches differently from a program, so the digests differ.
-    """Return the digest of a program, or of a recorded step at the script's batch size. The two kinds differ."""
+    """Return the digest of a program, or of a recorded step at the script's batch size.
+
+    A program and a recorded step of the same content have different digests.
+    """
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])

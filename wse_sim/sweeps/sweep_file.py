@@ -47,13 +47,13 @@ class SweepFile:
         os.close(self._file)
 
     def append(self, record: SweepRecord) -> None:
-        """Write a record to the file and flush it to disk."""
+        """Write a record to the file, flush it to disk, and add it to `records`."""
         self._write(record.as_dict())
         self.records[record.point.key] = record
 
     def _write(self, data: Mapping[str, Any]) -> None:
         # Write a line at once, so that a killed process leaves at most the last line incomplete.
-        """Write one line and flush it to disk."""
+        """Append one line of JSON to the file and flush it to disk."""
         rest = (json.dumps(data) + "\n").encode()
         while rest:
             rest = rest[os.write(self._file, rest) :]
@@ -70,7 +70,10 @@ class SweepFile:
             ) from None
 
     def _read(self) -> None:
-        """Read the records of the file, or write the header to an empty one."""
+        """Read the records of the file, or write the header to a file that is empty or has only a part of it.
+
+        An incomplete last line is cut off. Raise LazyError, without changing the file, if a line is not of this sweep.
+        """
         text = self.path.read_bytes()
         # An incomplete header is a prefix of ours, and nothing follows it.
         head, end, _ = text.partition(b"\n")
@@ -88,7 +91,10 @@ class SweepFile:
         os.ftruncate(self._file, len(whole))
 
     def _require_header(self, head: bytes) -> None:
-        """Raise LazyError if the header is not that of this sweep."""
+        """Raise LazyError if the line `head` is not the header of this sweep.
+
+        Entries that only one of two nested dicts has, such as machines, may differ.
+        """
         try:
             header = json.loads(head)
         except ValueError:
@@ -100,7 +106,11 @@ class SweepFile:
             raise self._other(f"{', '.join(different)} of its header differ")
 
     def _take(self, line: bytes, number: int) -> None:
-        """Add the record of a line. Raise LazyError if it is invalid, repeated, or not a point of this sweep."""
+        """Add the record of a line to `records`.
+
+        Raise LazyError if it is invalid, repeated, or not a point of this sweep. `number` is the line number, for the
+        message.
+        """
         try:
             record = SweepRecord.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError) as e:

@@ -126,7 +126,10 @@ class SweepRecord:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
-        """Return the record that `as_dict` converted to `data`. Fields that old files lack get their defaults."""
+        """Return the record that `as_dict` converted to `data`. Fields that old files lack get their defaults.
+
+        Raise KeyError or TypeError if `data` is no record.
+        """
         bounds = tuple(RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
         # Records of earlier versions have no routes and no explored sizes.
@@ -136,7 +139,10 @@ class SweepRecord:
 
 
 def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> SweepRecord:
-    """Return the record of a planned point, whether it fits or not. `whole` is the report of its plan."""
+    """Return the record of a planned point, whether it fits or not. `whole` is the report of its plan.
+
+    It has the figures of the chosen mode. Routes are included only if `has_routes`.
+    """
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
     # List the fields explicitly: records are stored and have to be readable after the report changes.
@@ -170,7 +176,7 @@ def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> S
 
 
 def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
-    """Return the record of a point that could not be planned.
+    """Return the record of a point that could not be planned, with the error's text and no figures.
 
     For errors other than LazyError, the text includes the type and the source line where it was raised.
     """
@@ -187,7 +193,7 @@ def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
 
 def _point_fields(point: SweepPoint) -> dict[str, Any]:
     # The record's `mode` is the chosen one, which may differ if "auto" was requested.
-    """Return the fields of a record that describe its point."""
+    """Return the fields of a record that describe its point. Its mode is `asked_mode`."""
     facts = asdict(point)
     facts["asked_mode"] = facts.pop("mode")
     return facts
@@ -196,7 +202,7 @@ def _point_fields(point: SweepPoint) -> dict[str, Any]:
 def to_frame(records: Iterable[SweepRecord]) -> Any:
     """Return a `pandas.DataFrame` with a row for each record and a column for each field.
 
-    Raise LazyError if pandas is not installed.
+    Fields with several values stay tuples of objects. Raise LazyError if pandas is not installed.
     """
     try:
         pandas = importlib.import_module("pandas")

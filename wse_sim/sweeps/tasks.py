@@ -52,7 +52,10 @@ class SweepTask:
 
 
 def plan_task(task: SweepTask) -> SweepRecord:
-    """Return the record of a task. If planning raises an error, the record contains it."""
+    """Return the record of a task. If planning raises an error, the record contains it; nothing is raised.
+
+    A mode that was not requested is planned only with "auto". Prices are shared by all tasks of this thread.
+    """
     point = task.point
     # An error in one point must not end the sweep.
     try:
@@ -89,7 +92,7 @@ def pack_step(step: SweepStep, name: str) -> bytes:
 # Tasks of one program follow each other, so a small cache suffices.
 @lru_cache(maxsize=_MAX_KEPT_ENTRIES)
 def _unpack_step(step: bytes) -> SweepStep:
-    """Return the step that `pack_step` packed."""
+    """Return the step that `pack_step` packed. The last `_MAX_KEPT_ENTRIES` steps are cached."""
     whole: SweepStep = pickle.loads(zlib.decompress(step))
     return whole
 
@@ -98,7 +101,7 @@ _thread_state = threading.local()
 
 
 def _thread_prices(machine: Machine) -> Prices:
-    """Return the prices of a machine, cached per thread.
+    """Return the prices of a machine, cached per thread for `_MAX_KEPT_ENTRIES` machines.
 
     They are not shared between threads, because a `Prices` object numbers the kernels that it sees.
     """
@@ -110,9 +113,9 @@ def _thread_prices(machine: Machine) -> Prices:
 
 
 def attach_readings(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
-    """Yield the tasks with data-flow facts shared by successive tasks of the same step and batch size.
+    """Yield the tasks in order with data-flow facts, shared by successive tasks of the same step and batch size.
 
-    The tasks have to be planned in one thread.
+    A step is the same if it is the same object. The tasks have to be planned in one thread.
     """
     # Keep facts for one batch size only, so that memory does not grow during a long sweep.
     for _, own in groupby(tasks, lambda task: (id(task.step), task.point.batch_size)):
@@ -149,10 +152,10 @@ def group_tasks(tasks: Iterable[SweepTask]) -> list[list[SweepTask]]:
 
 
 def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[SweepRecord]:
-    """Yield the records of tasks as an executor finishes them.
+    """Yield the records of tasks as an executor finishes them, group by group.
 
-    Raise ExecutorLost if the executor dies, after yielding all records that it finished. Tasks that have not started
-    are cancelled if the caller stops.
+    Raise ExecutorLost if the executor dies or refuses tasks, after yielding all records that it finished. Tasks that
+    have not started are cancelled if the caller stops.
     """
     # Processes do not share prices, so tasks with the same prices go to the same process.
     rest, waiting = iter(group_tasks(tasks)), set[Future[list[SweepRecord]]]()
@@ -180,7 +183,10 @@ def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[Sw
 def _submit_groups(
     groups: Iterable[list[SweepTask]], executor: Executor, waiting: set[Future[list[SweepRecord]]]
 ) -> Exception | None:
-    """Submit groups and add their futures to `waiting`. Return the error if the executor accepts no more, else None."""
+    """Submit groups and add their futures to `waiting`.
+
+    Return the error if the executor accepts no more, else None. Groups after an error are not submitted.
+    """
     try:
         waiting.update(executor.submit(plan_tasks, group, uuid4().hex) for group in groups)
     except Exception as error:
@@ -190,7 +196,7 @@ def _submit_groups(
 
 def _group_outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
     # `plan_task` never raises, so any error comes from the executor.
-    """Return the records of a finished group, or its error."""
+    """Return the records of a finished group, or the error of its executor."""
     try:
         return future.result()
     except Exception as error:
