@@ -21,7 +21,7 @@ DRAWING_COLUMNS = 72
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add the command `place` and its options to a command line."""
+    """Add the command `place` and its options to the subparsers `commands` of a command line."""
     placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
     placer.add_argument("file", type=existing_file, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
@@ -31,9 +31,10 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Place a problem and print its layout. Return 1 if the file is invalid or the kernels do not fit, else 0.
+    """Place a problem and print its layout. Return 1 if it is invalid or does not fit, else 0.
 
-    With `--svg` also write a drawing to a file.
+    The error is printed on stderr. With `--svg` also write a drawing to a file. With `--json` print JSON instead of
+    text.
     """
     start = time.perf_counter()
     try:
@@ -59,7 +60,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> dict[str, Any]:
-    """Return the results as plain data for JSON: `delta_t` and `bound` in cycles, `wirelength` in PEs."""
+    """Return the results as plain data for JSON: `delta_t` and `bound` in cycles, `wirelength` in PEs.
+
+    `layout` has a dict for each kernel. Fractions become int or float.
+    """
     return {
         "test": problem.name,
         "width": problem.width,

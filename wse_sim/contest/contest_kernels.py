@@ -41,7 +41,10 @@ class Conv:
     T: int
 
     def time(self, h: int, w: int, c: int, k: int) -> Fraction:
-        """Return the cycles of a sample if the image is cut into h x w tiles and channels into c and k parts."""
+        """Return the cycles of a sample if the image is cut into h x w tiles and channels into c and k parts.
+
+        It is an exact fraction: the operations of the largest part, over the square of the stride.
+        """
         tiles = ceil_div(self.H, h) * ceil_div(self.W, w) * ceil_div(self.C, c) * ceil_div(self.K, k)
         return Fraction(tiles * self.R * self.S, self.T**2)
 
@@ -140,7 +143,8 @@ class ParameterChoices:
 def find_parameter_choices(convs: Sequence[Conv], time: int, memory_limit: int, side: int) -> ParameterChoices:
     """Return all ways to cut a kernel so that it takes at most `time` cycles and `memory_limit` words on a PE.
 
-    No side is longer than `side` PEs.
+    No side is longer than `side` PEs. The k of each convolution is the least possible one. The arrays are empty if
+    there is no way.
     """
     h, w, c = _image_and_channel_splits(side)
     # More parts than pixels or channels are useless.
@@ -153,7 +157,10 @@ def find_parameter_choices(convs: Sequence[Conv], time: int, memory_limit: int, 
 
 
 def _least_k(conv: Conv, time: int, memory_limit: int, h: IntArray, w: IntArray, c: IntArray) -> IntArray:
-    """Return the least k that keeps time and memory for each choice; more than the output channels if none does."""
+    """Return the least k that keeps time and memory for each choice of h, w and c, three arrays of equal length.
+
+    It is more than the output channels if none does.
+    """
     # For the time: the rounds of output channels that are possible with these tiles and input channels.
     tiles = -(-conv.H // h) * -(-conv.W // w) * -(-conv.C // c) * conv.R * conv.S
     rounds = time * conv.T**2 // tiles
@@ -166,7 +173,7 @@ def _least_k(conv: Conv, time: int, memory_limit: int, h: IntArray, w: IntArray,
 
 @cache
 def _image_and_channel_splits(side: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return arrays of all h, w, c with h w (c + 1) of at most `side`."""
+    """Return three arrays of all h, w, c, at least 1, with h w (c + 1) of at most `side`. Cached."""
     # There are some ten thousand, so no heuristic has to exclude any.
     rows = [
         (h, w, c)

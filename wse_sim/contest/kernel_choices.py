@@ -26,7 +26,10 @@ class KernelChoices:
         """A time in cycles that every choice of parameters keeps."""
 
     def of(self, n: int, time: int) -> tuple[ParameterChoices, ShapeCurve]:
-        """Return the choices of kernel `n` that take at most `time` cycles, and their shape curve. Both are cached."""
+        """Return the choices of kernel `n` that take at most `time` cycles, and their shape curve. Both are cached.
+
+        Kernels with equal convolutions share them. No side is longer than that of the mesh.
+        """
         problem, convs = self.problem, self.problem.kernels[n].convs
         if (convs, time) not in self._menus:
             width, height = problem.width, problem.height
@@ -45,7 +48,7 @@ class KernelChoices:
     def bound(self) -> int:
         """Return the area bound: the least time at which the smallest shapes together are no larger than the mesh.
 
-        Raise PlacementError if there is no such time.
+        Raise PlacementError if a kernel does not fit on the mesh, or if all together have no such time.
         """
         whole = self.problem.width * self.problem.height
         for n, curve in enumerate(self.curves(self.longest)):
@@ -62,7 +65,11 @@ class KernelChoices:
         return least_feasible_time(lambda time: self.area(time) <= whole, 0, self.longest)
 
     def placed(self, n: int, time: int, rect: Rect) -> PlacedKernel:
-        """Return kernel `n` on a rectangle of its curve. Raise PlacementError if no choice has these sides."""
+        """Return kernel `n` on a rectangle of its shape curve for `time`.
+
+        Its rotation is "R0" if possible, else "R90". Of several choices with these sides, the first is taken. Raise
+        PlacementError if there is none.
+        """
         ways, kernel = self.of(n, time)[0], self.problem.kernels[n]
         for rotation, width, height in (("R0", rect.width, rect.height), ("R90", rect.height, rect.width)):
             match = np.flatnonzero((ways.widths == width) & (ways.heights == height))
@@ -82,7 +89,8 @@ class KernelChoices:
 def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -> int:
     """Return the least time above `low` for which `is_enough` is True, given that it is True for `high`.
 
-    The search starts near `low`.
+    Times above one that is enough have to be enough too. The search starts near `low`. The result is `high` if no less
+    is enough.
     """
     # The answer is usually a few percent above the bound `low` and far below `high`.
     step = max(1, low // 128)
@@ -98,7 +106,10 @@ def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -
 
 
 def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> PlacementError:
-    """Return the error for a kernel that does not fit: its memory, or the shape that exceeds the mesh least."""
+    """Return the error for a kernel that does not fit: its memory, or the shape that exceeds the mesh least.
+
+    Shapes up to `MAX_SEARCHED_SIDE` PEs long are searched.
+    """
     hint = "Give a larger mesh or more memory."
     h, w = max(conv.H for conv in kernel.convs), max(conv.W for conv in kernel.convs)
     most = max(conv.memory(h, w, conv.C, conv.K) for conv in kernel.convs)

@@ -75,7 +75,11 @@ class _KernelGraphParser:
         self.edges: list[tuple[int, int]] = []
 
     def problem(self, text: str) -> ContestProblem:
-        """Return the problem in `text`."""
+        """Return the problem in `text`. A parser can be used once.
+
+        Comments are between (* and *) and contain the header. Raise DataError with the line for any other error of the
+        format.
+        """
         in_comment = False
         for self.line, raw in enumerate(text.splitlines(), start=1):
             line = raw.strip()
@@ -91,15 +95,18 @@ class _KernelGraphParser:
         return self._whole()
 
     def _comment(self, line: str) -> None:
-        """Read a `name=value` line of the header, which is inside a comment. The first value of a name counts."""
+        """Read a `name=value` line of the header, which is inside a comment. The first value of a name counts.
+
+        A line without "=" is ignored.
+        """
         name, equals, value = line.strip("(*) ").partition("=")
         if equals:
             self.header.setdefault(name.strip(), (value.strip(), self.line))
 
     def _whole(self) -> ContestProblem:
-        """Return the problem after all lines have been read.
+        """Return the problem after all lines have been read. Edges to inputs and outputs are left out.
 
-        Raise DataError if header fields are missing or if there is no kernel.
+        Raise DataError if header fields are missing or invalid, or if there is no kernel.
         """
         self.line = 0
         missing = [name for name in HEADER_FIELDS if name not in self.header]
@@ -123,9 +130,10 @@ class _KernelGraphParser:
         )
 
     def _size(self, name: str) -> int:
-        """Return a positive integer of the header.
+        """Return a positive integer of the header, which has the field `name`.
 
-        Raise DataError if the text is no such number, or if a side of the mesh exceeds MAX_MESH_SIDE.
+        Raise DataError if the text is no such number, or if a side of the mesh exceeds MAX_MESH_SIDE. Sets `line` to
+        that of the field.
         """
         text, self.line = self.header[name]
         if not text.isdigit() or int(text) < 1:
@@ -144,7 +152,10 @@ class _KernelGraphParser:
         return float(text)
 
     def _node(self, line: str) -> None:
-        """Add the kernel, input or output of a line. Raise DataError if the line is invalid or its number repeats."""
+        """Add the kernel, input or output of a line. A kernel without a name is called "k" and its number.
+
+        Raise DataError if the line is invalid or its number repeats.
+        """
         match = _NODE_PATTERN.match(line)
         if match is None or match[1] not in (*_KERNEL_FIELDS, *_TERMINAL_KINDS):
             kinds = ", ".join((*_KERNEL_FIELDS, *_TERMINAL_KINDS))
@@ -159,7 +170,10 @@ class _KernelGraphParser:
             self.kernels[number] = self._kernel(kind, name, fields)
 
     def _fields(self, text: str) -> dict[str, str]:
-        """Return the `name=value` fields in a text."""
+        """Return the `name=value` fields in a text. The last value of a name counts.
+
+        Raise DataError for any other text.
+        """
         fields, at = {}, 0
         while at < len(text):
             match = _FIELD_PATTERN.match(text, at)
@@ -169,7 +183,11 @@ class _KernelGraphParser:
         return fields
 
     def _kernel(self, kind: str, name: str, fields: dict[str, str]) -> ContestKernel:
-        """Return the kernel of a kind with these fields. Raise DataError if a field is missing or invalid."""
+        """Return the kernel of a kind ("conv", "cblock" or "dblock") with these fields; others are ignored.
+
+        Raise DataError if a field is missing or no positive integer, if two strides differ, or if the features of a
+        block are no multiple of 4.
+        """
         numbers: dict[str, int] = {}
         for field in _KERNEL_FIELDS[kind]:
             text = fields.get(field, "missing")
@@ -188,7 +206,10 @@ class _KernelGraphParser:
         return ContestKernel(name, kind, block(numbers["h"], numbers["w"], numbers["f"]))
 
     def _edge(self, line: str) -> None:
-        """Add the edge of a line. Raise DataError if the line is invalid or an end is not defined before."""
+        """Add the edge of a line to `edges`, as a pair of node numbers.
+
+        Raise DataError if the line is invalid or an end is not defined before with this kind.
+        """
         match = _EDGE_PATTERN.match(line)
         if match is None:
             raise self._fault(f"{line!r} is no edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")

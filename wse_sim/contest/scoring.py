@@ -47,7 +47,10 @@ class Score:
 
 
 def score(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Score:
-    """Return the score of a layout, whose kernels have the order of the problem's kernels."""
+    """Return the exact score of a layout, whose kernels have the order of the problem's kernels.
+
+    Legality is not checked; see `find_violations`. Raise ValueError for another number of kernels.
+    """
     delta_t = max(_kernel_time(kernel, p.parameters) for kernel, p in zip(problem.kernels, layout, strict=True))
     wires = sum((_centre_distance(layout[a], layout[b]) for a, b in problem.edges), start=Fraction(0))
     adapter = sum(adapter_mismatch(layout[a].parameters, layout[b].parameters) for a, b in problem.edges)
@@ -76,7 +79,11 @@ def _centre_distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
 
 
 def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
-    """Yield a text for each violation in a layout; none if the layout is legal."""
+    """Yield a text for each violation in a layout; none if the layout is legal.
+
+    If the names or the order of the kernels differ from the problem's, this is the only text. Overlapped PEs count for
+    the first kernel that covers them.
+    """
     # A map of the mesh with the index of the kernel that owns each PE.
     cells = np.full((problem.height, problem.width), -1, np.int32)
     if [p.name for p in layout] != [kernel.name for kernel in problem.kernels]:
@@ -98,7 +105,7 @@ def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> 
 
 
 def _parameter_violations(problem: ContestProblem, kernel: ContestKernel, place: PlacedKernel) -> Iterator[str]:
-    """Yield the violations of a kernel's rotation, extents, parameters and memory."""
+    """Yield a text for each violation of a kernel's rotation, extents, parameters and memory."""
     p = place.parameters
     extents = (COPIES_PER_CONVOLUTION * sum(p.k), p.h * p.w * (max(p.c) + 1))
     if place.rotation not in ROTATIONS:

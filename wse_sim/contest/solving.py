@@ -22,7 +22,8 @@ def solve(problem: ContestProblem, effort: float = 1.0, trade: bool = False) -> 
     """Return a layout of a problem's kernels, and the area bound. Raise PlacementError if they do not fit at any time.
 
     `effort` scales the length of the wirelength search; 1.0 takes some seconds. The time is at most 1.03 times the area
-    bound if possible. With `trade`, slower layouts are tried too, and the one with the best score is returned.
+    bound if possible, else the least time with an initial slicing tree. With `trade`, slower layouts are tried too, and
+    the one with the best score is returned.
     """
     menus = KernelChoices(problem)
     bound = menus.bound()
@@ -47,7 +48,10 @@ def solve(problem: ContestProblem, effort: float = 1.0, trade: bool = False) -> 
 
 
 def _may_improve_score(problem: ContestProblem, best: Sequence[PlacedKernel], time: int) -> bool:
-    """Return whether a layout with this `time` would have a better score if it saved a fifth of the wires."""
+    """Return whether a layout of this `time` could have a better score than `best`.
+
+    It is assumed to save a fifth of the wires and no adapters.
+    """
     marks = score(problem, best)
     return problem.time_weight * (time - float(marks.delta_t)) < problem.wire_weight * float(marks.wirelength) / 5
 
@@ -62,7 +66,10 @@ def _wirelength_problem(problem: ContestProblem, menus: KernelChoices, time: int
 def _candidate_layouts(
     problem: ContestProblem, menus: KernelChoices, time: int, effort: float
 ) -> Iterator[tuple[PlacedKernel, ...]]:
-    """Yield the layout with the shortest wires within `time`, and the same slicing tree in its least time."""
+    """Yield the layout with the shortest wires within `time`, and the same slicing tree in its least time.
+
+    `effort` scales the number of changes in the search. Yield nothing if no slicing tree fits.
+    """
     task, n = _wirelength_problem(problem, menus, time), len(problem.kernels)
     # Few kernels have few trees, and with many kernels each change takes long.
     changes = min(MAX_CHANGES, MAX_KERNEL_CHANGES // n, MAX_CHANGES_PER_CUBED_KERNELS * n**3)
