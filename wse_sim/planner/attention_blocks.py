@@ -31,10 +31,11 @@ class _NotABlockError(Exception):
 
 
 def fuse_attention_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
-    """Return `program` with each attention block replaced by one forward and one backward instruction.
+    """Return `program` with each attention block replaced by one forward and at most one backward instruction.
 
-    A block is replaced only if `accepts` returns True for all of its new instructions. The same program object is
-    returned if no block is replaced.
+    A block is the softmax of a score matrix with the products, loops and random draws that share the scores. It is
+    replaced only if `accepts` returns True for all of its new instructions. Blocks that cannot be fused are unchanged
+    (see the module). The same program object is returned if no block is replaced.
     """
     if not any(instr.kernel == "softmax" for instr in program.instrs):
         return program
@@ -270,7 +271,10 @@ class _BlockFinder:
             yield backward[0], self._make_instruction(group, backward, again, backward[0], BACKWARD_KERNEL)
 
     def _again(self, group: _ScoreGroup, forward: Sequence[int], backward: Sequence[int]) -> list[int]:
-        """Return the forward instructions, in program order, that backward ones need results of, directly or not."""
+        """Return the forward instructions, in program order, whose results the backward ones need, directly or not.
+
+        Only scores and statistics of the group count as such results.
+        """
         wanted = {v for i in backward for v in self.reads[i] if v in group.members}
         again = []
         for i in reversed(forward):
@@ -340,7 +344,7 @@ class _BlockFinder:
         """Add instruction `i` to `late`, so that it moves to the end of the program.
 
         This is for an instruction that advances the state of a random generator. Raise _NotABlockError if its results
-        are read, or if a later instruction writes one of its buffers.
+        are read, or if a later instruction writes a buffer that it reads or writes.
         """
         own = self.instrs[i].writes
         is_read = any(self.readers[w, i] for w in own)
@@ -370,7 +374,7 @@ class _BlockBuilder:
         self._known: dict[object, int] = {}
 
     def block(self) -> ScoreBlock:
-        """Return the `ScoreBlock` of all steps that were added with `add`."""
+        """Return the `ScoreBlock` of all steps that were added with `add`. The builder is unchanged."""
         *lead, rows, keys = self.group.shape
         results = tuple((value, is_turned) for _, value, is_turned in self.results)
         return ScoreBlock(
@@ -520,7 +524,7 @@ def _flops(instr: Instr) -> int:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides, in elements, of a contiguous tensor; 0 for axes of extent 1."""
+    """Return the strides, in elements, of a contiguous tensor of `shape`; 0 for axes of extent 1."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.append(strides[-1] * extent)

@@ -150,7 +150,10 @@ class Dataflow:
 
     @cached_property
     def on_host(self) -> frozenset[int]:
-        """Return the kernels that the weight host runs in streaming mode: settling kernels and preparing ones."""
+        """Return the kernels that the weight host runs in streaming mode.
+
+        They are updates and what only updates need (settling), and casts or transposes of weights (preparing).
+        """
         return self.settling | self.preparing
 
 
@@ -233,8 +236,9 @@ def find_gradients(
 ) -> dict[BufferVersion, int]:
     """Return a mapping from each gradient version to the parameter it is the gradient of.
 
-    `operands` are the versions that each instruction reads, and `groups` maps state buffers to parameters. The search
-    starts at the operands of updates and continues through elementwise kernels. One-element states have no gradients.
+    `operands` are the versions that each instruction reads, and `groups` maps state buffers to parameters. A gradient
+    has the size of the parameter and is an operand of its update, or of an elementwise kernel that made such an
+    operand. One-element states have no gradients, and results of updates are none.
     """
     sizes = [b.type.size for b in program.buffers]
     ends = {end: start for start, end in program.state.values()}

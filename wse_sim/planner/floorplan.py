@@ -228,7 +228,7 @@ class _KindShapes:
     def of(cls, heights: SideLengths) -> "_KindShapes":
         """Return the shapes for `heights`, an array with the least height at exactly each width from 1 on.
 
-        A narrower shape that is no higher replaces a wider one.
+        A narrower shape that is no higher replaces a wider one, so that heights never increase with the width.
         """
         least = np.minimum.accumulate(heights)
         is_lower = np.concatenate(([True], least[1:] < least[:-1]))
@@ -326,10 +326,11 @@ class _SlicingSearch:
     def _time_shares(self, limit: int) -> dict[Hashable, float]:
         """Return, for each kind, the target time relative to `limit` that makes the step shortest on the same area.
 
-        A stage with work w has area w / t at time t. One of the B samples takes the times of all stages and the others
-        take the rhythm T. A step is therefore (B - 1) T / B plus the sum of t / B. For a given total area it is
-        shortest if t ** 2 / w is equal for all stages faster than T (Lagrange). The n stages that take T contribute (B
-        - 1 + n) T / B. Their work divided by B - 1 + n is the maximum work of a stage that is faster than T.
+        No share exceeds 1, and stages with much work have 1. A stage with work w has area w / t at time t. One of the B
+        samples takes the times of all stages and the others take the rhythm T. A step is therefore (B - 1) T / B plus
+        the sum of t / B. For a given total area it is shortest if t ** 2 / w is equal for all stages faster than T
+        (Lagrange). The n stages that take T contribute (B - 1 + n) T / B. Their work divided by B - 1 + n is the
+        maximum work of a stage that is faster than T.
         """
         counts = Counter(self.floor.kinds)
         work = {kind: min_area_shape(shapes.heights(limit))[0] * limit for kind, shapes in self.shapes.items()}
@@ -443,7 +444,10 @@ class _SlicingSearch:
         return _KindShapes.of(heights if is_long.all() else np.where(is_long, INFEASIBLE, heights))
 
     def _orders(self) -> Iterator[Sequence[int]]:
-        """Yield the orders of stages to try: program order, then decreasing memory."""
+        """Yield the orders of stages to try: program order, then decreasing memory.
+
+        An order is a sequence of stage indices.
+        """
         yield range(len(self.least))
         # If memory leaves little space, give up the order of stages and place large ones first.
         yield sorted(range(len(self.least)), key=lambda n: (-self.least[n], n))
@@ -451,8 +455,9 @@ class _SlicingSearch:
     def _tree(self, curves: Sequence[ShapeCurve], order: Sequence[int]) -> SlicingTree | None:
         """Return a slicing tree in which the curves fit on the mesh in the given `order`, or None if none was found.
 
-        Columns are tried first. Up to `MAX_EXHAUSTIVE_STAGES` stages, all trees that keep the order follow. The blocks
-        of the tree have the numbers of the stages.
+        Columns are tried first, small groups before large ones. Up to `MAX_EXHAUSTIVE_STAGES` stages, all trees that
+        keep the order follow. With more stages only columns of limited width and the largest groups are tried. The
+        blocks of the tree have the numbers of the stages.
         """
         whole, count = self.width * self.height, len(curves)
         if sum(map(min_curve_area, curves)) > whole:

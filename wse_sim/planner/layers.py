@@ -259,7 +259,7 @@ class _LayerGrouping:
         return self.keys[max(sources)] if sources else None
 
     def _find(self, key: _LayerKey) -> _LayerKey:
-        """Return the key that represents `key` after merging."""
+        """Return the key that represents `key` after merging: `key` itself if it was not merged."""
         while key in self._same and self._same[key] != key:
             key = self._same[key]
         return key
@@ -326,7 +326,10 @@ class _LayerGrouping:
         )
 
     def _recomputed(self, kernels: list[int], inner: frozenset[int]) -> tuple[int, ...]:
-        """Return the forward kernels, in program order, whose inner tensors backward needs, directly or not."""
+        """Return the forward kernels among `kernels` that make `inner` tensors which backward needs, directly or not.
+
+        They are in program order. Only needs through other `inner` tensors count.
+        """
         needed = {o.buffer for i in kernels if self.sweeps[i] == "backward" for o in self.dataflow.operands[i]} & inner
         again: list[int] = []
         for i in reversed(kernels):
@@ -337,7 +340,7 @@ class _LayerGrouping:
 
 
 def _layer_name(scope: str, label: str, attention: str) -> str:
-    """Return the layer's name: its module scope, with the attention name appended, or `label` without a scope."""
+    """Return the layer's name: "scope/attention" with both, else the one that is not empty, else `label`."""
     if attention:
         return f"{scope}/{attention}" if scope else attention
     return scope or label

@@ -57,7 +57,8 @@ class MicroBatchReport(Protocol):
 def micro_batch_text(report: MicroBatchReport) -> str:
     """Return a text with the number and size of micro-batches, recomputation, and the sizes that were tried.
 
-    Return "" if the batch is not cut, nothing is recomputed, and the script requested no sizes.
+    It notes if the size differs from the requested one. Return "" if the batch is not cut, nothing is recomputed, and
+    the script requested no sizes.
     """
     count, size, asked = report.micro_batches, report.micro_batch_size, report.asked_micro_batch_size
     if count == 1 and not (report.has_recompute or asked or report.explored):

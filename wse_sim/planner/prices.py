@@ -37,7 +37,10 @@ _kept_prices: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
 
 
 def _priced_attributes(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the sorted attributes without call numbers of random draws, which do not change a price."""
+    """Return the attributes as sorted (name, value) pairs, without call numbers of random draws.
+
+    These change no price. Nested mappings become such lists too.
+    """
     inner = {name: _priced_attributes(value) if isinstance(value, Mapping) else value for name, value in attrs.items()}
     return [(name, inner[name]) for name in sorted(inner) if name != DRAW]
 
@@ -149,7 +152,7 @@ class Prices:
         )
 
     def part(self, dataflow: Dataflow, i: int, width: int, height: int) -> tuple[int, int]:
-        """Return width and height of the rectangle, each at most the PEs that kernel `i` can use in a line."""
+        """Return `width` and `height`, each reduced to at most the PEs that kernel `i` can use in a line."""
         longest = self.longest(dataflow, i)
         return min(width, longest), min(height, longest)
 
@@ -164,10 +167,10 @@ class Prices:
         return self._longest[kind]
 
     def least_work(self, dataflow: Dataflow, i: int) -> float:
-        """Return a lower bound on the PE cycles (cycles times PEs) of kernel `i`.
+        """Return a lower bound on the PE cycles (cycles times PEs) of kernel `i`, for the whole batch.
 
         It is the time on a single PE divided by `MAX_PARALLEL_SPEED_UP`. For kernels that are no nest it is at least
-        the time of their operations at the rate of multiply-adds.
+        the time of their operations at the rate of multiply-adds, without those of skipped zeros.
         """
         instr = dataflow.program.instrs[i]
         alone = self.kernel(dataflow, i, 1, 1).cycles / MAX_PARALLEL_SPEED_UP

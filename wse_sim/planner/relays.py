@@ -51,7 +51,10 @@ def _is_flow(dataflow: Dataflow, version: BufferVersion) -> bool:
 
 
 def _stages_by_side(stage: int, others: Collection[int]) -> list[list[int]]:
-    """Return the stages after `stage` and those before it as lists, nearest first. Empty lists are left out."""
+    """Return the stages of `others` after `stage` and those before it as two lists, nearest first.
+
+    Empty lists, and `stage` itself, are left out.
+    """
     behind, before = (n for n in sorted(others) if n > stage), (n for n in sorted(others, reverse=True) if n < stage)
     return [side for side in (list(behind), list(before)) if side]
 

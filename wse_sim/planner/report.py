@@ -270,7 +270,10 @@ class Report:
         return self.chosen.rows
 
     def seconds(self, machine: Machine) -> float:
-        """Return the seconds of a step. Raise LazyError if `machine` is not the machine of the report."""
+        """Return the seconds of a step at the clock of `machine`.
+
+        Raise LazyError if it is not the report's machine, by name.
+        """
         if machine.name != self.machine:
             raise LazyError(
                 f"the report is of {self.machine}, not of {machine.name}", hint="Simulate again on that machine."
@@ -284,7 +287,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Report":
-        """Return the report that `as_dict` converted to `data`."""
+        """Return the report that `as_dict` converted to `data`. A missing entry raises KeyError or TypeError."""
         modes = {name: ModeReport.from_dict(data[name]) for name in ("pipelined", "streaming")}
         return cls(**{**data, **modes})
 

@@ -294,7 +294,9 @@ class LaneRun:
 def route_lanes(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tuple[LaneRun, LaneRun]]:
     """Yield the lanes of a route from rectangle `one` to rectangle `other`, each as two straight runs.
 
-    If `is_row_first`, a lane follows a row of `one` and then a column of `other`, else a column and then a row.
+    If `is_row_first`, a lane follows a row of `one` and then a column of `other`, else a column and then a row. It runs
+    from the middle of `one` to the middle of `other`. There are as many lanes as the larger of the two numbers of
+    lines.
     """
     first, second = _make_legs(one, other, is_row_first)
     return zip(first.runs(), second.runs(), strict=True)
@@ -430,8 +432,8 @@ class _MeshLoads:
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
         """Add a route of `size` bytes between the two stages `ends`, with the first free colour, and return it.
 
-        The route is column-first only if that way has a free colour, and row-first has none or is too full and has the
-        higher load. If both have none, the route is row-first without a colour.
+        The route is column-first only if that way has a free colour, and row-first has none or has more than `enough`
+        bytes on a link and the higher load. If both have no free colour, the route is row-first without a colour.
         """
         one, other = (rects[n] for n in ends)
         is_row_first, legs = True, _make_legs(one, other, True)
@@ -474,12 +476,15 @@ class _MeshLoads:
         )
 
     def _free(self, legs: Sequence[_RouteLegs]) -> int:
-        """Return the first colour that is free on all cores of a way, or NO_COLOUR."""
+        """Return the first colour that is free on all cores of a route, or NO_COLOUR.
+
+        `legs` are its runs before and after the turn.
+        """
         used = self.used(legs)
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
     def used(self, legs: Sequence[_RouteLegs]) -> int:
-        """Return the colours in use on any core of a way, as bits. `legs` are its runs before and after the turn."""
+        """Return the colours in use on any core of a route, as bits. `legs` are its runs before and after the turn."""
         used = 0
         # A router has one input for a colour, so a route needs a colour that is unused on its whole way.
         for patch in (own.cells() for own in legs):
@@ -487,16 +492,17 @@ class _MeshLoads:
         return used
 
     def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_RouteLegs], size: int) -> float:
-        """Return an estimate of the bytes on the fullest link of a way if a route of `size` bytes were added.
+        """Return an estimate of the bytes on the fullest link of a route if it were added with `size` bytes.
 
-        For each leg it adds an even share of the bytes to the fullest link of the leg. `loads` is unchanged.
+        For each of its `legs`, the runs before and after the turn, it adds an even share of the bytes to the fullest
+        link. `loads` is unchanged.
         """
         # If there are fewer lines than lanes, lanes share them.
         shares = (size / count for count in _end_line_counts(one, other, is_row_first))
         return max(share + self._fullest_link([own]) for own, share in zip(legs, shares, strict=True))
 
     def _fullest(self, legs: Sequence[_RouteLegs]) -> tuple[int, int]:
-        """Return column and row of the core on a way with the most colours in use, the first of equal ones."""
+        """Return column and row of the core on a route with the most colours in use, the first of equal ones."""
         is_passed = np.zeros(self.taken.shape, bool)
         for patch in (own.cells() for own in legs):
             patch.on(is_passed)[:] |= patch.counts > 0
@@ -521,7 +527,10 @@ class _MeshLoads:
         return route
 
     def _fullest_link(self, legs: Sequence[_RouteLegs]) -> float:
-        """Return the bytes on the fullest link of a way, 0 for a way without links."""
+        """Return the bytes on the fullest link of a route, 0 without links.
+
+        `legs` are its runs before and after the turn.
+        """
         patches = [(direction, patch) for own in legs for direction, patch in own.links()]
         return max((float(patch.on(self.loads[d])[patch.counts > 0].max()) for d, patch in patches), default=0.0)
 

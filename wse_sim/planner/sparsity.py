@@ -22,8 +22,8 @@ INDEX_BYTES = 2
 def streamed_bytes(type: Type, density: Density | None) -> int:
     """Return the bytes of a tensor when streamed: nonzero elements with indices, or the dense tensor if smaller.
 
-    Each value of at most 16 bits shares a wavelet with its index. A wider value follows a wavelet with two indices.
-    Without a `density` the tensor is dense.
+    Each value of at most 16 bits comes with an index of 2 bytes, a wider one with 4 bytes. Without a `density` the
+    tensor is dense.
     """
     if density is None:
         return type.nbytes

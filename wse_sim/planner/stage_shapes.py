@@ -228,6 +228,6 @@ def _side_ladder(side: int) -> Sequence[int]:
 
 
 def _nearest_side(ladder: Sequence[int], length: float) -> int:
-    """Return the ladder's side with the smallest ratio to `length`."""
+    """Return the side of the ascending `ladder` with the smallest ratio to `length`, the lower of equal ones."""
     at = bisect_left(ladder, length)
     return min(ladder[max(0, at - 1) : at + 1], key=lambda step: abs(math.log(step / max(1e-9, length))))

@@ -91,7 +91,10 @@ def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[B
 
 
 def stages_of(dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[BufferVersion]) -> tuple[Stage, ...]:
-    """Return the stages of a program, in the order of its layers. `again` are the results that backward recomputes."""
+    """Return the stages of a program with their memory and transfers, in the order of its layers.
+
+    A stage ends with a layer that has a product. `again` are the results that backward recomputes.
+    """
     census = _StageAnalysis(dataflow, tuple(_group_layers(layers)), again)
     return tuple(census.stage(n) for n in range(len(census.groups)))
 

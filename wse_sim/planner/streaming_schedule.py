@@ -97,11 +97,14 @@ class StreamingSchedule:
 
     @property
     def every(self) -> tuple[StreamingTurn, ...]:
-        """Return the forward turns followed by the backward turns."""
+        """Return the forward turns followed by the backward turns. A turn is one sweep of one layer."""
         return (*self.forward, *self.backward)
 
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
-        """Return the kernels of a layer's sweep that the wafer runs, recomputed ones first."""
+        """Return the kernels of a layer's sweep that the wafer runs, in the backward sweep after recomputed ones.
+
+        Kernels that the weight host runs are left out.
+        """
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.dataflow.on_host))
 
@@ -133,16 +136,19 @@ class StreamingSchedule:
         return (*sorted(repeated), *own)
 
     def _forward(self, layers: Sequence[Layer]) -> Iterable[StreamingTurn]:
-        """Yield the forward turns, one for each contiguous run of a layer's kernels in the program.
+        """Return the forward turns, one for each contiguous run of a layer's kernels in the program.
 
-        A weight that is used twice has two turns.
+        A layer whose weight is used twice has two turns. Kernels of the weight host have none.
         """
         owner = {i: n for n, layer in enumerate(layers) for i in self._on_wafer(layer, "forward")}
         for number, kernels in groupby(sorted(owner), key=lambda i: owner[i]):
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> StreamingTurn:
-        """Return the turn of these kernels with its bytes."""
+        """Return the turn of these kernels, one sweep of the layer with index `number`, with its bytes.
+
+        Call it in the order of turns, because a batch tensor counts in the first turn that reads it.
+        """
         return StreamingTurn(
             number=number, layer=layer, sweep=sweep, kernels=kernels, bytes=self._bytes_of(number, kernels)
         )
@@ -180,7 +186,10 @@ class StreamingSchedule:
         )
 
     def memory(self) -> MemoryPeak:
-        """Return the memory peak of the whole step without recomputation, for the program's batch size."""
+        """Return the memory peak of the whole step without recomputation, for the program's batch size.
+
+        A peak has the bytes of per-sample tensors and of others, on all PEs together.
+        """
         return self._whole.most()
 
     @cached_property
@@ -218,9 +227,9 @@ class StreamingSchedule:
     def segment_ends(self) -> tuple[int, ...]:
         """Return the indices of the forward turns that end a segment, () if there are no forward turns.
 
-        They are the turns after which some bytes cross to later ones, but at most `MAX_CROSSING_RATIO` times the least
-        number. This least number ignores the first and last eighth of the turns. The last forward turn ends the last
-        segment.
+        A turn is one forward sweep of a layer; segments are recomputed as a whole. They end after turns from which some
+        bytes cross to later ones, but at most `MAX_CROSSING_RATIO` times the least number. This least number ignores
+        the first and last eighth of the turns. The last forward turn ends the last segment.
         """
         crossing = self._crossing
         last = len(self.forward) - 1
@@ -250,7 +259,7 @@ class StreamingSchedule:
 
     @cached_property
     def _crossing(self) -> list[int]:
-        """Return, for each forward turn, the bytes made up to it that later forward turns read."""
+        """Return, for each forward turn, the bytes made in it or before that later forward turns read."""
         # A tensor crosses all boundaries between its maker's turn and its last reader's turn.
         turn_of = {i: n for n, turn in enumerate(self.forward) for i in turn.kernels}
         change = [0] * (len(self.forward) + 1)
@@ -271,7 +280,10 @@ class StreamingSchedule:
         return crossing
 
     def held(self) -> tuple[MemoryPeak, ...]:
-        """Return the memory peak in each turn of `every`, without recomputation."""
+        """Return the memory peak in each turn of `every`, without recomputation. A turn is one sweep of one layer.
+
+        A peak has the bytes of per-sample tensors and of others, on all PEs together, for the program's batch size.
+        """
         ends = list(accumulate(len(turn.kernels) for turn in self.every))
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
@@ -331,6 +343,9 @@ class StreamingSchedule:
 
 
 def _outgoing_versions(dataflow: Dataflow) -> frozenset[BufferVersion]:
-    """Return the results that leave the wafer: gradients and other operands of the weight host, and fetched tensors."""
+    """Return the tensor versions that leave the wafer if one of its kernels makes them.
+
+    They are operands of kernels of the weight host, such as gradients, fetched tensors, and new states.
+    """
     for_host = (o for i in dataflow.on_host for o in dataflow.operands[i])
     return frozenset((*dataflow.final.values(), *for_host))

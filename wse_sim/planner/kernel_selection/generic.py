@@ -16,7 +16,7 @@ def make_generic_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: M
     """Return a kernel that is a price and not an algorithm, since it is unknown which PE needs which data.
 
     Three parts overlap: all operands are broadcast along the rows of `rect`, all PEs share the operations (priced as
-    additions), and all PEs store an equal share of the results.
+    additions), and all PEs store an equal share of the results. Cores cannot run it.
     """
     work = instruction_work(instr)
     itemsize = element_bytes(instr, dataflow)

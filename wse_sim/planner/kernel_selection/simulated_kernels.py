@@ -25,7 +25,7 @@ from wse_sim.planner.kernel_selection.generic import make_generic_kernel
 def make_simulated_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
     """Return the kernel that simulated cores run for `instr`, or a generic price if they have none.
 
-    The kernel is empty if the instruction has an empty result.
+    The kernel is empty if any result of the instruction has no elements.
     """
     if not all(dataflow.type(w).size for w in instr.writes):
         return price_alone(EMPTY_PHASE)
@@ -94,7 +94,10 @@ class _KernelCall:
 
 
 def _attributes_without_draw(instr: Instr) -> Mapping[str, Any]:
-    """Return the attributes without the call number of a random draw, which changes values and no cycle."""
+    """Return the attributes of an instruction without the call number of a random draw, which changes no cycle.
+
+    The attributes of the instruction are unchanged.
+    """
     attrs = instr.attrs.get("attrs")
     return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != DRAW}} if attrs else instr.attrs
 

@@ -15,7 +15,10 @@ from wse_sim.planner.kernel_selection.matmul import find_product
 
 
 def make_sparse_phase(dataflow: Dataflow, i: int, rect: Rect, machine: Machine) -> Phase | None:
-    """Return the phase program of a product with a sparse operand or result on `rect`; None for any other kernel."""
+    """Return the phase program of a product with a sparse operand or result on `rect`; None for any other kernel.
+
+    It streams and multiplies nonzero elements only.
+    """
     product = find_sparse_product(dataflow, i)
     return sparse_phase(product, rect, machine) if product else None
 

@@ -42,7 +42,7 @@ class Plan:
 
 
 def require_mode(mode: str) -> str:
-    """Return `mode`. Raise LazyError if it is not one of `MODES`."""
+    """Return `mode` unchanged. Raise LazyError if it is not one of `MODES`, which include "auto"."""
     if mode not in MODES:
         raise LazyError(f"there is no mode {mode!r}", hint=f"Use one of {', '.join(MODES)}.")
     return mode

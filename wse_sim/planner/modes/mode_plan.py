@@ -122,7 +122,7 @@ class ProgramAnalysis:
         return fold(self.dataflow)
 
     def work(self, layer: Layer) -> LayerWork:
-        """Return the work of a layer. It is cached by the layer's kernels."""
+        """Return the work of a layer of this program. It is cached by the layer's kernels."""
         key = layer.every_kernel
         if key not in self._works:
             self._works[key] = LayerWork.of(self.dataflow, layer)
@@ -280,14 +280,14 @@ def make_unfit_plan(mode: str, error: LazyError, largest_batch: int | None = 0) 
 
 
 def make_uncut_plan(mode: str) -> ModePlan:
-    """Return the plan for a script that requests micro-batches in a mode without them."""
+    """Return a plan that does not fit, for a script that requests micro-batches in a mode without them."""
     what = "samples go through a pipeline one by one, and the script asks for micro-batches"
     hint = 'Use streaming mode, or set micro_batch_size to "auto" or None.'
     return make_unfit_plan(mode, PlacementError(what, hint=hint), None)
 
 
 def error_reason(error: LazyError) -> str:
-    """Return the text of an error in one line: what happened, its script line in parentheses, and the hint."""
+    """Return the text of an error in one line: what happened, its script line in parentheses if known, and the hint."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}. {error.hint}"
 
@@ -316,7 +316,8 @@ def layer_row(
 ) -> LayerRow:
     """Return the report row of a layer. `place` is None if only the weight host runs it.
 
-    `work_share` is the share of its operations that are executed; skipped zeros do not count as utilisation.
+    `taken` are its cycles. `work_share` is the share of its operations that are executed; skipped zeros do not count as
+    utilisation. Without `place` the rectangle is None, and bytes per PE and utilisation are 0.
     """
     work = case.work(layer)
     return LayerRow(
@@ -376,7 +377,7 @@ def samples_per_second(samples: int, cycles: float, machine: Machine) -> float:
 
 
 def host_bounds(case: PlanningCase) -> list[RateBound]:
-    """Return the bounds of the computers around the wafers: input workers, and step control if it takes time.
+    """Return the bounds of the computers around the wafers: "input" workers, and "control" of steps if it takes time.
 
     There is no input bound without a batch. For a share of a batch, the bounds are those of all copies together.
     """

@@ -111,7 +111,10 @@ def _plan_on_smaller_parts(line: StagePipeline, placer: Placer, attempt: CutAtte
 
 
 def _half_of(machine: Machine) -> Machine:
-    """Return the machine with half of its usable mesh, cut across the longer side."""
+    """Return the machine with half of its usable mesh (rounded down), cut across the longer side.
+
+    A square mesh is cut in height.
+    """
     if machine.usable_width > machine.usable_height:
         return replace(machine, width=machine.reserved_columns + machine.usable_width // 2)
     return replace(machine, height=machine.reserved_rows + machine.usable_height // 2)

@@ -66,7 +66,10 @@ def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
 
 
 def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Iterator[_LayerPath]:
-    """Yield the path from each layer to the next one and, in training, the path back."""
+    """Yield the path from each layer to the next one and, in training, the path back, pair by pair.
+
+    `laid` has the colours of each layer's routes.
+    """
     seats, layers = sites.seats, sites.chain.layers
     for n, (one, other) in enumerate(pairwise(seats)):
         # The ends are those of `lay_layer_routes`: from one layer's port to the corner of the next layer.

@@ -88,13 +88,19 @@ def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
 
 
 def _plan_simulated_replica(case: PlanningCase, placer: str) -> ModePlan:
-    """Return the plan of one copy as simulated cores run it. Raise LazyError if they cannot run it."""
+    """Return the plan of one copy as simulated cores run it.
+
+    If it does not fit, the report has the reason. Raise LazyError if cores cannot run the program.
+    """
     line = _PricedPipeline(case)
     return plan_simulated_pipeline(case, line.stages, line.kinds, PLACERS[placer])
 
 
 def _plan_priced_pipeline(case: PlanningCase, placer: str) -> ModePlan:
-    """Return the plan of a step that is priced by the kernels of its stages. It cannot use micro-batches."""
+    """Return the plan of a step that is priced by the kernels of its stages.
+
+    If the script requests micro-batches, it does not fit, because samples pass one by one.
+    """
     if case.micro_batching.cuts:
         return make_uncut_plan(MODE)
     return plan_replicas(case, lambda copy: _plan_one_replica(copy, placer))
@@ -144,7 +150,10 @@ class _PricedPipeline:
         self._sums = GradientSums(case, self.stages)
 
     def _numbered_kinds(self) -> list[int]:
-        """Return a number for each stage; stages that have equal kernels and input bytes share a number."""
+        """Return a number for each stage; stages that have equal kernels and input bytes share a number.
+
+        Numbers start at 0, in order of appearance.
+        """
         numbers: dict[object, int] = {}
         return [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
 
@@ -177,18 +186,21 @@ class _PricedPipeline:
         return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
-        """Return the cost of streaming a stage's inputs and outputs of a whole batch; zero if it has none."""
+        """Return the cost of streaming a stage's inputs and outputs of a batch over its border; zero if it has none."""
         streams = self._flow_phase(stage, width, height)
         return cost(streams, self.case.machine) if streams.parts else ZERO_COST
 
     def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
-        """Return a phase program that streams a stage's inputs and outputs of a whole batch over its border."""
+        """Return a phase program that streams a stage's inputs and outputs of a whole batch over its border.
+
+        Both overlap. It has no parts if the stage has neither.
+        """
         rect, batch = Rect(0, 0, width, height), self.case.batch_size
         sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
         return Par(tuple(Stream(rect, size, side) for side, size in sides if size))
 
     def cycles(self, n: int, width: int, height: int) -> int:
-        """Return the cycles of stage `n` for a step: the batch in the steady state, and the update."""
+        """Return the cycles of stage `n` for a step on a part: the batch in the steady state, and the update."""
         costs = self.stage_costs(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
@@ -216,7 +228,7 @@ class _PricedPipeline:
         return FloorplanProblem(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
 
     def routes(self, placement: Placement) -> Routes:
-        """Return the routes between the parts of a floorplan. Raise NoColoursError if colours do not suffice."""
+        """Return the routes between the rectangles of a floorplan. Raise NoColoursError if colours do not suffice."""
         colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
         routes = lay_routes(self.flows, placement.rects, self.case.machine, colours)
         require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
@@ -263,7 +275,10 @@ class _PricedPipeline:
         yield self._between("link", routes.fullest, self._link_cycles(routes), source)
 
     def _between(self, kind: str, route: Route, cycles: int, source: str) -> RateBound:
-        """Return a bound of a route with the names of both ends and the script line of the first."""
+        """Return a bound of the given kind on the rate, for a `route` that takes `cycles` for the batch of a copy.
+
+        It has the names of both ends and the script line of the first.
+        """
         ends = self.stages[route.source], self.stages[route.target]
         rate = samples_per_second(self.share.batch_size, cycles, self.case.machine)
         place = str(ends[0].where) if ends[0].where else ""
@@ -283,7 +298,10 @@ class _PricedPipeline:
         return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
 
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
-        """Return the plan of the stages on the parts of `placement`: report, timeline of one sample, and routes."""
+        """Return the plan of the stages on the parts of `placement`: report, timeline of one sample, and routes.
+
+        A step takes the rhythm of the slowest resource for the batch, plus the latency of the first sample.
+        """
         costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
         sum_cycles = self._sums.cycles(placement.rects)
         timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)

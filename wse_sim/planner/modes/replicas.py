@@ -152,7 +152,10 @@ def _start_search(case: PlanningCase, systems: int, copies: int, run: ReplicaPla
 
 
 def replica_grid(copies: int, machine: Machine) -> tuple[int, int]:
-    """Return the numbers of columns and rows of copies for which their parts of the mesh are most nearly square."""
+    """Return the numbers of columns and rows of copies for which their parts of the mesh are most nearly square.
+
+    Their product is `copies`.
+    """
     shapes = [(n, copies // n) for n in range(1, copies + 1) if copies % n == 0]
     return min(shapes, key=lambda s: abs(math.log(machine.usable_width * s[1] / (machine.usable_height * s[0]))))
 
@@ -199,7 +202,11 @@ class GradientSums:
         return self._sum_over_lines(rows, columns, width, height)
 
     def _sum_over_lines(self, row_bytes: float, column_bytes: float, width: int, height: int) -> int:
-        """Return the cycles of the sums along rows, along columns, and over the tree."""
+        """Return the cycles of the sums along rows of copies, then along columns of copies, then over the tree.
+
+        `row_bytes` and `column_bytes` are the most bytes on one row and on one column of cores. `width` and `height`
+        are the extents of a copy, the distances to the next one.
+        """
         machine, link_bytes = self._machine, self._machine.link_bits // 8
         along_rows = line_sum_cycles(self._columns, width, math.ceil(row_bytes / link_bytes), machine)
         along_columns = line_sum_cycles(self._rows, height, math.ceil(column_bytes / link_bytes), machine)
@@ -223,7 +230,8 @@ def line_sum_cycles(copies: int, stride: int, words: int, machine: Machine) -> i
 def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> int:
     """Return the cycles to sum `size` bytes over the tree between systems and stream the sums back.
 
-    It is 0 for one system.
+    The bytes count once, at the slower rate of the wafer's edge and the weight host, plus the latency of the tree. It
+    is 0 for one system.
     """
     if systems < 2:
         return 0

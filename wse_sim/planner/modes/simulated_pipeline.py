@@ -106,8 +106,8 @@ def _explored_size(micro: int, count: int, planned: ModePlan | None) -> Explored
 def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
     """Return the micro-batch sizes that the script requests and that divide the `samples` of a copy.
 
-    None is smaller than the requested least size. Without cuts the only size is `samples`. Raise PlacementError if
-    there is none.
+    None is smaller than the requested least size. If the script requests no cut, the only size is `samples`. Raise
+    PlacementError if there is none.
     """
     asked = case.micro_batching
     sizes = dict.fromkeys(ceil_div(samples, count) for count in asked.counts(samples))
@@ -170,7 +170,10 @@ def _find_fastest_run(
 
 
 def _candidate_sizes(samples: int) -> Iterator[int]:
-    """Yield the micro-batch sizes to try, all divisors of `samples`: each about half of the previous one, down to 1."""
+    """Yield the micro-batch sizes to try, divisors of `samples` from `samples` down to 1.
+
+    Each is the largest divisor that is at most half of the previous one.
+    """
     # Large sizes have long vectors, small ones start the next layer earlier. Neither end is best for all.
     size = samples
     while size > 1:

@@ -59,7 +59,10 @@ class _TimedTurn:
     moving_cycles: int
 
     def scale_cycles(self, share: float) -> tuple[int, int, int]:
-        """Return the cycles on the three lanes for a `share` of the samples. Weights and gradients do not shrink."""
+        """Return the cycles on the three lanes for a `share` of the samples, rounded up.
+
+        Cycles of weights and results do not shrink.
+        """
         arriving, computing, leaving = self.cycles
         batch_cycles = arriving - self.weight_cycles
         return math.ceil(self.weight_cycles + share * batch_cycles), math.ceil(share * computing), leaving
@@ -153,10 +156,10 @@ class StreamedRun:
 
     @cached_property
     def timed(self) -> list[_TimedTurn]:
-        """Return the timed turns of a micro-batch in order. With recomputation they include repeated forward turns.
+        """Return the timed turns of a micro-batch in order. A turn is one sweep of one layer.
 
-        Then segments run backward from the last to the first, each after its forward turns are repeated. The last
-        segment is not repeated. Backward turns of layers without forward turns come last.
+        With recomputation segments of layers run backward from the last to the first, each after its forward turns are
+        repeated. The last segment is not repeated. Backward turns of layers without forward turns come last.
         """
         turns = self.turns
         if not self.has_recompute:
@@ -174,17 +177,18 @@ class StreamedRun:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: StreamingTurn) -> _TimedTurn:
-        """Return the turn with its cycles. Turns with equal kernels and bytes are timed once."""
+        """Return the turn, a sweep of a layer, with its cycles. Turns with equal kernels and bytes are timed once."""
         key = tuple(self.case.prices.kinds(self.dataflow, turn.kernels)), turn.bytes
         if key not in self._times:
             self._times[key] = self._compute_time(turn)
         return _TimedTurn(turn, *self._times[key])
 
     def _compute_time(self, turn: StreamingTurn) -> _LaneTimes:
-        """Return the cycles of a turn for one micro-batch.
+        """Return the cycles of a turn for one micro-batch: on the three lanes, and three parts of these.
 
-        Weights and results are limited by the slower of the wafer's edge and the weight host's stream, the batch by the
-        edge only. The mesh takes the longer of kernels and moved activations, which overlap.
+        The parts are those of weights, of kernels and of moved activations. Weights and results are limited by the
+        slower of the wafer's edge and the weight host's stream, the batch by the edge only. The mesh takes the longer
+        of kernels and moved activations, which overlap.
         """
         machine, host = self.case.machine, self.case.host
         # Weights are limited by the weight host's tree too, the batch only by the edge.
@@ -218,7 +222,10 @@ class StreamedRun:
 
     def _moved(self, words: int, side: int) -> int:
         # A corner may be cut off by the mesh; use the distances of a square so that larger meshes are no slower.
-        """Return the cycles to move `words` to a corner with sides of `side` cores."""
+        """Return the cycles to move `words` to a corner with sides of `side` cores, cut off by the mesh.
+
+        A larger mesh is never slower.
+        """
         line = min(side, *self.mesh)
         return relayout_cycles(words, line, 2 * side - line, self.case.machine)
 
@@ -279,7 +286,7 @@ class StreamedRun:
         return clock
 
     def _timeline(self) -> Timeline:
-        """Return the timeline of the first `_MAX_SHOWN_MICRO_BATCHES` micro-batches."""
+        """Return the timeline of the first `_MAX_SHOWN_MICRO_BATCHES` micro-batches, a span for each turn and lane."""
         names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
         return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
 
@@ -294,7 +301,7 @@ class StreamedRun:
         return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
 
     def _ahead(self, timed: Sequence[_TimedTurn]) -> int:
-        """Return the number of turns whose weights fit in free memory if all were as large as the largest.
+        """Return the number of turns whose weights can be prefetched into free memory, at the size of the largest.
 
         It is 1 without weights. With 0, weights stream in while they are multiplied.
         """
@@ -314,7 +321,7 @@ class StreamedRun:
 
     @cached_property
     def _needed_bytes(self) -> int:
-        """Return the maximum number of live bytes on all PEs during a micro-batch."""
+        """Return the maximum number of live bytes on all PEs during a micro-batch, without prefetched weights."""
         memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
         return math.ceil(self.share * memory.per_batch) + memory.fixed
 
