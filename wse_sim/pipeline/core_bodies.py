@@ -69,9 +69,9 @@ class CoreBodies:
         return builder.body()
 
     def edge(self, n: int, outer: int, m: int, is_back: bool) -> CoreBody:
-        """Return the elementwise work of a core at the edge of layer `n` on its `outer` columns of micro-batch `m`.
+        """Return the elementwise work of a core at the edge (u = 0) of layer `n` on its `outer` result columns.
 
-        If `is_back`, it is the work of the backward sweep, else that of the forward sweep.
+        It is for micro-batch `m`. If `is_back`, it is the work of the backward sweep, else that of the forward sweep.
         """
         works = self.chain.edge_works(n)[is_back]
         return self._emit_works(self.sites.maps[n], NestTile(outer, self.micro), m, works)
@@ -92,7 +92,7 @@ class CoreBodies:
         )
 
     def end(self, when: StepPart, m: int) -> CoreBody:
-        """Return the work of the core at the end: for micro-batch `m` if `when` is "sample".
+        """Return the work of the core after the last layer: for micro-batch `m` if `when` is "sample".
 
         Otherwise it is the work that is done once, "before" or "after" all samples, on the whole batch.
         """

@@ -236,7 +236,10 @@ class _StepPricing:
 
     def _forward(self, n: int, m: int) -> list[LaneStep]:
         # Price the core with the largest tile: the others wait for it at the next sum.
-        """Return the forward steps of layer `n` for one micro-batch: receive, compute and sum, send."""
+        """Return the forward steps of layer `n` for micro-batch `m`: receive, compute and sum, send.
+
+        They are those of the core with the largest tile, since the others wait for it.
+        """
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
         sums = self._chain(on.width, self._words(outer))
@@ -273,7 +276,7 @@ class _StepPricing:
         return [*steps, BusyStep(self._time(change))]
 
     def _end(self) -> list[LaneStep]:
-        """Return the steps of the core at the end: its work before all samples, each micro-batch, and work after them.
+        """Return the steps of the core after the last layer: work before all samples, each micro-batch, and work after.
 
         For each micro-batch it receives results, computes the loss and, in training, sends the gradient.
         """

@@ -142,9 +142,10 @@ class LayerChain:
         ]
 
     def edge_works(self, layer: int) -> "tuple[list[LossWork | PointwiseWork], list[LossWork | PointwiseWork]]":
-        """Return the works at the edge of a layer for each sample: those forward, and those backward.
+        """Return the works for each sample at the edge of a layer: those forward, and those backward.
 
-        Backward works come after the input gradient of the next layer. Without one all are forward.
+        The edge is the cores where its results leave. Backward works come after the input gradient of the next layer.
+        Without one all are forward.
         """
         way_back = next(
             (k for k, w in enumerate(self.works) if isinstance(w, InputGradient) and w.layer == layer + 1), -1
@@ -230,7 +231,7 @@ class _ChainBuilder:
         return value
 
     def _written(self, buffer: int, home: ValueLocation, when: StepPart) -> ChainValue:
-        """Return a new value and make it the current one of its buffer."""
+        """Return a new value, stored at `home` and available at `when`, and make it the current one of `buffer`."""
         self.values[buffer] = self._value(buffer, home, when)
         return self.values[buffer]
 
@@ -249,7 +250,10 @@ class _ChainBuilder:
         return self.values[buffer]
 
     def _edge(self, layer: int) -> ValueLocation:
-        """Return the location of elementwise work on the results of a layer."""
+        """Return the location of elementwise work on the results of a layer.
+
+        It is the edge, the cores where results leave, or after the last layer the single core at the end.
+        """
         return ValueLocation("end") if layer == self.depth - 1 else ValueLocation("edge", layer)
 
     def _product(self, instr: Instr) -> None:
@@ -322,7 +326,10 @@ class _ChainBuilder:
         raise _unsupported_error(instr, "a product of two tensors that is no gradient of a weight")
 
     def _loss(self, instr: Instr) -> None:
-        """Add a cross-entropy loss with its gradient. Raise LazyError if its logits are not at the end."""
+        """Add a cross-entropy loss with its gradient, computed by the core after the last layer.
+
+        Raise LazyError if its logits are not there.
+        """
         logits, labels = (self._read(r, ValueLocation("end")) for r in instr.reads)
         # Only the core at the end receives whole rows of logits.
         if logits.home != ValueLocation("end"):
@@ -367,7 +374,7 @@ class _ChainBuilder:
         self.views[target] = origin
 
     def _work_location(self, instr: Instr) -> ValueLocation:
-        """Return the location of the first operand with a value, or the end if there is none."""
+        """Return the location of the first operand that has a value, or the end if there is none."""
         # Any operand will do: `_nest` rejects operands in different places.
         known = [self.values[r].home for r in instr.reads if r in self.values]
         return known[0] if known else ValueLocation("end")

@@ -101,7 +101,7 @@ class _PipelineLowering:
             self._pass_on(on.before, on.inputs, self.routes[n].back_leave[-1], self.routes[n - 1].back_enter[-1])
 
     def _once(self, n: int, when: StepPart) -> None:
-        """Add the work that the cores of layer `n` do once, before or after all samples."""
+        """Append the work that all cores of layer `n` do once, "before" or "after" all samples, to their programs."""
         on = self.sites.seats[n]
         for u, v in on.positions:
             size = len(on.inner(u)), len(on.outer(v))
@@ -202,7 +202,7 @@ class _PipelineLowering:
             self._do(cell, *self.bodies.product(n, "weight", size, at, memory.activations(m)))
 
     def _end(self) -> None:
-        """Append the program of the core at the end.
+        """Append the program of the core after the last layer.
 
         For each micro-batch it receives results, computes the loss and, in training, sends the gradient. Work on the
         whole batch comes before or after all of them.
