@@ -135,9 +135,10 @@ def anneal_order(
 ) -> None:
     """Try `changes` changes of the order by simulated annealing. Updates `orders`, `random` and `state` in place.
 
-    `orders` holds the accepted order and the best one that fits. `state` holds the temperature, its factor for each
-    change, the cost of a column of PEs beyond the mesh, the cost of the accepted order, and the least cost of an order
-    that fits. `widths`, `stack`, `centres` and `line` are scratch buffers.
+    `orders` holds the accepted order and the best one that fits. The cost is twice the weighted wirelength, plus a cost
+    for each column of PEs beyond `width`. `state` holds the temperature, its factor for each change, this cost of a
+    column, the cost of the accepted order, and the least cost of an order that fits. `widths`, `stack`, `centres` and
+    `line` are scratch buffers.
     """
     old, best = orders[0], orders[1]
     for _ in range(changes):

@@ -17,7 +17,10 @@ INFEASIBLE = 16000
 
 
 def curve_from_shapes(shapes: Iterable[tuple[int, int]], width: int, height: int) -> ShapeCurve:
-    """Return the curve of a block that may have any of the `shapes` (width, height) that fit on the mesh."""
+    """Return the curve of a block that may have any of the `shapes` (width, height).
+
+    Those larger than the mesh are left out.
+    """
     pairs = np.array(list(shapes), np.int64).reshape(-1, 2)
     return curve_from_arrays(pairs[:, 0], pairs[:, 1], width, height)
 
@@ -42,7 +45,7 @@ def inverse_curve(curve: ShapeCurve, height: int) -> ShapeCurve:
 
 
 def min_curve_area(curve: ShapeCurve) -> int:
-    """Return the area of the smallest shape of a curve, or `INFEASIBLE` squared if it has none."""
+    """Return the width times height of the smallest shape of a curve, or `INFEASIBLE` squared if it has none."""
     # Areas need 64 bits: a mesh has more cells than 16 bits can count.
     areas = np.arange(1, len(curve) + 1) * curve.astype(np.int64)
     return int(areas[curve < INFEASIBLE].min(initial=INFEASIBLE * INFEASIBLE))

@@ -160,7 +160,8 @@ class IntervalCurves:
     def _parts(start: int, stop: int) -> tuple[tuple[NDArray[np.intp], ...], tuple[NDArray[np.intp], ...]]:
         """Return the table indices of the first and of the second parts of an interval, for each position of a cut.
 
-        Indices are a pair of arrays (length - 1, start). The interval is `start` to `stop` - 1.
+        Each is a pair of arrays (number of blocks - 1, first block). The interval is `start` to `stop` - 1, and cuts
+        are in ascending order.
         """
         before = np.arange(1, stop - start)
         return (before - 1, np.full_like(before, start)), (stop - start - before - 1, start + before)
@@ -189,7 +190,7 @@ class IntervalCurves:
 
 
 def _middle_minimum(sums: NDArray[np.int64]) -> int:
-    """Return the index of the least sum; of equal sums, the one nearest to the middle."""
+    """Return the index of the least sum; of equal sums, the one nearest to the middle, and the first of two such."""
     ties = np.flatnonzero(sums == sums.min())
     return int(ties[np.argmin(np.abs(2 * ties - len(sums) + 1))])
 

@@ -191,7 +191,10 @@ def shorten_wires(
 
 
 def _typical_wirelength(task: WirelengthProblem) -> float:
-    """Return the doubled length of a wire between neighbours times the mean weight: the unit of temperatures."""
+    """Return the doubled length of a wire between neighbours times the mean weight: the unit of temperatures.
+
+    Neighbours are a side of a square block of mean area apart. There has to be a wire.
+    """
     mean = sum(w for _, _, w in task.wires) / len(task.wires)
     return 2 * mean * math.sqrt(task.width * task.height / len(task.curves))
 
