@@ -86,9 +86,9 @@ class MeshExecutable:
         self._calls = _make_calls(program, backend)
 
     def placement(self) -> str:
-        """Return the rectangle, and a line for each instruction: on the cores, or carried by the host.
+        """Return the rectangle as "WxH+X+Y", and a line for each instruction: on the cores, or carried by the host.
 
-        See `Executable`.
+        The host carries views only. See `Executable`.
         """
         calls = zip(self.program.instrs, self._calls, strict=True)
         lines = [f"{instr.label}: {'on the cores' if call else 'carried by the host'}" for instr, call in calls]

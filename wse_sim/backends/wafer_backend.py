@@ -34,7 +34,10 @@ class WaferExecutable:
         self._inner = inner
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step on the host and advance the wafer's clock by `report.step_cycles`. Return the fetches."""
+        """Run one step on the host, count it in `steps_run`, and return the fetches.
+
+        This advances the wafer's clock by `report.step_cycles`.
+        """
         fetches = self._inner.step(batch)
         self.steps_run += 1
         return fetches
