@@ -89,7 +89,10 @@ def _print_placement(options: argparse.Namespace) -> int:
 
 
 def _announce_scripts(record: StepRecorder) -> StepRecorder:
-    """Return a recorder that also prints a line on stderr for each script, since planning all takes minutes."""
+    """Return a recorder that prints a line on stderr before it calls `record`.
+
+    Planning all scripts takes minutes.
+    """
 
     def announced(script: str, args: tuple[str, ...]) -> Source:
         print(" ".join(("validate: planning", script, *args)), file=sys.stderr, flush=True)

@@ -65,17 +65,21 @@ def _relative_error(value: float | None, row: MeasuredRow) -> float | None:
 def results(
     rows: Iterable[MeasuredRow], simulated: CycleReading | None = None, runs: Iterable[PlannedRun] | None = None
 ) -> list[RowResult]:
-    """Return the result of each row: by the closed forms, and by the reading `simulated` if given and able.
+    """Return the result of each row: by the closed forms, and by the reading `simulated` if it is given.
 
-    Whole training runs are taken from `runs`, by default from those recorded last. A row without a model or a recorded
-    run has the reason in its result.
+    A reading is a function (phase, machine) that returns cycles. Whole training runs are taken from `runs`, by default
+    from those recorded last. A row without a model or a recorded run has the reason in its result. A row that the
+    reading cannot price has the reason in `gap`.
     """
     planned = {run.id: run for run in (load_planned_runs() if runs is None else runs)}
     return [_whole_run_result(row, planned) if row.id in WHOLE_RUNS else _row_result(row, simulated) for row in rows]
 
 
 def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> RowResult:
-    """Return the result of a whole training run, with a reason if no plan of it is recorded."""
+    """Return the result of a whole training run with its plan, or with a reason if no plan of it is recorded.
+
+    `planned` maps row ids to plans.
+    """
     if row.id not in planned:
         return RowResult(
             row, reason=f"no plan of {WHOLE_RUNS[row.id].script} is recorded; `lazywafer validate` makes one"

@@ -61,13 +61,13 @@ def text(verdicts: Sequence[RowResult]) -> str:
 
 
 def _simulation_gap_lines(covered: Sequence[RowResult]) -> list[str]:
-    """Return lines with the reasons why covered rows were not simulated."""
+    """Return a heading and a line with the reason for each covered row that was not simulated; empty if none."""
     gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
     return ["Not simulated:", *gaps] if gaps else []
 
 
 def _uncovered_lines(verdicts: Sequence[RowResult]) -> list[str]:
-    """Return lines with the reasons why rows are not covered."""
+    """Return a heading and a line for each row that is not covered, with figure and reason; empty if there is none."""
     reasons = [
         f"  {r.row.id}  {format_figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered
     ]
@@ -80,7 +80,7 @@ def _has_simulated(verdicts: Sequence[RowResult]) -> bool:
 
 
 def _errors_text(r: RowResult) -> str:
-    """Return the error of the closed form, and that of the simulation if there is one."""
+    """Return the signed error of the closed form in percent, and that of the simulation, if any, in parentheses."""
     simulated = f" (simulated {format_signed_percent(r.simulated_error)})" if r.simulated is not None else ""
     return format_signed_percent(r.closed_error) + simulated
 
@@ -104,7 +104,7 @@ _CLOSED_COLUMNS = 5  # Number of columns before those of the simulation, in both
 
 
 def _make_table(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], has_simulated: bool) -> Table:
-    """Return a table, without the columns of the simulation unless `has_simulated`."""
+    """Return a table. Unless `has_simulated`, only the first `_CLOSED_COLUMNS` columns are included."""
     count = len(columns) if has_simulated else _CLOSED_COLUMNS
     return Table(columns[:count], [row[:count] for row in rows])
 

@@ -156,9 +156,10 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
 
 
 def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: Machine) -> float:
-    """Return the share of the peak of all systems that a rate needs.
+    """Return the share of the peak of all systems that `samples_per_s` needs; above 1 if it is impossible.
 
-    The peak counts two operations for each 16-bit multiply-add of every PE.
+    The peak counts two operations for each 16-bit multiply-add of every PE. The operations are those of `program`,
+    whose batch is that of the run.
     """
     # All products of the published log ran in 16 bits, so use that peak rate.
     peak = machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz
@@ -166,7 +167,7 @@ def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: M
 
 
 def load_planned_runs() -> list[PlannedRun]:
-    """Return the planned runs of the package's record file, as `write_runs` wrote them last."""
+    """Return the planned runs of the package's record file, as they were written last. Derived entries are ignored."""
     # Ignore derived entries of the file, such as `is_test`.
     names = PlannedRun.__dataclass_fields__
     return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in load_recorded_runs()]

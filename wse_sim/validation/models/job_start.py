@@ -8,12 +8,15 @@ _WEIGHT_BYTES = 2
 
 
 def programming_seconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the seconds for programming a system. They do not depend on the model."""
+    """Return the seconds for programming a system, a constant of the host. Both arguments are unused."""
     return APPLIANCE.programming_s
 
 
 def sending_seconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the seconds for sending the initial weights in 16 bits."""
+    """Return the seconds for sending the initial weights in 16 bits, without the fixed time of a start.
+
+    `cycles` is unused.
+    """
     weights = round(row.params["params"] * _WEIGHT_BYTES)
     return APPLIANCE.start_seconds(weights) - APPLIANCE.start_seconds(0)
 

@@ -14,13 +14,16 @@ _STENCIL_TAPS = {"star2d": lambda radius: 4 * radius + 1, "box2d": lambda radius
 
 
 def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
-    """Return the rectangle that a parameter of the row gives."""
+    """Return the rectangle at (0, 0) with the width and height that the parameter `name` of the row gives."""
     width, height = row.params[name]
     return Rect(0, 0, width, height)
 
 
 def _spmm_tile(row: MeasuredRow) -> tuple[Rect, int, int]:
-    """Return the mesh, and the most rows and columns of A on one PE: N / height and K / width, rounded up."""
+    """Return the mesh, and the most rows and columns of the sparse matrix A on one PE.
+
+    A has N rows over the height of the mesh and K columns over its width, rounded up.
+    """
     p = row.params
     return Rect(0, 0, p["width"], p["height"]), ceil_div(p["N"], p["height"]), ceil_div(p["K"], p["width"])
 
@@ -48,7 +51,10 @@ def padded_spmm_cycles(row: MeasuredRow, cycles: CycleReading, has_lines: bool) 
 
 
 def dense_product_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of the dense product that sparse ones are compared with."""
+    """Return the cycles on the WSE-2 of the dense product that sparse ones are compared with.
+
+    Each PE multiplies a full tile of A.
+    """
     rect, rows, columns = _spmm_tile(row)
     return cycles(sparse.dense_loop(rect, rows * columns, row.params["M"], WSE2), WSE2)
 

@@ -37,7 +37,10 @@ def decode_rate(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def prefill_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the tokens per second of prefill: all tokens of the prompt are processed at once."""
+    """Return the tokens per second of prefill: all tokens of the prompt are processed at once.
+
+    The mesh is square with the side that the row gives; the model is the one that its workload names.
+    """
     tokens: int = row.params["seq"]
     return tokens / _prefill_seconds(_transformer_extents(row), row.params["grid"][0], tokens, cycles)
 
@@ -63,7 +66,10 @@ def _best_grid_side(n: int, cycles: CycleReading) -> int:
 
 
 def gemv_milliseconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the milliseconds of a matrix-vector product on the fastest of the published meshes."""
+    """Return the milliseconds of a product of a matrix and a vector, on the fastest of the published meshes.
+
+    The matrix has n x n elements of 16 bits.
+    """
     n = row.params["n"]
     return 1e3 * _gemv_cycles(n, _best_grid_side(n, cycles), cycles) / FAST_WSE2.clock_hz
 

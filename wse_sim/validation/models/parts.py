@@ -31,7 +31,7 @@ def vector_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleReading], float]:
-    """Return a model of the elements per cycle of a long vector operation."""
+    """Return a model of the elements per cycle of a long vector operation `op` on one PE of the WSE-3."""
     return lambda row, cycles: (
         _LONG_VECTOR_ELEMENTS
         / cycles(Compute(_SINGLE_PE, op=op, vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=itemsize), WSE3)
@@ -39,12 +39,12 @@ def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleRead
 
 
 def local_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a multiply-add over 4,096 elements of 16 bits."""
+    """Return the cycles of a multiply-add over 4,096 elements of 16 bits on one PE of the WSE-3."""
     return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
 
 
 def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the time of a long float32 multiply-add with bank conflicts over that without."""
+    """Return the time of a long float32 multiply-add with bank conflicts over that without, on the WSE-3."""
     slow = Compute(
         _SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=WSE3.conflict_slowdown
     )
@@ -54,7 +54,7 @@ def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def make_relay_phase(hops: int, words: int) -> Phase:
-    """Return a store-and-forward program: every PE receives all words and then starts an operation that sends them on.
+    """Return a store-and-forward program over `hops` hops: a PE receives all `words` and then sends them on.
 
     The last PE starts one more operation on the received words.
     """
