@@ -124,7 +124,7 @@ class SweepFile:
         self.records[point.key] = record
 
     def _other(self, what: str) -> LazyError:
-        """Return the error for a file of another sweep."""
+        """Return the error for a file of another sweep. `what` tells what differs."""
         hint = "Give this sweep a file of its own; a sweep that has all points of the file, and more, goes on with it."
         return LazyError(f"{self.path} is the file of another sweep: {what}", hint=hint)
 

@@ -135,9 +135,9 @@ def plan_tasks(tasks: Iterable[SweepTask], ticket: str = "") -> list[SweepRecord
 def group_tasks(tasks: Iterable[SweepTask]) -> list[list[SweepTask]]:
     """Return the tasks in groups of at most `MAX_GROUP_TASKS` that use the same prices, largest groups first.
 
-    A group has one program, machine and mode, and batch sizes that differ by powers of two only. Such batches share
-    prices, because systems and micro-batches halve them. Modes use different prices, because they have different
-    resident operands.
+    A group has one program, machine and requested mode, and batch sizes that differ by powers of two only. Such batches
+    share prices, because systems and micro-batches halve them. Modes use different prices, because they have different
+    resident operands. Tasks keep their order in a group.
     """
     groups: dict[tuple[object, ...], list[list[SweepTask]]] = {}
     for task in tasks:
