@@ -79,7 +79,10 @@ def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, se
 
 
 def as_text(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> str:
-    """Return the results as text: figures, a drawing, and a row for each kernel."""
+    """Return the results as text: figures, a drawing, and a table with a row for each kernel.
+
+    `marks` is the score of the layout, and `seconds` the duration of the search.
+    """
     over = float(marks.delta_t) / solution.bound
     lines, scale = floor_drawing.draw_text(_rects(solution), problem.width, problem.height, DRAWING_COLUMNS)
     columns = (

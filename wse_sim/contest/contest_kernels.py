@@ -49,13 +49,19 @@ class Conv:
         return Fraction(tiles * self.R * self.S, self.T**2)
 
     def memory(self, h: int, w: int, c: int, k: int) -> Fraction:
-        """Return the words on one PE: weights and a tile of the image."""
+        """Return the words on one PE, an exact fraction: its weights and its tile of the image.
+
+        The image has a border for the filter. Weights are cut by c and k; the image is cut by h, w and k.
+        """
         weights = Fraction(self.C * self.K * self.R * self.S, c * k)
         return weights + Fraction((self.W + self.S - 1) * (self.H + self.R - 1) * self.K, w * h * k)
 
 
 def dblock(h: int, w: int, f: int) -> tuple[Conv, ...]:
-    """Return the convolutions of a block that keeps the size of its h x w image. `f` is the number of features."""
+    """Return the three convolutions of a block that keeps the size of its h x w image and its `f` features.
+
+    The inner convolution has a quarter of the features.
+    """
     image = (h, w)
     return _square_conv(image, 1, f, f // 4), _square_conv(image, 3, f // 4, f // 4), _square_conv(image, 1, f // 4, f)
 
@@ -65,7 +71,10 @@ def _square_conv(image: tuple[int, int], side: int, c: int, k: int, stride: int 
 
 
 def cblock(h: int, w: int, f: int) -> tuple[Conv, ...]:
-    """Return the convolutions of a block that halves its h x w image, with the shortcut last."""
+    """Return the four convolutions of a block that halves its h x w image (rounded up), with the shortcut last.
+
+    `f` is the number of features of the result; the image has half of them.
+    """
     image, half = (h, w), (ceil_div(h, 2), ceil_div(w, 2))
     return (
         _square_conv(image, 1, f // 2, f // 4),
@@ -135,7 +144,10 @@ class ParameterChoices:
         return KernelParameters(int(self.h[n]), int(self.w[n]), c, tuple(int(k) for k in self.k[:, n]))
 
     def curve(self, width: int, height: int) -> ShapeCurve:
-        """Return the shape curve of the kernel on a mesh, with and without rotation."""
+        """Return the shape curve (least height for each width) of the kernel on a mesh, with and without rotation.
+
+        Choices that exceed the mesh are left out.
+        """
         upright, high = self.widths, self.heights
         return curve_from_arrays(np.concatenate([upright, high]), np.concatenate([high, upright]), width, height)
 

@@ -48,7 +48,7 @@ class ContestProblem:
 
 
 def read_problem(path: Path) -> ContestProblem:
-    """Return the problem in a file. Raise DataError with line and reason if it is invalid."""
+    """Return the problem in a UTF-8 file. Raise DataError with line and reason if it is invalid or cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -145,7 +145,10 @@ class _KernelGraphParser:
         return int(text)
 
     def _weight(self, name: str) -> float:
-        """Return a nonnegative number of the header. Raise DataError if it is none."""
+        """Return the header field `name` as a number that is not negative.
+
+        Raise DataError for any other text, also for exponents. Sets `line` to that of the field.
+        """
         text, self.line = self.header[name]
         if not re.fullmatch(r"\d+(\.\d*)?", text):
             raise self._fault(f"{name}={text} in the header", "Give a number that is not negative.")

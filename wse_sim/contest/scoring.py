@@ -72,7 +72,7 @@ def _kernel_time(kernel: ContestKernel, p: KernelParameters) -> Fraction:
 
 
 def _centre_distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
-    """Return the Manhattan distance between the centres of two kernels."""
+    """Return the Manhattan distance between the centres of two kernels in PEs, a whole or a half number."""
     across = (2 * one.x + one.width) - (2 * other.x + other.width)
     along = (2 * one.y + one.height) - (2 * other.y + other.height)
     return Fraction(abs(across) + abs(along), 2)

@@ -88,13 +88,19 @@ def _candidate_layouts(
 def _make_layout(
     problem: ContestProblem, menus: KernelChoices, time: int, tree: SlicingTree
 ) -> tuple[PlacedKernel, ...]:
-    """Return the layout in which the kernels have their shapes for `time` and are placed by a slicing tree."""
+    """Return the layout in which the kernels have their shapes for `time` and are placed by a slicing tree.
+
+    The tree has to fit for this time. The layout has the order of the problem's kernels.
+    """
     places = place_blocks(tree, menus.curves(time), problem.width, problem.height)
     return tuple(menus.placed(n, time, rect) for n, rect in enumerate(places))
 
 
 def _mesh_too_full_error(problem: ContestProblem, curves: Sequence[ShapeCurve]) -> PlacementError:
-    """Return the error for kernels that fit by area but not as a slicing tree."""
+    """Return the error for kernels that fit by area but not as a slicing tree.
+
+    It names the rows or columns in excess.
+    """
     wide, high = min_sides(curves, problem.width, problem.height)
     return PlacementError(
         f"{len(curves)} kernels fill the mesh of {problem.width:,} x {problem.height:,} PEs too well to be cut from "
