@@ -4,6 +4,7 @@ Matrices are stored as [columns, samples], so that any range of columns is conti
 one layout is a single vector operation per scalar. Otherwise there is a loop over the shorter axis.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
     extents = [loop.extent for loop in nest.loops]
     strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
     if not any(strides):
+        if access.offset or math.prod(value.shape) != 1:
+            # Each core has a piece of the value, and not the element.
+            raise LazyError(f"{nest.name} reads element {access.offset} of {list(value.shape)}", hint=NEST_HINT)
         return SINGLE
     # The compiler merges two loops if all operands run through both. The value's shape tells which kind it was.
     kinds: dict[tuple[int, ...], str]

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import lazytensor as lt
+from lazytensor import nn
 from lazytensor.config import override
 from lazytensor.errors import LazyError, PlacementError
 from lazytensor.runtime.host import HostBackend
@@ -96,6 +98,25 @@ def test_report_of_what_is_no_chain_says_what_cores_do_not_run():
     assert report.pipelined.not_run.startswith("softmax: no part of a chain of layers")
     assert "simulated cores do not run it: softmax" in report.text()
     with pytest.raises(PlacementError, match="does not run on tiny: softmax: no part of a chain of layers"):
+        PipelineBackend(TINY).compile(program, Cells({}, {}))
+
+
+class ScaledByElement(nn.Module):
+    """Two layers with one element of a vector between them."""
+
+    def __init__(self, at: int):
+        super().__init__()
+        self.at, self.first, self.second = at, nn.Linear(8, 6), nn.Linear(6, 4)
+        self.scales = nn.Parameter(lt.arange(6.0))
+
+    def forward(self, x):
+        return self.second(self.first(x) * self.scales[self.at])
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_element_of_a_vector_is_no_operand_of_a_chain(at):
+    program = lt.trace(ScaledByElement(at), lt.ones(4, 8))
+    with pytest.raises(PlacementError, match=rf"reads element {at} of \[6\]"):
         PipelineBackend(TINY).compile(program, Cells({}, {}))
 
 
