@@ -32,6 +32,7 @@ SOFTMAX_OPERATIONS = 9
 def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` of an instruction on `cores`; `reads` are the types of its operands.
 
+    A nest that adds int64 arrays is computed exactly, as limbs of 16 bits; other nests compute in floating point.
     Raises LazyError for an operation without a mesh kernel.
     """
     if instr.nest:
@@ -53,7 +54,7 @@ def _nest(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _adds_integers(nest: Nest) -> bool:
-    """Return True if a nest adds two int64 arrays element by element.
+    """Return True if a nest adds two contiguous int64 arrays element by element, and does nothing else.
 
     The update of a random generator's state is such a nest.
     """
@@ -82,7 +83,11 @@ def _concat(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that replaces a slice of an array by another array."""
+    """Return the `MeshCall` that replaces a slice of an array by another array.
+
+    The attributes `starts`, `limits` and `strides` give the slice of each dimension. The host makes the result, and the
+    mesh copies it.
+    """
     names = ("starts", "limits", "strides")
     bounds = [slice(*bound) for bound in zip(*(attributes(instr)[name] for name in names), strict=True)]
 
@@ -159,8 +164,9 @@ def _softmax_groups(cores: Cores, rows: int, columns: int) -> int:
 def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` of a softmax cross-entropy with integer labels.
 
-    Its results are the loss and the gradient of the logits. Raises LazyError, when it runs, for a label that is too
-    large.
+    Its results are the loss of each row, and softmax minus the one-hot label, which is not divided by the number of
+    rows. A row with a negative label has a one-hot label of zeros. Raises LazyError, when it runs, for a label that is
+    too large.
     """
     *rows, columns = reads[0].shape
     groups = _softmax_groups(cores, prod(rows), columns)
@@ -187,7 +193,10 @@ def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of `random_uniform`."""
+    """Return the `MeshCall` of `random_uniform`, with the attributes `type`, `call` and, if given, `seed`.
+
+    The operand is the counter. Without a `seed` it is the seed and the counter.
+    """
     attrs = attributes(instr)
     *rows, columns = attrs["type"].shape or (1,)
     kernel = random_uniform(cores.rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)

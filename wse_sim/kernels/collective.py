@@ -53,6 +53,6 @@ def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> P
 
 
 def chain_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
-    """Return an all-reduce of `count` words along `axis`: a chain over the whole line, then a broadcast."""
+    """Return an all-reduce of `count` words along `axis`: a launch, a chain over the whole line, then a broadcast."""
     chain = Reduce(rect, axis=axis, words=count, algorithm="chain")
     return Seq((launch(rect, machine), chain, Broadcast(rect, axis=axis, words=count)))

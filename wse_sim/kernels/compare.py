@@ -71,7 +71,8 @@ SAMPLES: Mapping[str, Callable[[int, int], tuple[Any, ...]]] = {
 def sample(name: str, pes: int, tile: int, dtype: str = "float32") -> MeshKernel:
     """Return the kernel `name` on a mesh of `pes` x `pes`, with tiles of about `tile` x `tile` elements.
 
-    "streamed_product" has one more column, for its feeders; "add_counters" ignores `dtype`.
+    "streamed_product" has one more column, for its feeders. "operand_in_place" and "result_in_place" send chunks of 4
+    rows. "add_counters" ignores `dtype`.
     """
     how: dict[str, Any] = {"dtype": dtype} if name != "add_counters" else {}
     if name.endswith("in_place"):
@@ -99,7 +100,10 @@ class Comparison:
 
 
 def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WSE2) -> Comparison:
-    """Return the cycles of a kernel by closed form and by simulation, on memories of zeros."""
+    """Return the cycles of the kernel `name` by closed form and by simulation, on memories of zeros.
+
+    `size` is as in `SIZES`. Raises LazyError if the simulation does not finish.
+    """
     # Zeros suffice: the cycles of an instruction do not depend on values.
     pes, tile = size
     kernel = sample(name, pes, tile, dtype)

@@ -217,7 +217,8 @@ class Room:
     def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
         """Allocate `elements` elements of `dtype` and return their address in words.
 
-        Raises LazyError for an unsupported type.
+        They start in the pair of banks `bank`, by default the one after that of the last allocation. Raises LazyError
+        for an unsupported type.
         """
         if dtype not in ITEM_BYTES:
             raise LazyError(f"cores have no {dtype}", hint=f"Give one of {', '.join(ITEM_BYTES)}.")
@@ -300,9 +301,9 @@ def blank(kernel: MeshKernel) -> np.ndarray:
 def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     """Return memories [height, width, words] with every operand at its address; all other words are zero.
 
-    `values` maps the names of operands to global matrices of any shape with the right number of elements. The memories
-    start at PE (0, 0); they are float32 arrays whose bits count. Raises LazyError for missing or unknown names and for
-    a wrong size.
+    `values` maps the names of operands to global matrices of any shape with the right number of elements, which are
+    rounded to the operand's type. Operands that the kernel provides are not in it. The memories start at PE (0, 0);
+    they are float32 arrays whose bits count. Raises LazyError for missing or unknown names and for a wrong size.
     """
     names = {placed.name for placed in kernel.operands if placed.is_given}
     if names != set(values):
@@ -331,9 +332,9 @@ def as_data(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | No
 def as_wavelets(
     kernel: MeshKernel, values: Mapping[str, Any], machine: Machine
 ) -> tuple[dict[str, np.ndarray], RunResult]:
-    """Run a kernel cycle by cycle for the global matrices `values`.
+    """Run a kernel cycle by cycle for the global matrices `values`, as in `scatter`.
 
-    Return its results, by name, and the result of the run. Raises LazyError if the run does not finish.
+    Return (results by name, result of the run). Raises LazyError if the run does not finish.
     """
     done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
     return gather(kernel, done.memory), done
@@ -345,7 +346,10 @@ def _ring_index(length: int, position: int) -> int:
 
 
 def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
-    """Copy a global matrix to the tiles of `placed` in `memory`, with the fill value as padding."""
+    """Copy a global matrix to the tiles of `placed` in `memory`, in place; padding elements get the fill value.
+
+    Values are rounded to the element type. Raises LazyError for a wrong number of elements.
+    """
     if values.size != placed.rows * placed.columns * placed.depth:
         extents = f"{placed.rows} x {placed.columns * placed.depth}"
         raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {extents} elements.")
@@ -359,7 +363,10 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
 
 
 def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
-    """Return the global matrix of `placed` from the tiles in `memory`."""
+    """Return the global matrix of `placed`, float32 [rows, columns x depth], from the tiles in `memory`.
+
+    Of an element on several PEs, the one of the last PE counts.
+    """
     result = np.zeros((placed.rows, placed.columns, placed.depth), np.float32)
     for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
         rows, columns = placed.tile_of(x, y)
@@ -368,7 +375,11 @@ def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
 
 
 def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield (x, y, view of the tile's raw elements) for every PE of the rectangle."""
+    """Yield (x, y, view of the tile's raw elements) for every PE of the rectangle, row after row.
+
+    x and y count within the rectangle. The view is [tile rows, tile columns, depth] of unsigned integers, and writing
+    to it changes `memory`.
+    """
     flat = view_elements(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
     for y in range(placed.rect.height):
         for x in range(placed.rect.width):

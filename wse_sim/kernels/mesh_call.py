@@ -42,7 +42,7 @@ class MeshCall:
     def run(self, reads: Arrays, writes: Arrays, reading: Reading) -> None:
         """Run all rounds and fill the arrays `writes`, which may be among `reads`.
 
-        `reading` executes the phase program.
+        `reading` executes the phase program of each round, on new memories.
         """
         for number in range(self.rounds):
             memory = reading(self.kernel.phase, scatter(self.kernel, self.give(reads, number)))
@@ -54,8 +54,8 @@ def single(
 ) -> MeshCall:
     """Return the `MeshCall` of a kernel that runs once.
 
-    `give` makes its operands. The written arrays are the results called `names`, by default the kernel's first results
-    in order. Dimension `dim` of an array is the last dimension of the result.
+    `give` returns its operands by name. The written arrays get the results called `names`, by default the kernel's
+    results in order; further results are dropped. The last dimension of a result becomes dimension `dim` of the array.
     """
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:

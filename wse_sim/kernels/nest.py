@@ -36,8 +36,9 @@ NEGATED = ("minimum", "and")
 def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
     """Return the kernel of a nest; its operands are "in0", "in1", ... and its results "out0", "out1", ...
 
-    Operands for loop indices are called "index" and the number of the scalar. Raises LazyError for operations and types
-    that cores do not have.
+    Operands for loop indices are called "index" and the number of the scalar. Integers and truth values are float32.
+    Raises LazyError for operations, types and reductions that cores do not have, and for an integer constant that
+    float32 does not represent.
     """
     return _NestBuilder(rect, nest).kernel()
 
@@ -45,7 +46,8 @@ def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
 def nest_operands(nest: Nest, rect: Rect, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """Return the operands of a nest's kernel, by name: the arrays `inputs` that it reads, and its loop indices.
 
-    Integers become float32. Raises LazyError for integers that float32 does not represent exactly.
+    Each is a matrix of the elements that the iterations read, with an extent of 1 along an axis on which they are
+    equal. Raises LazyError for integers beyond `LARGEST_INTEGER`, which float32 may not represent.
     """
     domain = Domain(nest, rect)
     operands = {}
@@ -58,9 +60,9 @@ def nest_operands(nest: Nest, rect: Rect, inputs: Sequence[np.ndarray]) -> dict[
 
 
 def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-    """Write the results of a nest's kernel to the arrays `outputs`.
+    """Write the results of a nest's kernel, by name, to the arrays `outputs`, whose other elements are unchanged.
 
-    Raises LazyError for integer results beyond the exact range of float32.
+    Raises LazyError for integer results beyond `LARGEST_INTEGER`.
     """
     domain = Domain(nest, rect)
     for store in nest.stores:
@@ -75,9 +77,9 @@ def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outp
 
 
 def last_reads(nest: Nest) -> dict[int, int]:
-    """Return, for each scalar that is read, the number of its last reader.
+    """Return, for each scalar that is read, the number of its last reader in the body.
 
-    It is the number of scalars if a store reads the scalar.
+    It is the number of scalars of the body if a store reads the scalar. Scalars that are never read are left out.
     """
     last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
     return last | {store.value: len(nest.body) for store in nest.stores}
@@ -117,7 +119,11 @@ class _NestBuilder:
         return self.room.place(name, self.rect, self.rows, self.columns, dtype, groups=self.groups)
 
     def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
-        """Allocate an operand on the first PEs of the lines along which it is constant."""
+        """Allocate an operand on the first PEs of the lines along which it is constant; broadcasts copy it to the
+        others.
+
+        Floating-point operands keep their type; others are float32.
+        """
         rows, columns = self.domain.shape(access)
         stored = core_type(dtype.name) if dtype.kind == "f" else WIDE
         # A column starts on the first PE of each group, and a row on the first row of PEs, equally in all groups.
@@ -138,7 +144,10 @@ class _NestBuilder:
                 yield Broadcast(self.rect, axis=axis, words=placed.words, groups=groups, take=at, put=at)
 
     def _scalars(self) -> list[Placed | float]:
-        """Return the tile or constant of each scalar of the body; a tile is reused after its last reader."""
+        """Return the tile or constant of each scalar of the body.
+
+        After its last reader a tile is reused, unless it has an operand or a loop index.
+        """
         # 48 KiB hold few tiles: with liveness a long body needs only as many as are alive at once.
         last = last_reads(self.nest)
         free: dict[str, list[Placed]] = {}
@@ -154,7 +163,9 @@ class _NestBuilder:
     def _place(self, n: int, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
         """Return the tile of scalar number `n`, or its value if it is a constant.
 
-        `free` has the tiles that can be reused, by type.
+        A scalar that is stored in its own type gets the tile of the output. `free` has the tiles that can be reused, by
+        type; a tile that is taken is removed from it. A loop index is added to `self.indices`. Raises LazyError for an
+        integer constant beyond `LARGEST_INTEGER`.
         """
         if scalar.op == "const":
             if scalar.dtype.kind == "i":
@@ -178,7 +189,11 @@ class _NestBuilder:
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: NestStore) -> Placed:
-        """Allocate the result of a store."""
+        """Allocate the result of a store and return its placement.
+
+        It is a tile of the matrix or, for a sum, a column on the first PE of each group. A sum of all iterations is one
+        element on the first PE.
+        """
         dtype = core_type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
             if self.domain.sums_rows:
@@ -187,7 +202,7 @@ class _NestBuilder:
         return self._tile(f"out{store.output}", dtype)
 
     def _work(self) -> Iterator[Phase]:
-        """Yield the body on all PEs; with a sum, PEs with fewer columns run a shorter body."""
+        """Yield the body on all PEs; with a sum, PEs with fewer columns or summed rows run a shorter body."""
         # Without a sum, padding is computed like other elements and never gathered.
         if not self.sums:
             yield Local(self.rect, self._body(self._along, self._down))
@@ -217,8 +232,9 @@ class _NestBuilder:
     def _body(self, count: int, rows: int) -> tuple[Instruction, ...]:
         """Return the instructions of the body for `rows` rows of `count` columns.
 
-        Sums are cleared first. Then every scalar and store runs row after row, or on the whole tile at once if rows are
-        alike.
+        Reductions get their start values first. Then every scalar and store runs row after row, or on a whole tile at
+        once. The latter needs operands that are no rows or columns, and no sums, or sums over all iterations and full
+        rows.
         """
         build = self.room.builder()
         for store in self.nest.stores:
@@ -238,7 +254,10 @@ class _NestBuilder:
         return build.body()
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
-        """Append every scalar and every store for `length` elements: one row, or with `is_whole` the whole tile."""
+        """Append every scalar and every store for `length` elements: one row, or with `is_whole` the whole tile.
+
+        A store with a reduction accumulates in float32; others convert to the output's type.
+        """
         spare = [_vector(tile, is_whole) for tile in self.work]
         for scalar, place in zip(self.nest.body, self.scalars, strict=True):
             if scalar.op not in GIVEN:
@@ -263,7 +282,11 @@ class _NestBuilder:
         return max([int(turned), *(pointwise(self.nest, s).spares for s in self.nest.body if s.op not in GIVEN)])
 
     def _leaving(self, store: NestStore) -> Iterator[Phase]:
-        """Yield the reduction of a sum to the first column of PEs, where it is rounded."""
+        """Yield the phases that finish the reduction of a store: over the PEs of each group, and its rounding to the
+        output.
+
+        A reduction of all iterations is over all PEs. The result is on the first PE of the group or rectangle.
+        """
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: the rounding to the output's type comes after the last addition.
         axis, combine = "xy" if self.domain.sums_rows else "x", _COMBINES[store.reduce]
@@ -276,7 +299,10 @@ class _NestBuilder:
 
 
 def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
-    """Yield stretches of a line of PEs with equal shares of `extent`: (first PE, number of PEs, share of each)."""
+    """Yield stretches of a line of PEs with equal shares of `extent`: (first PE, number of PEs, share of each).
+
+    First come full shares, then a smaller one, then PEs with a share of 0; empty stretches are left out.
+    """
     size = ceil_div(extent, pes)
     full = extent // size if size else 0
     counts = [(full, size), (1, extent - full * size), (pes, 0)]

@@ -95,7 +95,7 @@ class Domain:
         return self._has_sums and all(loop.is_reduction or loop.extent == 1 for loop in self.nest.loops)
 
     def shape(self, access: Access) -> tuple[int, int]:
-        """Return (rows, columns) of an operand, 1 for an axis along which it is constant."""
+        """Return (rows, columns) of an operand, 1 for an axis along which it is constant, and 0 for an empty axis."""
         if self.is_flat:
             return self.extents if self._moves(access, range(len(self.nest.loops))) else (1, 1)
         rows, columns = self.extents
@@ -119,7 +119,7 @@ class Domain:
         return self.places(access)[:rows, :columns]
 
     def _flat_places(self, access: Access) -> np.ndarray:
-        """Return `places` of a flat domain."""
+        """Return `places` of a flat domain: iterations in order, row after row, with the last one repeated as padding."""
         count = self._extent(range(len(self.nest.loops)))
         # The last row may be longer than the remaining iterations: it repeats the last one, which is harmless.
         numbers = np.minimum(np.arange(prod(self.extents)), count - 1)
@@ -157,9 +157,10 @@ def row_groups(
     """Return the number of groups per row of PEs for which operations on `rows` x `columns` elements take the least
     time.
 
-    A short group has longer vectors and fewer PEs to sum over. `lengths` are the candidate lengths of a group; by
-    default powers of two and the results of dividing a row by them. `element_cycles` is the mean time of an element in
-    an operation. With `has_sums` false, no time for sums is counted. Only an estimate.
+    A short group has longer vectors and fewer PEs to sum over. `lengths` are the candidate lengths of a group, in PEs;
+    by default powers of two and the results of dividing a row by them. `element_cycles` is the mean time of an element
+    in an operation. With `has_sums` false, no time for sums is counted. The time is an estimate; of equally fast
+    lengths the shortest is taken.
     """
 
     def cycles(length: int) -> float:
@@ -173,7 +174,7 @@ def row_groups(
 
 @lru_cache(maxsize=1024)
 def _divided(total: int) -> tuple[tuple[int, int], ...]:
-    """Return all pairs of integers whose product is `total`."""
+    """Return all pairs of positive integers whose product is `total`, in both orders. Results are cached."""
     # Divisors come in pairs; the smaller one is at most the square root.
     low = [n for n in range(1, isqrt(total) + 1) if total % n == 0]
     return (*((n, total // n) for n in low), *((total // n, n) for n in low))

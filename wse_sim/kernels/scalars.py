@@ -39,7 +39,10 @@ class Pointwise:
 
 
 def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
-    """Return the implementation of a scalar of a nest. Raises LazyError for an operation that cores do not have."""
+    """Return the implementation of a scalar of a nest, by its operation and attributes; a cast also by its types.
+
+    Raises LazyError for an operation that cores do not have.
+    """
     if scalar.op == "cast":
         return _cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
     name = f"{scalar.op} {' '.join(map(str, (scalar.attr or {}).values()))}".strip()
@@ -59,7 +62,7 @@ def _cast(source: str, target: str) -> Pointwise:
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
-    """Append the instruction `op` with a target and sources."""
+    """Append the instruction `op` with a target and sources; `op` is a method of `Builder` or one of `SPECIAL_OPS`."""
     if op in SPECIAL_OPS:
         build.special(op, operands[0], operands[1], length)
     else:
@@ -67,7 +70,10 @@ def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) 
 
 
 def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Operand], length: int) -> None:
-    """Append steps such as "s = greater b a"; `named` maps names to operands, and other sources are numbers."""
+    """Append steps such as "s = greater b a", each one instruction for `length` elements.
+
+    `named` maps names to operands; sources that are not in it are numbers.
+    """
     for step in steps:
         to, _, name, *sources = step.split()
         operands = [named[s] if s in named else float(s) for s in sources]
@@ -75,7 +81,7 @@ def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Opera
 
 
 def _one(name: str, ulp: float = 0) -> Pointwise:
-    """Return a single instruction with the arguments in order."""
+    """Return an implementation by the single instruction `name`, with the arguments in order and the tolerance `ulp`."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         append(build, name, (target, *arguments), length)
@@ -84,7 +90,7 @@ def _one(name: str, ulp: float = 0) -> Pointwise:
 
 
 def _with(name: str, constant: float) -> Pointwise:
-    """Return a single instruction whose second source is `constant`."""
+    """Return an implementation by the single instruction `name`, whose second source is `constant`."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         append(build, name, (target, arguments[0], constant), length)
@@ -93,7 +99,10 @@ def _with(name: str, constant: float) -> Pointwise:
 
 
 def _several(ulp: float, *steps: str) -> Pointwise:
-    """Return a sequence of steps with the result in s; a, b, c are the arguments, and s, t, u, v scratch vectors."""
+    """Return an implementation by `steps`, as in `append_steps`; the result is s, converted to the target's type.
+
+    a, b, c are the arguments, and s, t, u, v scratch vectors in float32. `ulp` is the tolerance.
+    """
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip(SPARES, spare, strict=False))
@@ -131,9 +140,10 @@ def _rounded(letter: str) -> tuple[str, ...]:
 
 
 def _wave(start: float, sign: int) -> tuple[str, ...]:
-    """Return steps that compute, in s, the sine of a minus t half turns.
+    """Return steps that compute s = sign (-1)^t sin(a - (t + start) pi), where t is the integer nearest to a / pi -
+    start.
 
-    Here t is the nearest integer to a / pi - `start`.
+    So `start` 0 and `sign` 1 give sin(a), and 0.5 and -1 give cos(a).
     """
     return (
         *(f"t = fmac a {1 / pi} {-start}", *_rounded("t")),
@@ -157,8 +167,10 @@ def _wave(start: float, sign: int) -> tuple[str, ...]:
 
 
 def _power(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """Append a power: products if the exponent is a constant from 1 to `MOST_FACTORS`, else a logarithm, which needs a
-    > 0.
+    """Append target = a ** b, where `arguments` are a and b.
+
+    An exponent that is a constant whole number from 1 to `MOST_FACTORS` takes products. All others take exp(b log(a)),
+    which needs a > 0.
     """
     a, b = arguments
     if isinstance(b, float) and b in range(1, MOST_FACTORS + 1):
@@ -173,7 +185,7 @@ def _power(build: Builder, target: Memory, arguments: list[Operand], length: int
 
 
 def _quotient(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """Append a product with the reciprocal.
+    """Append target = a / b, where `arguments` are a and b, as a product with the reciprocal of b.
 
     The reciprocal of a nonzero constant is computed when the program is built.
     """

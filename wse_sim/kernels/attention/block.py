@@ -101,13 +101,21 @@ class ScoreBlock:
         return int(np.prod(self.lead))
 
     def on_cores(self, name_of: Callable[[str], str], nest_of: Callable[[Nest], Nest]) -> "ScoreBlock":
-        """Return the block with other element types and nests; `name_of` maps a type's name, and `nest_of` a nest."""
+        """Return a copy of the block with other element types and nests.
+
+        `name_of` maps the name of each value's type, except of a random state, and `nest_of` each step's nest.
+        """
         values = (v if v.kind == "state" else replace(v, dtype=name_of(v.dtype)) for v in self.values)
         steps = (replace(step, nest=nest_of(step.nest) if step.nest else None) for step in self.steps)
         return replace(self, values=tuple(values), steps=tuple(steps))
 
     def operand(self, given: Given, reads: Sequence[np.ndarray], head: int) -> np.ndarray:
-        """Return the operand `given` for one head, from the arrays `reads`."""
+        """Return the operand `given` of head number `head` as a matrix, from the arrays `reads`.
+
+        Without `given.access` it is a view of the head's matrix, transposed if `is_turned`, or the whole array for a
+        random state. With it, the result has the elements that the access selects: [rows, 1] for the kind "rows", [1,
+        keys] for "keys", else [rows, keys]. If `given.read` is negative, it has their flat indices as float32 instead.
+        """
         if given.access is None:
             array = reads[given.read]
             if self.values[given.value].kind == "state":

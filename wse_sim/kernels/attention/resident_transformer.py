@@ -67,7 +67,10 @@ class _SquareMesh:
         return ceil_div(extent, self.pes)
 
     def elementwise(self, elements: int, adds: int = 0, specials: int = 0) -> Phase:
-        """Return `adds` additions and `specials` library routines on each of `elements` elements of a PE."""
+        """Return a phase, for pricing only, of `elements` elements on every PE.
+
+        It has `adds` vector additions over all of them, and then `specials` library routines over all of them.
+        """
         return Seq(
             (
                 Compute(self.rect, op="add", vectors=adds, length=elements, itemsize=ITEMSIZE),
@@ -76,8 +79,10 @@ class _SquareMesh:
         )
 
     def norm(self, width: int) -> Phase:
-        """Return a normalization: squares, their sum over the line, one root and one division, and two products for
-        each element.
+        """Return the phase of a normalization of `width` channels, which are distributed along x.
+
+        It has the time of three additions for each channel of a PE (a square and two products), an all-reduce of one
+        word along x, and two library routines (a root and a division).
         """
         local = self.elementwise(self.part(width), adds=3)
         return Seq((local, self.sum("x", 1), self.elementwise(1, specials=2)))
@@ -96,9 +101,9 @@ class _SquareMesh:
 
 
 def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: Machine) -> Phase:
-    """Return a phase, for pricing only, that computes one token after `context` others.
+    """Return a phase, for pricing only, that computes one token with `context` earlier tokens in the cache.
 
-    It has all layers, then the logits and their maximum. `rect` is square.
+    It has all layers, then a normalization, the logits and their maximum. `rect` must be square, which is not checked.
     """
     mesh = _SquareMesh(rect, machine)
     layer = Seq((*_decode_attention(model, mesh, context), *_decode_mlp(model, mesh)))
@@ -107,9 +112,10 @@ def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: M
 
 
 def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
-    """Return the attention of a layer.
+    """Return the phases of the attention of a layer for one token, from its normalization to the residual addition.
 
-    Keys and values have positions along y and channels, head after head, along x.
+    Keys and values of `context` tokens have positions along y and channels, head after head, along x. Two shifts along
+    y move a part of the new key and value, so that the cache stays balanced over the rows.
     """
     positions, channels = mesh.part(context), mesh.part(model.width)
     # Scores and weighted values have the same cost: each position of the PE times each of its channels.
@@ -136,7 +142,11 @@ def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int
 
 
 def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ...]:
-    """Return the MLP of a layer for one token: normalization, two projections, SiLU, and the projection back."""
+    """Return the phases of the MLP of a layer for one token.
+
+    They are a normalization, two projections, SiLU times the second projection, the projection back, and the residual
+    addition.
+    """
     return (
         mesh.norm(model.width),
         mesh.gemv(model.width, model.hidden),
@@ -150,7 +160,7 @@ def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ..
 def prefill(model: TransformerExtents, rect: Rect, tokens: int, machine: Machine) -> Phase:
     """Return a phase, for pricing only, that processes `tokens` tokens at once, through all layers.
 
-    `rect` is square.
+    Products are the two-hop product. Logits are not computed. `rect` must be square, which is not checked.
     """
     mesh = _SquareMesh(rect, machine)
     rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden

@@ -31,9 +31,10 @@ class Heads:
 
 
 class _Blocks:
-    """The tiles of an attention: those that stay with the queries, and the block that shifts.
+    """The tiles of an attention: those that stay with the queries, and the block that shifts from PE to PE.
 
-    `turning` maps the names of matrices in the block to their element types.
+    The block has the positions of its tokens in float32, and then the matrices in `turning`, a map from their names to
+    their element types. `rect` is limited to as many columns as heads and as many rows as tokens.
     """
 
     def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
@@ -54,26 +55,38 @@ class _Blocks:
         self.scores = self.square()
 
     def matrix(self, name: str, dtype: str = "", address: int | None = None) -> Placed:
-        """Place a matrix of tokens x heads, `width` elements each, at an address or in newly allocated memory."""
+        """Return the placement of a matrix [tokens, heads x width].
+
+        `dtype` is by default that of the attention. `address` is in words; if it is None, new memory is allocated.
+        """
         heads, dtype = self.heads, dtype or self.dtype
         at = self.room.take(self.elements, dtype) if address is None else address
         return Placed(name, self.rect, heads.tokens, heads.heads, dtype, at, depth=heads.width)
 
     def column(self, name: str, fill: float, address: int | None = None) -> Placed:
-        """Place a number for each token, the same for all heads."""
+        """Return the placement of a float32 number for each token, which is the same on all PEs of a row.
+
+        Padding tokens have the value `fill`. `address` is in words; if it is None, new memory is allocated.
+        """
         at = self.room.take(self.tokens, WIDE) if address is None else address
         return Placed(name, self.rect, self.heads.tokens, 1, WIDE, at, column_kind="replicated", fill=fill)
 
     def statistic(self, name: str) -> Placed:
-        """Allocate a number for each token and head."""
+        """Allocate a float32 number for each token and head, and return its placement."""
         return self.room.place(name, self.rect, self.heads.tokens, self.heads.heads, WIDE)
 
     def square(self) -> Memory:
-        """Allocate a number for each pair of a token and a token of a block."""
+        """Allocate float32 numbers for all pairs of a token of the PE and a token of a block, and return them as an
+        operand.
+        """
         return self.room.vector(self.tokens * self.tokens)
 
     def rounds(self, work: Local) -> Phase:
-        """Return `work` for each block in turn; a block ends on its first PE."""
+        """Return a phase that runs `work` once for each block, and shifts the blocks along the folded ring after each
+        time.
+
+        So every block ends on the PE where it began. With a single row of PEs it is `work` itself.
+        """
         if self.rect.height == 1:
             return work
         turn = Shift(self.rect, axis="y", words=self.words, hops=-1, wrap="folded", take=self.first, put=self.first)
@@ -82,13 +95,17 @@ class _Blocks:
     # Operands within a loop over heads; their steps are for that loop and those inside it.
 
     def row(self, placed: Placed, loops: int = 1) -> Memory:
-        """Return the row of a token as an operand; the token changes with the innermost of `loops` inner loops."""
+        """Return the row of one token and head as an operand within a loop over heads and `loops` further loops.
+
+        The innermost of these loops goes through the tokens; the others do not move the operand.
+        """
         return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), self.line))
 
     def one(self, placed: Placed, steps: tuple[int, int]) -> Memory:
-        """Return one number of a token.
+        """Return one element of a head, repeated, as an operand within a loop over heads and two further loops.
 
-        `steps` for two inner loops are 1 for the numbers of a head, and `line` for tokens.
+        `steps` is how far a round of each of these two loops moves it: 1 for the next channel, `line` for the next
+        token.
         """
         return placed.vector(stride=0, steps=(self.heads.width, *steps))
 
@@ -98,19 +115,22 @@ class _Blocks:
         return self.own * self.heads.width
 
     def of_head(self, placed: Placed) -> Memory:
-        """Return a statistic of all tokens."""
+        """Return a statistic of all tokens as a vector, for the current head of a loop over heads."""
         return placed.vector(stride=self.own, steps=(1,))
 
     def of_token(self, placed: Placed) -> Memory:
-        """Return a statistic of one token, in a loop over tokens."""
+        """Return a statistic of one token, repeated, within a loop over heads and one over tokens."""
         return placed.vector(stride=0, steps=(1, self.own))
 
     def pairs(self, square: Memory) -> Memory:
-        """Return the pairs of a token, in a loop over tokens."""
+        """Return the row of `square` for one token, within a loop over heads and one over tokens."""
         return Memory(square.base, steps=(0, self.tokens))
 
     def product(self, build: Builder, square: Memory, a: Placed, b: Placed) -> None:
-        """Append square = a b^T, for each token of a and each of b."""
+        """Append square = a b^T for the current head: element [i, j] is the product of token i of a and token j of b.
+
+        Previous values of `square` are overwritten.
+        """
         count = self.tokens
         build.move(square, 0.0, count * count)
         with build.loop(self.heads.width), build.loop(count):
@@ -120,8 +140,10 @@ class _Blocks:
             build.fmac(target, self.one(a, (1, self.line)), columns, target, count)
 
     def masked(self, build: Builder, scale: float, work: Memory) -> None:
-        """Append the scaling of all scores, and add a large negative number where the key's position exceeds the
-        token's limit.
+        """Append the multiplication of all scores by `scale`, and the addition of `LOWEST` where a key does not count.
+
+        A key does not count if its position exceeds the token's limit. `work` is a scratch vector of a number per
+        token.
         """
         count = self.tokens
         build.mul(self.scores, self.scores, scale, count * count)
@@ -131,7 +153,10 @@ class _Blocks:
             build.fmac(self.pairs(self.scores), work, LOWEST, self.pairs(self.scores), count)
 
     def weighted(self, build: Builder, target: Placed, square: Memory, rows: Placed, is_turned: bool = False) -> None:
-        """Append target += square rows, or target += square^T rows with `is_turned`."""
+        """Append target += square rows for the current head, or target += square^T rows with `is_turned`.
+
+        `target` and `rows` are matrices of `matrix`, and `square` has an element for each pair of tokens.
+        """
         count, steps = self.tokens, (0, 1, self.tokens)
         with build.loop(count), build.loop(count):
             to, source = self.row(target, 2), rows.vector(steps=(self.heads.width, self.line))
@@ -144,9 +169,9 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
     """Return a kernel that computes y = softmax(q k^T scale) v for each head, and `log_sums`.
 
     q, k, v and y are [tokens, heads x width]. `log_sums`, [tokens, heads] in float32, are the logarithms of the sums of
-    exponentials. `positions` and `limits` [tokens] are a mask: a key counts if its position is at most the token's
-    limit. Every token needs at least one such key among the tokens of its own PE, which holds for a causal mask and
-    without a mask.
+    exponentials of the scores. `positions` and `limits` [tokens] are a mask: a key counts if its position is at most
+    the token's limit. Every token needs at least one such key among the tokens of its own PE, which holds for a causal
+    mask and without a mask. Scores and sums are in float32.
     """
     on = _Blocks(rect, heads, dtype, {"k": dtype, "v": dtype})
     q, y, total = on.matrix("q"), on.matrix("y"), on.matrix("total", WIDE)
@@ -178,13 +203,16 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
 
 
 def _each(on: _Blocks, build: Builder, op: str, statistic: Memory) -> None:
-    """Append the combination of each token's statistic with all its pairs."""
+    """Append statistic = `op`(statistic, score) over all scores of a token, for each token.
+
+    `op` is the name of a method of `Builder`, such as "max" or "add".
+    """
     with build.loop(on.tokens):
         getattr(build, op)(statistic, statistic, on.pairs(on.scores), on.tokens)
 
 
 def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
-    """Return a phase that initializes the maxima, the sums and the weighted total."""
+    """Return a phase that sets the maxima to `LOWEST`, and the sums and the weighted total to 0."""
     build = on.room.builder()
     # A finite number: minus infinity minus itself would be NaN in the first factor.
     build.move(largest.vector(), LOWEST, largest.elements)
@@ -194,7 +222,11 @@ def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
 
 
 def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed) -> Local:
-    """Return a phase that divides by the sums, and converts them and the maxima to logarithms."""
+    """Return a phase that computes y = total / sums, and the result log_sums = largest + log(sums) in place of
+    `largest`.
+
+    Overwrites `sums` by their logarithms.
+    """
     build, width = on.room.builder(), on.heads.width
     inverse = Memory(on.scores.base)
     # The memory of the scores is reused if it is large enough.
@@ -212,9 +244,10 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
 
 
 def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel that computes dq, dk and dv of `attention` from dy and the operands and results of `attention`.
+    """Return a kernel that computes dq, dk and dv of `attention`.
 
-    Sums are in float32 and rounded once.
+    Operands are q, k, v, y, dy, `log_sums`, `positions` and `limits`, in the shapes of `attention`. The results are
+    [tokens, heads x width] of type `dtype`. Sums are in float32 and rounded once.
     """
     turning = {"k": dtype, "v": dtype, "dk_sum": WIDE, "dv_sum": WIDE}
     on = _Blocks(rect, heads, dtype, turning)
@@ -249,8 +282,9 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
 
 
 def _shared(on: _Blocks, shared: Placed, y: Placed, dy: Placed, sums: tuple[Placed, ...]) -> Local:
-    """Return a phase that computes `shared`, the sum of y dy over the channels of each token and head, and clears
-    `sums`.
+    """Return a phase that computes `shared` and sets the tiles `sums` to zero.
+
+    `shared` is the sum of y dy over the channels, for each token and head.
     """
     build, width = on.room.builder(), on.heads.width
     for placed in (shared, *sums):

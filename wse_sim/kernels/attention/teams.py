@@ -29,7 +29,10 @@ number.
 
 
 def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of an attention block on the fastest teams of these cores. Sums are in float32."""
+    """Return the `MeshCall` of an attention block on the teams of PEs that `arrange_block` chooses for these cores.
+
+    Each round computes as many heads as there are teams. Sums are in float32. `reads` is unused.
+    """
     block: ScoreBlock = instr.attrs["block"].on_cores(core_type, lambda nest: nest)
     calls = instr.attrs["attrs"]["call"]
     teams = arrange_block(block, cores.rect.width, cores.rect.height, cores.machine, WIDE)
@@ -78,17 +81,21 @@ def _in_rounds(x: int, y: int, block: ScoreBlock, teams: Teams, sum_dtype: str) 
 
 
 def _places(block: ScoreBlock, head: int) -> dict[str, np.ndarray]:
-    """Return the number of the first score of each row, as two limbs, and that of each key in its row."""
+    """Return the operands `PLACES` of one head, by name, from which the random number of each score follows.
+
+    "row_low" and "row_high" are, for each row, the lower 16 bits and the rest of the number of its first score, counted
+    over all heads. "column" is the index of each key.
+    """
     first = (head * block.rows + np.arange(block.rows)) * block.keys
     return dict(zip(PLACES, (first % LIMB, first // LIMB, np.arange(block.keys)), strict=True))
 
 
 @lru_cache(maxsize=4096)
 def arrange_block(block: ScoreBlock, width: int, height: int, machine: Machine, sum_dtype: str) -> Teams:
-    """Return the teams that compute a block fastest on `width` x `height` PEs, by an estimate, among those that fit
-    memory.
+    """Return the teams that compute a block fastest on `width` x `height` PEs, among those that fit the memory of a PE.
 
-    If none fits, return the teams that need the least memory. Results are cached.
+    The time is an estimate, not a price. `sum_dtype` is the type of sums, "" for that of their results. If none fits,
+    return the teams that need the least memory. Results are cached.
     """
     ways = sorted(_ways(block, width, height), key=lambda teams: _estimate(block, teams, machine))
     usable = machine.usable_bytes_per_pe // WORD_BYTES
@@ -102,7 +109,10 @@ def arrange_block(block: ScoreBlock, width: int, height: int, machine: Machine, 
 
 
 def _ways(block: ScoreBlock, width: int, height: int) -> Iterator[Teams]:
-    """Yield teams whose sides are fractions of the rectangle's, down to an eighth, or powers of two."""
+    """Yield candidate teams for a block on `width` x `height` PEs, for all sides that `_sides` returns.
+
+    There are as many teams as fit, but not more than heads. The chunk is all rows of a PE.
+    """
     for wide in _sides(width, block.keys):
         for high in _sides(height, block.rows):
             across, down = width // wide, height // high
@@ -122,7 +132,10 @@ def _sides(line: int, extent: int) -> list[int]:
 
 
 def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> Teams | None:
-    """Return the teams with the largest chunk of rows that fits `usable` words, for long vectors; None if none fits."""
+    """Return `way` with the largest chunk of rows that needs at most `usable` words on a PE; None if none fits.
+
+    Candidates are `way.chunk` and repeated halves of it, rounded up by `whole_chunk`.
+    """
     chunks = [way.chunk]
     while (smaller := whole_chunk(chunks[-1] // 2, "bfloat16")) < chunks[-1]:
         chunks.append(smaller)
@@ -131,8 +144,9 @@ def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> T
 
 
 def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:
-    """Return an estimate of the cycles: work on the scores of a PE, statistics along rows, and moves of operands and
-    results.
+    """Return an estimate of the cycles of all rounds of a block, for comparing teams only.
+
+    It counts work on the scores of a PE, statistics along rows, and moves of operands and results.
     """
     rows, keys = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
     start = machine.dsd_setup_cycles + machine.loop_cycles

@@ -60,7 +60,9 @@ class Teams:
         return Rect(corner.x, corner.y, self.width * self.across, self.height * self.down)
 
     def moved(self, placed: Placed, team: int) -> Placed:
-        """Return a matrix of the first team moved to team number `team`; ".team" is appended to its name."""
+        """Return a matrix of the first team moved to team number `team`, counted row after row; ".team" is added to its
+        name.
+        """
         down, along = divmod(team, self.across)
         x, y = placed.rect.x + along * self.width, placed.rect.y + down * self.height
         return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))
@@ -71,14 +73,19 @@ def block_kernel(
 ) -> MeshKernel:
     """Return the kernel of one round of a block: as many heads as there are teams.
 
-    `calls` are the numbers of its draws. Value n of team t is the operand or result "n.t". Products are summed in
+    The teams begin at the corner of `rect`, whose size is ignored. `calls` has the number of each draw step. Value n of
+    team t is the operand or result "n.t". With draws, each team also has the operands `PLACES`. Products are summed in
     `sum_dtype`, by default the type of their result.
     """
     return _Tiles(rect, block, teams, sum_dtype, tuple(calls)).kernel()
 
 
 def words_needed(block: ScoreBlock, teams: Teams, sum_dtype: str = "") -> int:
-    """Return the words of memory that a block needs on each PE."""
+    """Return the words of memory that the kernel of a block needs on each PE with these teams.
+
+    The number of teams does not matter. `sum_dtype` is as in `block_kernel`. Results are cached by the extents of a
+    tile.
+    """
     rows, columns = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
     is_padded = columns * teams.width != block.keys
     return _words_of_tile(block, rows, columns, is_padded, min(teams.chunk, rows), sum_dtype)
@@ -93,7 +100,10 @@ def _words_of_tile(block: ScoreBlock, rows: int, columns: int, is_padded: bool, 
 
 
 class _Pool:
-    """A pool of tiles and statistics of a chunk, for reuse."""
+    """A pool of vectors for the rows of a chunk, for reuse.
+
+    The kinds of vectors are the keys of `sizes`: "tile" (a number for each score) and "stat" (one for each row).
+    """
 
     def __init__(self, room: Room, sizes: Mapping[str, int]):
         self._room, self._sizes = room, sizes
@@ -148,7 +158,15 @@ class _Tiles:
         return [g.value for g in self.block.given if self.block.values[g.value].kind == kind]
 
     def _place(self, name: str, value: Value, fill: float = 0, constant: float | None = None) -> Placed:
-        """Allocate a matrix of the first team: on its first column, its first row, or all of it."""
+        """Allocate a matrix of the first team and return its placement; it depends on the kind of `value`.
+
+        - "rows": [rows, width], on the first column of PEs
+        - "keys": [keys, width], on the first row of PEs, with keys along x
+        - "grid": [rows, keys], on all PEs, with 1 as padding
+        - other kinds: the limbs of a random state, on all PEs
+
+        `fill` and `constant` are as in `Placed`, for rows and keys only.
+        """
         block, room = self.block, self.room
         team = Rect(self.rect.x, self.rect.y, self.teams.width, self.teams.height)
         if value.kind in ("rows", "keys"):
@@ -162,7 +180,12 @@ class _Tiles:
         return room.whole(name, team, LIMBS, 2, INDEX)
 
     def _arriving(self, kind: Kind) -> tuple[int, int]:
-        """Allocate the operands of rows, or of keys, contiguously. Return (address, words) of all."""
+        """Allocate the operands of kind "rows" or "keys" contiguously, and return (address, words) of all.
+
+        With draws these include the operands `PLACES`. If keys are padded, they include two masks: "none" is 0 for keys
+        and minus infinity for padding, "real" is 1 and 0. Padding rows of vectors of one element have the number of
+        rows.
+        """
         first = self.room.words
         for n in self._given(kind):
             # A padding row may attend to all keys: without any key its result would be NaN.
@@ -178,7 +201,10 @@ class _Tiles:
         return first, self.room.words - first
 
     def _leaving(self, kind: Kind) -> tuple[int, int]:
-        """Allocate the sums that leave the team contiguously. Return (address, words) of all."""
+        """Allocate the sums of the results of kind "rows" or "keys" contiguously, and return (address, words) of all.
+
+        The sums are added to `self.sums`, in the type `sum_dtype` or that of the result.
+        """
         first = self.room.words
         for n, _ in self.block.results:
             value = self.block.values[n]
@@ -187,19 +213,20 @@ class _Tiles:
         return first, self.room.words - first
 
     def _output(self, n: int) -> Placed:
-        """Return the placement of a result in its own type."""
+        """Return the placement of result `n` in its own type: that of its sum if the types are equal, else a new one."""
         value = self.block.values[n]
         return self.sums[n] if self.sums[n].dtype == value.dtype else self._place(str(n), value)
 
     def flat(self, address: int, dtype: str) -> Placed:
-        """Return a chunk of scores as one row."""
+        """Return the placement, on one PE, of the scores of a chunk at `address` (in words) as a single row."""
         elements = self.chunk * self.columns
         return Placed(name="", rect=Rect(0, 0, 1, 1), rows=1, columns=elements, dtype=dtype, address=address)
 
     def _lay_out(self) -> None:
-        """Allocate tiles and statistics of values and of each step's scalars.
+        """Fill `self.tiles` with the memory of each tile and statistic, and `self.places` with that of each step's
+        scalars.
 
-        Memory is reused after the last reader.
+        Memory is reused after the last step that reads it.
         """
         steps, values = self.block.steps, self.block.values
         last = {n: k for k, step in enumerate(steps) for n in (*step.writes, *step.reads)}
@@ -213,7 +240,11 @@ class _Tiles:
                     self.pool.give_back(values[n].kind, self.tiles[n])
 
     def _scalars(self, step: Step) -> list[Memory | None]:
-        """Return the vector of each scalar of a nest; None for scalars that are not computed."""
+        """Return the vector of each scalar of a step's nest; None for loads, indices and constants.
+
+        A scalar that is stored in its own type is computed in the destination. The other vectors are from the pool, and
+        all are returned to it.
+        """
         nest = step.nest
         assert nest
         last = last_reads(nest)
@@ -237,7 +268,7 @@ class _Tiles:
         return places
 
     def _spares(self) -> int:
-        """Return the number of float32 scratch tiles, as many as the step with the greatest need."""
+        """Return the number of float32 scratch tiles: what the step with the greatest need uses at once, at least 1."""
         needed = [1, 2 * self.has_draw]
         for step in self.block.steps:
             if step.nest:
@@ -248,7 +279,9 @@ class _Tiles:
     # Phases.
 
     def kernel(self) -> MeshKernel:
-        """Return the kernel: operands arrive, chunk after chunk is processed, and sums leave."""
+        """Return the kernel: operands are broadcast, chunk after chunk is processed, and the sums are reduced and
+        converted.
+        """
         team, rounds = self.teams, self.rows // self.chunk
         parts: list[Phase] = [Par(tuple(self._arrive())), Local(self.rect, self._begin())]
         # The key of a draw is the same for all scores: it is computed once, before the first chunk.
@@ -276,7 +309,9 @@ class _Tiles:
         return next(self.sums[n].dtype for n, _ in self.block.results if self.block.values[n].kind == kind)
 
     def _arrive(self) -> Iterator[Phase]:
-        """Yield the broadcasts of rows and keys to all PEs of each team."""
+        """Yield the broadcasts of rows along x and of keys along y, within each team; none for a team of one PE on an
+        axis.
+        """
         for kind, axis, groups, line in self.teams.lines:
             address, words = self.arriving[kind]
             # To the same address everywhere: a PE that has it already copies nothing.
@@ -306,7 +341,7 @@ class _Chunk:
         self.bases = iter(on.bases)
 
     def phases(self) -> list[Phase]:
-        """Return the phases of all steps, in order."""
+        """Append the phases of all steps to `self.parts`, in order, and return them."""
         emit = {
             "pairs": self._pairs,
             "nest": self._nest,
@@ -325,9 +360,9 @@ class _Chunk:
         self.build = self.on.room.builder()
 
     def _combine(self, statistic: Memory, combine: str) -> None:
-        """Add the phases that combine a statistic of each row over the PEs of a team's row.
+        """Add the phases that combine a statistic of each row over the PEs of a team's row, by "add" or "max".
 
-        All of them get the result.
+        All of these PEs get the result. Nothing is added for teams with one column.
         """
         if self.on.teams.width == 1:
             return
@@ -349,7 +384,10 @@ class _Chunk:
     # keys.
 
     def _source(self, value: int) -> Memory:
-        """Return a value as an operand for all scores of the chunk."""
+        """Return value number `value` as an operand for all scores of the chunk.
+
+        A number for each row or key repeats for the scores of that row or key.
+        """
         on = self.on
         if value in on.tiles:
             memory = on.tiles[value]
@@ -357,7 +395,10 @@ class _Chunk:
         return self._given(on.placed[value], on.block.values[value].kind)
 
     def _given(self, placed: Placed, kind: Kind) -> Memory:
-        """Return an operand of the kernel as an operand for all scores of the chunk."""
+        """Return an operand of the kernel as an operand for all scores of the chunk.
+
+        Numbers of keys repeat for each row, those of rows for each key. A grid is used from the row `start` on.
+        """
         if kind == "keys":
             return Memory(placed.base, dtype=placed.dtype, outer=((self.count, 0),))
         if kind == "rows":
@@ -378,7 +419,10 @@ class _Chunk:
     # Steps.
 
     def _pairs(self, step: Step, places: Places) -> None:
-        """Append the products of rows and keys, which are the scores of the chunk."""
+        """Append the products of rows and keys, which are the scores of the chunk.
+
+        If `sum_dtype` is another type than theirs, they are summed in a scratch tile and then converted.
+        """
         target, (rows, keys) = self.on.tiles[step.writes[0]], (self.on.placed[n] for n in step.reads)
         # Sums may be wider than the values that the program keeps.
         total = target if target.dtype == (self.on.sum_dtype or target.dtype) else self.on.spares[0]
@@ -395,7 +439,10 @@ class _Chunk:
         multiply(self.build, tile.turned(), rows, MatrixView.of(self.on.sums[step.writes[0]]))
 
     def _softmax(self, step: Step, places: Places) -> None:
-        """Append a softmax of each row of the step's tile: in float32, with a sum over the team's row, rounded once."""
+        """Append a softmax of each row of the step's tile, over all keys of the team's row of PEs.
+
+        It is computed in float32 and rounded once. Padding keys do not count.
+        """
         length, scores, target = self.length, self._source(step.reads[0]), self.on.tiles[step.writes[0]]
         work, (largest, total) = self.on.spares[0], self.on.statistics
         if self.on.is_padded:
@@ -416,7 +463,7 @@ class _Chunk:
         self.build.convert(target, work, length)
 
     def _nest(self, step: Step, places: Places) -> None:
-        """Append the elementwise operations of a nest, and its stores."""
+        """Append the elementwise operations of a step's nest, and its stores: tiles, or sums of rows if they reduce."""
         nest = step.nest
         assert nest
         indices = iter(step.reads[len(nest.reads) :])
@@ -439,7 +486,10 @@ class _Chunk:
                 self.build.convert(target, operands[store.value], self.length)
 
     def _summed(self, target: Memory, value: Operand) -> None:
-        """Append the sum of each row, in float32 and rounded once."""
+        """Append target = the sum of each row of `value` over the team's row of PEs, in float32 and rounded once.
+
+        Padding keys do not count.
+        """
         total = self.on.statistics[0]
         if self.on.is_padded:
             # Nests may have computed any value for padding keys.
@@ -451,7 +501,11 @@ class _Chunk:
         self.build.convert(target, total, self.count)
 
     def _draw(self, step: Step, places: Places) -> None:
-        """Append random numbers, by the position of a score among those of all heads, which is a number of 32 bits."""
+        """Append a draw of uniform random numbers for all scores of the chunk.
+
+        Each depends on the position of the score among those of all heads, a number of 32 bits. Takes the next key of
+        `self.bases`.
+        """
         on, build, length, (low, high) = self.on, self.build, self.length, self.on.spares[:2]
         row_low, row_high, column = (self._given(on.own[name], _KIND[name]) for name in PLACES)
         # Limbs of 16 bits as float32 numbers, with a carry from the low to the high one.

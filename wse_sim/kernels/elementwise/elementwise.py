@@ -52,7 +52,8 @@ def sgd_momentum(
 ) -> MeshKernel:
     """Return a kernel that computes velocity = momentum velocity + gradient; weight = weight - rate velocity.
 
-    All are [rows, columns]. The velocity is float32.
+    All are [rows, columns]. The velocity is float32. Operands are weight, gradient and velocity; results are weight and
+    velocity.
     """
     steps = (
         f"velocity = fmac velocity {momentum} gradient",
@@ -98,7 +99,12 @@ def adam(
 def _update(
     rect: Rect, rows: int, columns: int, dtype: str, moments: tuple[str, ...], steps: Sequence[str]
 ) -> MeshKernel:
-    """Return the kernel that updates `weight` by `gradient` and `moments`, with a float32 scratch tile `change`."""
+    """Return the kernel that runs `steps`, as in `append_steps`, on every element of `weight`, `gradient` and
+    `moments`.
+
+    The moments are float32, and so is `change`, a scratch tile. Operands are all of these tiles but `change`; results
+    are the weight and the moments.
+    """
     room = Room()
     types = {"weight": dtype, "gradient": dtype, **dict.fromkeys(moments, WIDE)}
     tiles = {name: room.place(name, rect, rows, columns, type) for name, type in types.items()}

@@ -15,7 +15,8 @@ from wse_sim.phase import AllReduce, Local, Phase, Seq
 def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtype: str = "float32") -> MeshKernel:
     """Return a kernel that computes y = the elements of x at the indices `places`, in each of rows x columns lists.
 
-    x is [rows, columns x extent]; y and places are [rows, columns x count]. Indices count within each list.
+    Each list has `extent` elements, of which `count` are read: x is [rows, columns x extent], y and places are [rows,
+    columns x count]. Indices are uint16 and count within each list.
     """
     room = Room()
     x = room.place("x", rect, rows, columns, dtype, depth=extent)
@@ -40,9 +41,10 @@ def put_places(
 ) -> MeshKernel:
     """Return a kernel that computes y [rows, columns x extent], which has the elements of g at the indices `places`.
 
-    g and places are [rows, columns x count]. Other elements are zero, or with `has_base` those of the operand "base".
-    With `accumulate`, elements of g are added in float32 to the initial value and rounded once. Without it, they
-    replace it, and of several elements at one index the last one counts.
+    There are rows x columns lists of `extent` elements; `count` elements of g, with indices within the list, belong to
+    each. g and places are [rows, columns x count]. Other elements are zero, or with `has_base` those of the operand
+    "base". With `accumulate`, elements of g are added in float32 to the initial value and rounded once. Without it,
+    they replace it, and of several elements at one index the last one counts.
     """
     room = Room()
     g = room.place("g", rect, rows, columns, dtype, depth=count)
@@ -84,7 +86,7 @@ def embedding_gradient(
     """Return a kernel that computes the `gradient` [vocabulary, width] of a table from dy [tokens, width].
 
     Each row of dy is added to the row with its index in `tokens`. With `has_base` the sums are added to the operand
-    "base", another gradient of the table.
+    "base", another gradient of the table. Sums are of type `dtype`. Every row of PEs gets the whole gradient.
     """
     room, gradient, numbers, dy = _table(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
     row, build = room.vector(1, INDEX), room.builder()
@@ -109,7 +111,11 @@ def embedding_gradient(
 def _table(
     rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str, table: str, rows: str
 ) -> tuple[Room, Placed, Placed, Placed]:
-    """Place a table, the indices of its rows, and as many rows as there are indices."""
+    """Allocate a table, the indices of its rows, and as many rows as there are indices.
+
+    Return (allocator, table, indices, rows). `table` and `rows` are names; the indices are called "tokens". Columns are
+    distributed along x; every row of PEs has all rows of the table.
+    """
     room = Room()
     placed = room.place(table, rect, vocabulary, width, dtype, row_kind="replicated")
     numbers = room.place("tokens", rect, tokens, 1, INDEX, column_kind="replicated")
@@ -117,8 +123,8 @@ def _table(
 
 
 def _named(placed: Placed, number: Memory, width: int = 1, steps: tuple[int, ...] = ()) -> Memory:
-    """Return the operand that starts `width` times the index `number` after the start of a tile.
+    """Return the operand that starts at element `width` times n of a tile, where n is the uint16 at `number`.
 
-    Loops move it by `steps`.
+    n is read when the operation starts. Loops move the operand by `steps`.
     """
     return Memory(placed.base, dtype=placed.dtype, steps=steps, index=number.base, index_step=width)

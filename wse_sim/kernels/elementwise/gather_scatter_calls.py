@@ -16,9 +16,10 @@ NUMBERS = 2**16
 
 
 def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that gathers elements along a dimension, by default the last one.
+    """Return the `MeshCall` that gathers elements along the attribute `dim`, by default the last dimension.
 
-    The index may be smaller than the array in the other dimensions; then only the beginning of these is read.
+    The index may be smaller than the array in the other dimensions; then only the beginning of these is read. Raises
+    LazyError if the dimension has more than `NUMBERS` elements and, when it runs, for an index outside it.
     """
     dim, index = attributes(instr).get("dim", -1), reads[1].shape
     lead, extent = other_extents(index, dim), _numbered(reads[0].shape[dim])
@@ -32,7 +33,11 @@ def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that puts elements at indices of the last dimension."""
+    """Return the `MeshCall` that puts elements at indices of the last dimension, which has `extent` elements.
+
+    With the attribute `accumulate` they are added; else the last one at an index counts. Other elements are zero.
+    Raises LazyError as `read_places` does.
+    """
     attrs = attributes(instr)
     (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
     kernel = put_places(cores.rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
@@ -42,8 +47,8 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` that sets or adds elements at indices of any dimension of a base array.
 
-    Raises LazyError for other ways to combine elements, and for an index that is smaller than the base in other
-    dimensions.
+    Raises LazyError for other ways to combine elements, and for an index whose other extents differ from the base's.
+    Raises LazyError for too many elements and wrong indices as `read_places` does.
     """
     attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
     dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
@@ -62,7 +67,11 @@ def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that reads rows of a table; the leading dimensions of the array are indexed."""
+    """Return the `MeshCall` that reads rows of a table by one index array for each of its leading dimensions.
+
+    The indices broadcast, and negative ones count from the end. Raises LazyError if other dimensions are indexed, for
+    more than `NUMBERS` rows and, when it runs, for an index outside a dimension.
+    """
     rows, width = _table(reads[0], attributes(instr)["dims"])
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[1:])))
     kernel = embedding(cores.rect, tokens, rows, width, reads[0].dtype.name)
@@ -71,9 +80,10 @@ def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that adds rows to those of a table by index.
+    """Return the `MeshCall` that adds rows to those of a table, with indices as in `read_rows`.
 
-    Raises LazyError for rows that are set instead of added.
+    The operands are the table, the rows and the indices. Raises LazyError for rows that are set instead of added, and
+    as `read_rows` does.
     """
     attrs = attributes(instr)
     if not attrs["accumulate"]:
@@ -108,14 +118,20 @@ def _numbered(extent: int) -> int:
 
 
 def _table(table: Type, dims: tuple[int, ...]) -> tuple[int, int]:
-    """Return (rows, width) of a table. Raises LazyError unless the leading dimensions are the indexed ones."""
+    """Return (rows, width) of a table: the products of the indexed extents `dims` and of the others.
+
+    Raises LazyError unless the indexed dimensions are the leading ones, and for more than `NUMBERS` rows.
+    """
     if dims != tuple(range(len(dims))):
         raise LazyError(f"an index of dimensions {dims} of {table}", hint="Index the leading dimensions.")
     return _numbered(prod(table.shape[: len(dims)])), prod(table.shape[len(dims) :])
 
 
 def _row_numbers(indices: Arrays, lead: Sequence[int]) -> np.ndarray:
-    """Return flat row indices; negative indices count from the end."""
+    """Return the flat row number of each element of the broadcast `indices`, one array for each extent of `lead`.
+
+    Negative indices count from the end. Raises LazyError for an index outside its extent.
+    """
     whole = [_within(np.where(i < 0, i + e, i), e) for i, e in zip(indices, lead, strict=True)]
     return np.ravel_multi_index(tuple(np.broadcast_arrays(*whole)), tuple(lead))
 

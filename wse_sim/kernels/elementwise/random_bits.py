@@ -32,7 +32,8 @@ DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = "float32") -> MeshKernel:
     """Return a kernel that draws y [rows, columns], uniform in [0, 1), for call number `call` of a step.
 
-    The operand `state`, [4, 2], is the limbs of a seed and a counter, as from `state_limbs`, on every PE.
+    The operand `state`, [4, 2], is the limbs of a seed and a counter, as from `state_limbs`, on every PE. An element
+    depends on these, on `call` and on its number in y, not on the rectangle. It has `DIGITS` random bits.
     """
     drawing = _Drawing(rect, rows, columns, dtype)
     # The instructions of a PE are long and depend only on the number of its elements: they are built once for equal
@@ -122,7 +123,9 @@ class Numbers:
         return room.vector(self.count, dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
-        """Append x ^= x >> shift for each integer x; `shift` is at least a limb."""
+        """Append x ^= x >> shift for the first `length` integers x, in place; `shift` is at least 16, the bits of a
+        limb.
+        """
         whole, part = divmod(shift, LIMB_BITS)
         # From the lowest limb: a limb reads higher ones, which have not changed yet.
         for limb in range(LIMBS - whole):
@@ -134,7 +137,7 @@ class Numbers:
                 build.bits("bit_xor", target, target, self.spare, length)
 
     def split(self, build: Builder, length: int, limbs: int = LIMBS) -> None:
-        """Append the conversion of the first `limbs` limbs to bytes, as float32 numbers."""
+        """Append the conversion of the first `limbs` limbs to float32 numbers in `self.bytes`, the lowest byte first."""
         for limb in range(limbs):
             build.bits("bit_and", self.spare, self.limbs[limb], 255, length)
             build.convert(self.bytes[2 * limb], self.spare, length)
@@ -144,9 +147,10 @@ class Numbers:
     def multiplied(
         self, build: Builder, factor: int, length: int, more: Sequence[Memory] = (), plus: int = 0, limbs: int = LIMBS
     ) -> None:
-        """Append x = x factor + more + plus, modulo 2 ** 64.
+        """Append x = x factor + more + plus, modulo 2 ** 64, for the first `length` integers x.
 
-        `more` is a number as bytes. Only the first `limbs` limbs of x may be nonzero.
+        `more` is a number as eight vectors of bytes, or empty. Only the first `limbs` limbs of x may be nonzero.
+        Overwrites `self.bytes`, which have the bytes of the old x afterwards.
         """
         self.split(build, length, limbs)
         build.move(self.carried, 0.0, length)
@@ -170,7 +174,7 @@ class Numbers:
                 build.convert(self.lower, self.total, length)
 
     def mixed(self, build: Builder, length: int) -> None:
-        """Append the mixing function, after which every bit of the result depends on every bit of the number."""
+        """Append the mixing function of splitmix64, in place; afterwards every bit depends on every bit of the number."""
         for shift, factor in zip(SHIFTS, (MIX1, MIX2, 0), strict=True):
             self.shifted(build, shift, length)
             if factor:
@@ -178,7 +182,11 @@ class Numbers:
 
 
 def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) -> Local:
-    """Return a phase that computes, as bytes of `base`, the number from which all elements of a call start."""
+    """Return a phase in which every PE of `rect` computes the key of draw number `call` from the seed and the counter.
+
+    The key is the same for all elements of the draw. It is stored as bytes in `base`. Scratch memory is allocated from
+    `room`.
+    """
     seed, counter, build = Numbers(room, 1), Numbers(room, 1), room.builder()
     for column, number in enumerate((seed, counter)):
         for limb in range(LIMBS):
@@ -203,10 +211,10 @@ def draw_numbers(
     start: int = 0,
     steps: tuple[int, ...] = (),
 ) -> None:
-    """Append the draw of `length` elements: hash their numbers, and convert the highest bits to a fraction.
+    """Append the draw of `length` elements: hash their numbers with the key, and convert the highest bits to [0, 1).
 
-    `placed` is (result, low limbs, high limbs) of elements, of which those from `start` on, moved by `steps`, are
-    drawn.
+    `numbers` is scratch memory, and `base` has the key as bytes; see `draw_key`. `placed` is (result, low limbs, high
+    limbs of the elements' numbers), of which the elements from `start` on, moved by `steps` of loops, are drawn.
     """
     y, low, high = placed
     for limb, part in enumerate((low, high)):

@@ -41,9 +41,11 @@ class ShiftedMatrix:
         return bool(self.first.skew) and self.first.rect.width > 1
 
     def shift(self, rect: Rect | None = None) -> Shift:
-        """Return a phase that sends tiles to the previous PE on the ring, and exchange the buffers.
+        """Return a phase that sends each tile to the previous PE on its ring, into the other buffer, and exchange the
+        buffers.
 
-        Only tiles of `rect` are sent if it is given.
+        `current` is the new placement afterwards. Tiles shift along x with the skew "row", else along y. Only tiles of
+        `rect` are sent if it is given.
         """
         tile, self.current, self._other = self.current, self._other, self.current
         axis, wrap = ("x" if tile.skew == "row" else "y"), ("folded" if tile.is_folded else "line")
@@ -51,7 +53,11 @@ class ShiftedMatrix:
         return Shift(rect or tile.rect, axis, words=tile.words, hops=-1, wrap=wrap, take=tile.address, put=put)
 
     def align(self, room: Room) -> Iterator[Phase]:
-        """Yield phases that move plain tiles to their positions in the first round: line s shifts by s PEs."""
+        """Yield phases that move plain tiles to their positions in the first round: line s shifts by s PEs.
+
+        Lines are rows with the skew "row" and columns with "column"; without a skew nothing is yielded. Each phase
+        exchanges the buffers, as `shift` does.
+        """
         rect, size = self.first.rect, self.first.rect.width
         # In step s the lines from s on shift. The others are aligned and only copy to the other buffer, so that all
         # tiles are in the same one.
@@ -68,10 +74,11 @@ class ShiftedMatrix:
 def _rounds(
     room: Room, a: ShiftedMatrix, b: ShiftedMatrix, c: ShiftedMatrix, stays: str, comes_back: bool = False
 ) -> Iterator[Phase]:
-    """Yield the rounds of a product that adds a b to c; `stays` is the matrix that does not shift.
+    """Yield the rounds of a product that adds a b to c; `stays` ("a", "b" or "c") is the matrix that does not shift.
 
-    Operands shift at the same time as the products. A result that shifts does so after each product and ends where it
-    began. With `comes_back` operands shift in the last round too, so that another product can use them.
+    The product uses a^T if b stays, and b^T if a stays. Operands shift at the same time as the products. A result that
+    shifts does so after each product and ends where it began. With `comes_back` operands shift in the last round too,
+    so that another product can use them.
     """
     last = a.first.rect.width - 1
     for i in range(last + 1):
@@ -165,7 +172,11 @@ def _shifting(
     is_folded: bool = False,
     has_skew: bool = False,
 ) -> MeshKernel:
-    """Return the kernel of a product by shifts in which matrix `stays` ("a", "b" or "c") does not move."""
+    """Return the kernel of a product by shifts in which matrix `stays` ("a", "b" or "c") does not move.
+
+    It is c = a b if c stays, a^T b if b stays, and a b^T if a stays. The other arguments and the errors are as in
+    `cannon`.
+    """
     _require_square(rect)
     if is_folded and has_skew:
         raise LazyError("a folded ring is not turned into Cannon's places", hint="Scatter the tiles there.")
@@ -187,10 +198,12 @@ def _shifting(
 def linear_step(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", rate: float = 0.1, is_folded: bool = True
 ) -> MeshKernel:
-    """Return a kernel of a training step of a linear layer, for x [m, k], w [k, n] and target [m, n].
+    """Return a kernel of a training step of a linear layer, for x [m, k], w [k, n] and target [m, n], on a square
+    `rect`.
 
-    It computes y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw. The results are y, dx and w. No
-    matrix changes its layout. Sums are in float32. x, w and dy are of type `dtype`; w and dy are rounded to it once.
+    It computes y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw. The results are y, dx and w. dx is
+    computed with the old w. No matrix changes its layout. Sums, y and dx are in float32. x, w and dy are of type
+    `dtype`; w and dy are rounded to it once. Raises LazyError if `rect` is not square.
     """
     _require_square(rect)
     room = Room()

@@ -74,7 +74,11 @@ def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Ph
 
 
 def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: str) -> Phase:
-    """Return the steps of a product by shifts; arriving tiles are stored after those that are multiplied."""
+    """Return the phase of a product by shifts, with one round for each PE of a row; `wrap` is as in `phase.Shift`.
+
+    In each round tiles of a shift along x and those of b along y, at the same time as the products. Arriving tiles are
+    stored after those that are multiplied.
+    """
     a, b = _tile_words(tile, machine)
     # Two tiles and, after them, two that arrive: the lowering would copy overlapping words.
     moves = (

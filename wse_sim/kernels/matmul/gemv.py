@@ -31,7 +31,8 @@ def gemv(
 def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:
     """Return a kernel that computes y [1, outer] = x^T a of x [inner, 1] and a [inner, outer].
 
-    Every PE of a column gets the column's part of y. `algorithm` is that of the all-reduce, "" for the fastest.
+    Rows of a are distributed along y, and its columns along x. Every PE of a column gets the column's part of y. Sums
+    are of type `dtype`. `algorithm` is that of the all-reduce, "" for the fastest.
     """
     room = Room()
     a = room.place("a", rect, inner, outer, dtype)

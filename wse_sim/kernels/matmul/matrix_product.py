@@ -118,7 +118,12 @@ class Arrangement:
         return self.kernel(rect).repeated(self.rounds)
 
     def give(self, a: np.ndarray, b: np.ndarray, number: int) -> dict[str, np.ndarray]:
-        """Return the operands, by name, of round `number` for a [batch, m, k] and b [batch, k, n]."""
+        """Return the operands, by name, of round `number` for a [batch, m, k] and b [batch, k, n].
+
+        The kernel's operand "a" is the moving matrix, and "b" the stationary one or the second moving one. With several
+        strips the names end with the strip's number, unless all strips share "a". Strips after the last product get
+        zeros.
+        """
         operands: dict[str, np.ndarray] = {}
         for strip in range(self.strips):
             item, part = self._part(number, strip)
@@ -135,7 +140,10 @@ class Arrangement:
         return operands
 
     def take(self, results: Mapping[str, np.ndarray], number: int, c: np.ndarray) -> None:
-        """Write the results of round `number` to c [batch, m, n]."""
+        """Write the results of round `number`, by name, to c [batch, m, n] in place.
+
+        Results of strips after the last product and of padding are ignored.
+        """
         for strip in range(self.strips):
             item, part = self._part(number, strip)
             if item < self.product.batch:
@@ -145,7 +153,10 @@ class Arrangement:
                 whole[part] = rows[: len(whole[part])]
 
     def _part(self, number: int, strip: int) -> tuple[int, slice]:
-        """Return (product, slice of its outer extent) of a strip in a round."""
+        """Return (number of the product in the batch, slice of its outer extent) of a strip in a round.
+
+        The product's number is `batch` or more for a strip after the last one, which is idle.
+        """
         # Strips beyond the last product are idle: they get zeros, and their results are ignored.
         item, cut = divmod(number * self.strips + strip, self.cuts)
         return item, slice(cut * self.outer, (cut + 1) * self.outer)
@@ -156,9 +167,9 @@ class Arrangement:
 
 
 def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel:
-    """Return the kernel of the fastest arrangement, with all its rounds.
+    """Return the kernel of the fastest arrangement on `rect`, with all its rounds and the operands of one round.
 
-    A product without elements has an empty kernel.
+    A product without elements has an empty kernel without operands.
     """
     if product.is_empty:
         return price_alone(EMPTY_PHASE)
@@ -168,7 +179,10 @@ def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel
 
 @lru_cache(maxsize=8192)
 def arrange(product: Product, width: int, height: int, machine: Machine) -> Arrangement:
-    """Return the fastest arrangement of a product on `width` x `height` PEs. Results are cached."""
+    """Return the fastest arrangement of a product on `width` x `height` PEs.
+
+    An estimate selects `PRICED` candidates, and the closed forms choose among them. Results are cached.
+    """
     # There are thousands of arrangements, too many to price, so an estimate selects a few.
     best = heapq.nsmallest(
         PRICED, _arrangements(product, width, height, machine), key=lambda one: _estimate(one, machine)
@@ -194,10 +208,11 @@ def _arrangements(product: Product, width: int, height: int, machine: Machine) -
 
 
 def _strips(product: Product, stays: str, line: int) -> Iterator[tuple[int, int]]:
-    """Yield candidate pairs (strips, cuts) for a line of `line` PEs.
+    """Yield candidate pairs (strips, cuts) for a line of `line` PEs; `cuts` is 1 unless a single product is cut into
+    parts.
 
-    A batch has one strip for each product, up to the line's length, or fewer strips by powers of two. A single product
-    has one strip, or as many parts as possible.
+    A batch has one strip for each product, up to the line's length, or 1, 2, 4, ... strips. A single product has one
+    strip or, unless its result stays, as many parts of its outer extent as possible, a strip for each.
     """
     if product.batch > 1:
         most = min(line, product.batch)
@@ -218,7 +233,11 @@ def _chunked(
     cuts: int,
     machine: Machine,
 ) -> Iterator[Arrangement]:
-    """Yield arrangements with chunk sizes from the largest, which fits memory twice, down by halves."""
+    """Yield arrangements that differ in the size of their chunks, from the largest down by halves.
+
+    `extents` are (width, height) of the PEs. The rows of the largest chunk take at most a quarter of a PE's usable
+    memory. Sizes are rounded up by `whole_chunk`, and end at 1 / `_MOST_CHUNKS` of the rows that move.
+    """
     # Extents are along and across the path of the moving rows, for both axes alike.
     along, across = extents[::-1] if is_turned else extents
     outer = ceil_div(product.n if stays == "b" else product.m, cuts)
@@ -253,7 +272,7 @@ _MOST_CHUNKS = 64
 
 
 def _estimate(way: Arrangement, machine: Machine) -> float:
-    """Return an estimate of an arrangement's cycles, from its stages and their overlap."""
+    """Return an estimate of the cycles of all rounds of an arrangement, from its stages and their overlap."""
     arriving, work, leaving, lost = _stages(way, machine)
     chunks = ceil_div(way.passing, way.chunk)
     # A single chunk passes its stages one after the other; several overlap.
@@ -265,8 +284,10 @@ def _estimate(way: Arrangement, machine: Machine) -> float:
 
 
 def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, float]:
-    """Return cycles in which a chunk (arrives, is multiplied, leaves), and those that work loses to concurrent
-    words.
+    """Return (arriving, work, leaving, lost), in cycles, of one chunk of an arrangement.
+
+    They are the cycles in which a chunk arrives, is multiplied, and its sums leave, and those that the work loses to
+    words that arrive and leave at the same time. The first is 0 if nothing has to arrive, the third if no sums leave.
     """
     product, setup = way.product, machine.dsd_setup_cycles
     along, across = (way.height, way.width) if way.is_turned else (way.width, way.height)

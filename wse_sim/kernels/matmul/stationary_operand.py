@@ -23,7 +23,8 @@ from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 
 
 def whole_chunk(chunk: int, dtype: str) -> int:
-    """Return `chunk` rounded up to rows such that every chunk starts in the same pair of banks.
+    """Return `chunk`, at least 1, rounded up to a number of rows such that every chunk starts in the same pair of
+    banks.
 
     So bank conflicts are equal in all chunks, and all rounds take the same time.
     """
@@ -108,8 +109,9 @@ def result_in_place(
 ) -> MeshKernel:
     """Return a kernel that computes c [m, n] = a^T b of a [k, m] and b [k, n]; c stays and rows of a and b move.
 
-    a starts in the first column of PEs, with m along y, and b in the first row, with n along x. `chunk` is the rows of
-    a and b at a time; it and `strips` are as in `operand_in_place`.
+    a starts in the first column of PEs, with m along y, and b in the first row of each strip, with n along x. c ends
+    distributed over all PEs of the strip. `chunk`, the rows of a and b at a time, `sum_dtype` and `strips` are as in
+    `operand_in_place`.
     """
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
@@ -140,9 +142,9 @@ Stage = Callable[[range], Phase]
 
 
 def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
-    """Return a phase that passes every chunk of `rows` through all stages, as a pipeline.
+    """Return a phase that passes the rows, in chunks of `chunk` rows, through all stages, as a pipeline.
 
-    In step i stage n processes chunk i - n; the stages of a step run at the same time.
+    In step i stage n processes chunk i - n; the stages of a step run at the same time. The last chunk may be shorter.
     """
     starts = range(0, rows, chunk)
 
@@ -191,7 +193,7 @@ class _Strips:
         return self.rect.limit_size(self.line * self.count, self.rect.height)
 
     def part(self) -> Rect:
-        """Return the first strip."""
+        """Return the first strip, at the upper left corner."""
         width, height = self.rect.width, self.rect.height
         return self.rect.limit_size(width, self.line) if self.across == "y" else self.rect.limit_size(self.line, height)
 
@@ -200,9 +202,9 @@ class _Strips:
         return Copies(first, self.count, self._moved, alone)
 
     def _moved(self, placed: Placed, i: int) -> Placed:
-        """Return a matrix of the first strip moved to strip `i`.
+        """Return a matrix of the first strip moved to strip `i`, with `i` appended to its name.
 
-        Its name gets the number i if there are several strips.
+        With a single strip, return the matrix itself.
         """
         if self.count == 1:
             return placed
@@ -212,6 +214,6 @@ class _Strips:
 
 
 def _rows(placed: Placed, rows: range) -> tuple[int, int]:
-    """Return (address, words) of some rows of a tile."""
+    """Return (address in words, words) of the rows `rows` of a tile; the first of them must start at a whole word."""
     first = word_count(rows.start * placed.tile_columns, placed.dtype)
     return placed.address + first, word_count(len(rows) * placed.tile_columns, placed.dtype)

@@ -58,9 +58,9 @@ class MatrixView:
 
 
 def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begins: bool = False) -> None:
-    """Append c += a b: one operation along the longer side of c, for each inner index and each index of its shorter
-    side.
+    """Append c += a b, computed in the type of c.
 
+    There is one vector operation along the longer side of c for each inner index and each index of its shorter side.
     With `begins` it is c = a b: the last inner index comes first and only multiplies, so c need not be cleared.
     """
     # Each vector operation has a setup, and there are fewer of them along the longer side.
@@ -120,7 +120,10 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
 
 
 def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
-    """Return a phase that adds the product of the first two tiles to the third; `transposed` is "a", "b" or ""."""
+    """Return a phase that adds the product of the first two tiles to the third, on the PEs of the third.
+
+    `transposed` names the operand that is transposed: "a", "b", or "" for none.
+    """
     (a, b, c), builder = tiles, room.builder()
     multiply(builder, MatrixView.of(a, transposed == "a"), MatrixView.of(b, transposed == "b"), MatrixView.of(c))
     return Local(c.rect, builder.body())

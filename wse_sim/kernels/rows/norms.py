@@ -17,7 +17,10 @@ EPS = 1e-5
 
 
 class Channels(Slices):
-    """Slices that are channels: all samples and pixels of each channel."""
+    """Slices that are channels: each has all samples and pixels of a channel.
+
+    Samples are distributed along y and channels along x; `rect` is limited to as many PEs as there are of each.
+    """
 
     def __init__(self, rect: Rect, samples: int, channels: int, pixels: int):
         rect = rect.limit_size(channels, samples)
@@ -39,8 +42,11 @@ class Channels(Slices):
         return self.room.place("real", self.rect, self.extents[0], 1, WIDE, column_kind="replicated", constant=1)
 
     def of(self, placed: Placed) -> Memory:
-        """Return the pixels of this round's channel in all samples, its parameter, or the mask's number for each
-        sample.
+        """Return what belongs to the channel of the current round of a loop over channels, as an operand for its
+        pixels.
+
+        It is the pixels of all samples for a tile, the channel's number for a parameter, and for the mask the number of
+        each sample, repeated for its pixels.
         """
         if placed.row_kind == "replicated":
             return placed.vector(stride=0, steps=(1,))
@@ -66,7 +72,8 @@ class _Norm:
     def normalize(self) -> Builder:
         """Add the phases of unit = (x - mean) / sqrt(variance + eps), and return the builder of the next phase.
 
-        Afterwards `first` has the mean, `second` the variance and `scale` the factor.
+        Afterwards `first` has the mean, `second` the variance and `scale` 1 / sqrt(variance + eps). Without centring
+        there is no mean, and `second` is the mean of x^2.
         """
         on, scale = self.on, self.scale
         build = squares(on, self.x, self.unit, self.real, self.first if self.is_centred else None, scale)
@@ -78,7 +85,8 @@ class _Norm:
     def pull(self, build: Builder, h: Placed) -> Builder:
         """Append h = scale (h - first - unit second), and return the builder of the next phase.
 
-        `first` and `second` have sums over the slice, which are divided by its number of elements first.
+        `first` and `second` have sums over the slice, which are divided by its number of elements first. Both are
+        overwritten. The instructions so far are added as a phase.
         """
         on = self.on
         # Both statistics are adjacent: one operation converts both sums to negative means.
@@ -92,7 +100,8 @@ class _Norm:
 def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | None, total: Memory) -> Builder:
     """Add the phases of unit = x - mean, and of `total`, the sum of its squares. Return the builder of the next phase.
 
-    If `mean` is None, unit = x. The mask `real` is 1, and 0 for padding, which must not contribute to the sum.
+    `mean` is computed and stored too. If it is None, unit = x. The mask `real` is 1, and 0 for padding, which must not
+    contribute to the sum. Both sums are over all PEs of a slice, one number for each slice.
     """
     build = on.room.builder()
     if mean:
@@ -145,7 +154,7 @@ def layer_norm(
 def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
     """Return a kernel that computes y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns].
 
-    `gain` is [1, columns].
+    `gain` is [1, columns]. At most `columns` x `rows` PEs are used.
     """
     on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred=False)
@@ -166,13 +175,14 @@ def rms_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32
 def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
     """Return a kernel that computes dx, dgain and dbias of `layer_norm` from dy, x and gain.
 
-    dy, x and dx are [rows, columns]; gain, dgain and dbias are [1, columns]. dgain and dbias are float32.
+    dy, x and dx are [rows, columns]; gain, dgain and dbias are [1, columns]. dgain and dbias are float32 sums over all
+    rows. Mean and variance are computed from x again.
     """
     return _row_gradient(rect, rows, columns, dtype, eps, is_centred=True)
 
 
 def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, is_centred: bool) -> MeshKernel:
-    """Return the gradient kernel of layer norm (`is_centred`) or RMS norm."""
+    """Return the gradient kernel of layer norm (`is_centred`) or RMS norm; only the former has the result dbias."""
     on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred)
     dy, dx, h, gain = on.tile("dy", dtype), on.tile("dx", dtype), on.tile("h", WIDE), on.parameter("gain", dtype)
@@ -224,7 +234,8 @@ def batch_norm_gradient(
 ) -> MeshKernel:
     """Return a kernel that computes dx, dgain and dbias of `batch_norm` from dy, x and gain.
 
-    dgain and dbias are [1, channels] in float32.
+    dy, x and dx are [samples, channels x pixels]. dgain and dbias are [1, channels] in float32. Mean and variance are
+    computed from x again.
     """
     on = Channels(rect, samples, channels, pixels)
     norm = _Norm(on, dtype, eps)

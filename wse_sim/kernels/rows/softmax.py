@@ -54,12 +54,17 @@ class Slices(ABC):
         """Return the part of `placed` that belongs to the slice of the current round of a loop."""
 
     def statistics(self, count: int) -> list[Memory]:
-        """Allocate `count` statistics, a number for each slice, contiguously, so that one all-reduce combines them."""
+        """Allocate `count` statistics, a float32 number for each slice, contiguously, so that one all-reduce combines
+        them.
+
+        They are not cleared.
+        """
         first = self.room.vector(count * self.slices)
         return [Memory(first.base + n * self.slices) for n in range(count)]
 
     def each(self, build: Builder, op: str, *operands: Placed | Memory) -> None:
-        """Append an operation `op` for every slice; `operands` are the destination and the sources.
+        """Append the operation `op`, a method of `Builder`, for every slice; `operands` are the destination and the
+        sources.
 
         A matrix is used slice by slice. A statistic (Memory) is one number of each slice; as the destination it
         accumulates.
@@ -135,7 +140,7 @@ class Rows(Slices):
 def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
     """Return a kernel that computes y = softmax of each row of x [rows, columns]; `groups` as in `Rows`.
 
-    The maximum of each row is subtracted first.
+    The maximum of each row is subtracted first. It is computed in float32 and rounded to `dtype` once.
     """
     on = Rows(rect, rows, columns, groups)
     x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
@@ -153,8 +158,8 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups:
 def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
     """Return a kernel that computes the cross-entropy of logits x, and its gradient; `groups` as in `Rows`.
 
-    loss [rows] = log(sum of exp(x)) - sum of target x, in float32, on all PEs of a row. y = softmax(x) - target. x, y
-    and target are [rows, columns]; each row of `target` adds up to 1.
+    Operands are x and `target`. The result loss [rows] = log(sum of exp(x)) - sum of target x, in float32. The result y
+    = softmax(x) - target. x, y and target are [rows, columns]; the formulas hold if each row of `target` adds up to 1.
     """
     on = Rows(rect, rows, columns, groups)
     x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
@@ -178,7 +183,10 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
 
 
 def _less_the_largest(on: Rows, x: Placed, work: Placed) -> Builder:
-    """Add the phases that find the maximum of each row, and return a builder that starts with work = x - maximum."""
+    """Add the phases that find the maximum of each row over all its PEs.
+
+    Return a builder that starts with work = x - maximum.
+    """
     (largest,), build = on.statistics(1), on.room.builder()
     build.move(largest, float("-inf"), on.slices)
     on.each(build, "max", largest, largest, x)
@@ -189,7 +197,7 @@ def _less_the_largest(on: Rows, x: Placed, work: Placed) -> Builder:
 
 
 def _exponentials(on: Rows, build: Builder, work: Placed, total: Memory) -> None:
-    """Append work = exp(work), and the sum of each row into `total`."""
+    """Append work = exp(work), and into `total` the sum of each row's elements on the PE."""
     build.special("exp", work.vector(), work.vector(), work.elements)
     build.move(total, 0.0, on.slices)
     on.each(build, "add", total, total, work)

@@ -47,7 +47,10 @@ def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
 
 
 def _to_both_sides(rect: Rect, axis: str, length: int, count: int) -> Phase:
-    """Return broadcasts in three turns, so that all columns are sent."""
+    """Return broadcasts, for pricing only, in which every PE of a line sends `count` words to both neighbours.
+
+    There are three in turn, or fewer on a line of `length` < 3 PEs. In each of them every third PE sends.
+    """
     turns = min(3, length)
     return Repeat(turns, Broadcast(rect, axis=axis, words=count, groups=length // turns, source=turns // 2))
 
@@ -80,7 +83,10 @@ class _Columns:
         return Local(self.rect, builder.body())
 
     def dots(self, into: Memory, *pairs: tuple[Placed, Placed]) -> Phase:
-        """Return a phase that computes dot products of `pairs`, in consecutive words from `into` on, on all PEs."""
+        """Return a phase that computes the dot products of `pairs` over all cells, in float32, on all PEs.
+
+        They are stored in consecutive words from `into` on.
+        """
         build = self.room.builder()
         for i, (a, b) in enumerate(pairs):
             total = Memory(into.base + i, 0)
@@ -93,8 +99,9 @@ class _Columns:
 def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:
     """Return a kernel that runs `iterations` iterations of BiCGSTAB for A x = b, from x = 0.
 
-    Results are x and the residual r. b, x, r and the coefficients of the six neighbours (see `NEIGHBOURS`) are [height,
-    width, cells], with a column of cells on each PE. Cells outside are zero.
+    Operands are b and the coefficients of the six neighbours (see `NEIGHBOURS`); the diagonal of A is 1. Results are x
+    and the residual r. All are [height, width, cells], with a column of cells on each PE. Cells outside are zero.
+    Convergence is not tested.
     """
     on = _Columns(rect, Room(), cells, dtype)
     matrix = [on.vector(name, 0) for name in NEIGHBOURS]
@@ -123,7 +130,10 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
 
 
 def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed, out: Placed) -> Phase:
-    """Return the phase out = A u: the neighbours' columns arrive, and six products are added to u."""
+    """Return the phase out = A u: the columns of four neighbours arrive in `halos`, and six products are added to u.
+
+    `matrix` has the coefficients in the order of `NEIGHBOURS`.
+    """
     build = on.room.builder()
     # The neighbours above and below are in the same column, one element away.
     values = [*(halo.vector() for halo in halos), u.vector(start=-1), u.vector(start=1)]
@@ -135,7 +145,7 @@ def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed,
 
 
 def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, s: Placed) -> Local:
-    """Return the phase alpha = rho / (b, v); s = r - alpha v."""
+    """Return the phase alpha = rho / (b, v); s = r - alpha v. `numbers` are the places of rho, alpha and (b, v)."""
     (rho, alpha, dots), build = numbers, on.room.builder()
     build.special("reciprocal", alpha, dots, 1)
     build.mul(alpha, alpha, rho, 1)
@@ -147,7 +157,10 @@ def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, 
 def _whole_step(
     on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, ...], results: tuple[Placed, Placed]
 ) -> Local:
-    """Return the phase omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t."""
+    """Return the phase omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t.
+
+    `numbers` are the places of alpha, omega, and (t, s) followed by (t, t).
+    """
     (alpha, omega, dots), (p, s, t), (x, r), build = numbers, vectors, results, on.room.builder()
     build.special("reciprocal", omega, Memory(dots.base + 1, 0), 1)
     build.mul(omega, omega, dots, 1)

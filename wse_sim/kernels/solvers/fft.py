@@ -8,7 +8,7 @@ BUTTERFLY_OPERATIONS = 10  # four multiplications, six additions of real numbers
 
 
 def transform(rect: Rect, points: int, machine: Machine) -> Phase:
-    """Return the phase of a transform of `points` points along each axis.
+    """Return the phase, for pricing only, of a transform of `points` points, a power of two, along each axis.
 
     It transforms pencils along the first axis, exchanges along x, transforms, exchanges along y, transforms, and
     exchanges back twice. A stage of a radix-2 transform is ten vector operations over half the points; strides that are

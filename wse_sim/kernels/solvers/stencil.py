@@ -54,7 +54,12 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
 
 
 def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
-    """Return the exchange of `words` with each side, or with each corner by way of a side."""
+    """Return shifts of `words` to all four sides, followed by the cycles in which a PE stores what it received.
+
+    Each received word takes the start of a task and `PLACE_CYCLES`. With `is_corner` the shifts are the same, and the
+    received words of all corners are counted instead of those of all sides. On an axis of one or two PEs a PE has fewer
+    neighbours.
+    """
     across, down = min(2, rect.width - 1), min(2, rect.height - 1)
     # Corners come by way of a side, so there are as many as pairs of sides.
     ways = across * down if is_corner else across + down
@@ -94,9 +99,10 @@ DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
 
 
 def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
-    """Return a phase that shifts columns by one PE in each of the four `DIRECTIONS`.
+    """Return a phase that shifts columns by one PE in each of the four `DIRECTIONS`, at the same time.
 
-    The tile `near[i]` of a PE is stored as `far[i]` of its neighbour in direction i.
+    The tile `near[i]` of a PE is stored as `far[i]` of its neighbour in direction i. PEs at the border keep what they
+    have in `far[i]` if no neighbour sends to them.
     """
     sides = zip(DIRECTIONS, near, far, strict=True)
     return Par(

@@ -100,10 +100,10 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
 
 
 def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray:
-    """Return the nonzero elements of a [n, k], as 16-bit numbers [height, width x longest list].
+    """Return the nonzero elements of a [n, k] for each PE of `rect`, as uint16 [height, width x longest list].
 
-    For each element there are its row and column in the tile of its PE, and its value. Lists of PEs are padded with
-    zeros.
+    For each element there are its row and column in the tile of its PE, and the bits of its value in `dtype`, in one or
+    two numbers. Lists of PEs are padded with zeros, and have room for at least one element.
     """
     lists = []
     for y in range(rect.height):
@@ -120,13 +120,17 @@ def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray
 
 
 def _list_of(numbers: Sequence[np.ndarray], values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the indices and the value of each element, as 16-bit numbers in one row."""
+    """Return a flat uint16 array: for each element its indices, one from each array of `numbers`, and the bits of its
+    value.
+
+    The value in `dtype` has one or two of these 16-bit numbers.
+    """
     bits = view_elements(pack(values[:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
     return np.concatenate([*(n[:, None] for n in numbers), bits], 1).astype(np.uint16).reshape(-1)
 
 
 def _padded(lists: Sequence[np.ndarray], least: int) -> np.ndarray:
-    """Return lists as rows of one length, at least `least`, padded with zeros."""
+    """Return flat lists as the rows of one array, padded with zeros to the longest, or to `least` if that is longer."""
     longest = max(least, *(len(one) for one in lists))
     return np.array([np.pad(one, (0, longest - len(one))) for one in lists])
 
@@ -155,9 +159,10 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
 
 
 def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndarray:
-    """Return the 16-bit numbers that the feeder of each row of PEs sends, [rows, longest], padded with zeros.
+    """Return the uint16 numbers that the feeder of each row of PEs sends, [rows, longest], padded with zeros.
 
-    They encode the nonzero `weights`; see the head of this file.
+    They are the nonzero `weights` of the row's inputs, in the order of outputs. In float32 each has its input, counted
+    within the row, its output and its value; in a 16-bit type its input and its value.
     """
     streams = []
     for row in range(rows):
@@ -182,7 +187,10 @@ def _inputs(weights: np.ndarray, rows: int, row: int) -> slice:
 def _row(
     mesh: Rect, row: int, weights: np.ndarray, room: Room, placed: tuple[Placed, Placed, Placed], numbers: Memory
 ) -> Phase:
-    """Return the phase of one row of PEs: the weights of its inputs arrive, and its PEs accumulate products."""
+    """Return the phase of row `row` of PEs: the weights of its inputs arrive, and its PEs accumulate products in y.
+
+    `placed` is (x, y, stream). If all its weights are zero, none arrive and y is only cleared.
+    """
     x, y, stream = placed
     own = weights[_inputs(weights, mesh.height, row)]
     build = room.builder()
@@ -200,8 +208,8 @@ def _row(
 def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:
     """Append, for each weight, the addition of its multiple of a row of x to a row of y.
 
-    The indices of the weight are copied from the stream to `numbers` first. `counts` is the number of weights of each
-    output.
+    The indices of the weight are copied from the stream to `numbers` first. `counts` has the number of weights of each
+    output, which a stream of 16-bit weights does not contain.
     """
     tokens = x.tile_columns
     named = Memory(x.base, stride=1, dtype=x.dtype, index=numbers.base, index_step=tokens)

@@ -42,10 +42,11 @@ class SparseProduct:
     is_gradient: bool = False
 
     def fullest(self, elements: int, rows: int) -> int:
-        """Return the expected maximum number of weights in one of `rows` parts of `elements` elements each.
+        """Return the expected maximum number of nonzero weights in one of `rows` parts of `elements` elements each,
+        rounded up.
 
         With at least `rows` groups it is the mean. For random positions the maximum exceeds the mean by sqrt(2 ln rows)
-        standard deviations, the first term for the largest of independent sums.
+        standard deviations, the first term for the largest of independent sums, and is at most `elements`.
         """
         mean = self.share * elements
         if self.groups >= rows:
@@ -62,7 +63,9 @@ def sparse_phase(product: SparseProduct, rect: Rect, machine: Machine) -> Phase 
 
 
 def _ways(product: SparseProduct, rect: Rect, machine: Machine) -> Iterator[Phase]:
-    """Yield the phases for 1, 2, 4, ... strips that fit memory."""
+    """Yield the phases for 1, 2, 4, ... strips that fit memory; a gradient has one strip, and one column of PEs has
+    none.
+    """
     strips = 1
     # The sum of a weight's gradient over strips would need another phase.
     while rect.width > 1 and strips <= (1 if product.is_gradient else min(rect.height, product.tokens)):
@@ -72,7 +75,10 @@ def _ways(product: SparseProduct, rect: Rect, machine: Machine) -> Iterator[Phas
 
 
 def _way(product: SparseProduct, rect: Rect, machine: Machine, strips: int) -> Phase | None:
-    """Return the phase for a number of strips, or None if memory is too small."""
+    """Return the phase for a number of strips, with all its rounds, or None if memory is too small.
+
+    A round has as many tokens and outputs as fit: half of the memory is for inputs, and half for results.
+    """
     rows, columns = min(product.inputs, rect.height // strips), min(rect.width - 1, ceil_div(product.tokens, strips))
     own, tile = ceil_div(product.inputs, rows), ceil_div(product.tokens, columns * strips)
     sums = product.sum_dtype or product.dtype
@@ -89,7 +95,10 @@ def _way(product: SparseProduct, rect: Rect, machine: Machine, strips: int) -> P
 
 
 def _round(product: SparseProduct, mesh: Rect, machine: Machine, strips: int, extents: tuple[int, int, int]) -> Phase:
-    """Return one round: the weights of `chunk` outputs pass, and their sums go up."""
+    """Return one round: the weights of `chunk` outputs pass, and their sums go up the columns of each strip.
+
+    `extents` are (inputs of a row of PEs, tokens of a PE in this round, outputs of this round).
+    """
     own, tile, chunk = extents
     sums = product.sum_dtype or product.dtype
     weights = product.fullest(own * chunk, mesh.height // strips)
@@ -103,6 +112,8 @@ def _gradient_round(
 ) -> Phase:
     """Return one round of a gradient: the gradients of `chunk` outputs pass down, and those of the weights along the
     rows.
+
+    `extents` are as in `_round`.
     """
     own, tile, chunk = extents
     sums = product.sum_dtype or product.dtype

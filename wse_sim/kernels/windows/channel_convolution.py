@@ -37,7 +37,8 @@ class Images:
 class _Channels:
     """The tiles of a convolution on every PE: weights, results, and the block of images that shifts.
 
-    `turning` is the element type of that block.
+    `turning` is the element type of that block. If there are fewer input channels than columns of PEs that outputs use
+    (`is_shared`), no block shifts, and all PEs of a row have all input channels.
     """
 
     def __init__(self, rect: Rect, images: Images, window: Window, dtype: str, turning: str):
@@ -106,7 +107,10 @@ class _Channels:
         return Local(self.rect, build.body())
 
     def arriving(self) -> tuple[Phase, ...]:
-        """Return the phases that fetch rows of neighbours and, if channels are shared, broadcast them along rows."""
+        """Return the phases that fetch rows of neighbours and, if channels are shared, broadcast them along rows.
+
+        There are none if each PE has whole samples and channels are not shared.
+        """
         around, lines = self.neighbours.fetch(), self.lines
         if not self.is_shared:
             return around
@@ -120,7 +124,12 @@ class _Channels:
         return Reduce(self.rect, axis="x", words=lines.words, at=lines.address), *back
 
     def rounds(self, work: Local, comes_home: bool) -> Phase:
-        """Return `work` for each block in turn; with `comes_home` a block ends on its first PE."""
+        """Return a phase that runs `work` once for each block, which shifts to the previous PE of the folded ring in
+        between.
+
+        With `comes_home` the blocks shift after the last time too, so that each ends on its first PE. If channels are
+        shared or a row has one PE, it is `work` itself.
+        """
         if self.rect.width == 1 or self.is_shared:
             return work
         turn = Shift(
@@ -137,8 +146,10 @@ class _Channels:
         return Repeat(self.rect.width, period) if comes_home else Seq((Repeat(self.rect.width - 1, period), work))
 
     def products(self, build: Builder, operands: "_Operands") -> None:
-        """Append one operation over all positions of all samples for each output channel, channel of the block and
-        tap.
+        """Append, for each output channel, channel of the block and tap, one operation over all positions of all
+        samples.
+
+        It adds products to the tensor `operands.sums`. The number of the block selects its weights.
         """
         across, (down, columns), taps = self.places[1], self.window.kernel, self.window.taps
         outputs, rows = operands.weights.tile_rows, self.bands.samples * self.bands.rows_out
@@ -174,7 +185,8 @@ class _Operands:
 
 
 def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel that computes y, the convolution of images x with weights [outputs, channels x taps].
+    """Return a kernel that computes y, the convolution of images x with weights [outputs, channels x taps], without a
+    bias.
 
     x and y are lines, as `Bands.lines_of` of the distribution `cut` makes them.
     """
@@ -189,10 +201,11 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
 
 
 def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel that computes x, the gradient of the images.
+    """Return a kernel that computes x, the gradient of the images, from g, the gradient of the outputs, and the
+    weights.
 
-    Operands are g, the gradient of the outputs, and the weights. x and g are lines as in the forward pass. Sums of a
-    block of channels shift around the row and end on their first PE.
+    x and g are lines, and weights are, as in `channel_convolution`. Sums of a block of channels shift around the row
+    and end on their first PE.
     """
     on = _Channels(rect, images, window, dtype, turning=WIDE)
     g, weights, x = on.outputs("g"), on.weights("weights"), on.inputs("x")

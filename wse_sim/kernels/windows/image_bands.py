@@ -50,7 +50,8 @@ class Bands:
     def lines_of(self, images: np.ndarray, rows: int) -> np.ndarray:
         """Return images [samples, channels, down, across] as lines [samples, down, channels, across].
 
-        Samples are padded with zeros to those of all groups, and lines to `rows` for each PE.
+        Samples are padded with zeros to those of all groups, and `down` to `rows` for each part. `rows` is `rows_in`
+        for pixels and `rows_out` for outputs.
         """
         samples, _, down, _ = images.shape
         missing = self.groups * self.samples - samples, rows * self.parts - down
@@ -58,17 +59,19 @@ class Bands:
         return padded.transpose(0, 2, 1, 3)
 
     def images_of(self, lines: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the images of a `shape` [samples, channels, down, across] from their lines."""
+        """Return images of `shape` [samples, channels, down, across] from their lines, without padding samples and
+        rows.
+        """
         samples, channels, down, across = shape
         whole = lines.reshape(self.groups * self.samples, -1, channels, across)
         return whole[:samples, :down].transpose(0, 2, 1, 3)
 
 
 def cut(height: int, samples: int, extents: Pair, window: Window) -> Bands:
-    """Return a distribution over at most `height` PEs.
+    """Return a distribution of images over at most `height` PEs of a column.
 
-    There are several bands for a sample only if there are more PEs than samples and bands have enough rows for the
-    window.
+    If there are more PEs than samples, a sample is cut into as many bands as possible, each with at least the rows that
+    the window reaches beyond it. Otherwise each PE has whole samples.
     """
     (down, _), (places, _) = extents, window.places(extents)
     (top, bottom), stride = window.padding[0], window.stride[0]
@@ -135,8 +138,9 @@ class Lines:
         return operand_at(self.address, self.dtype, start, outer=outer)
 
     def seen(self) -> Memory:
-        """Return the pixels that a tap reads for all outputs, in loops over output channels, channels, and taps down
-        and across.
+        """Return the pixels that one tap reads for all outputs of all samples, as an operand.
+
+        It is for use within loops over output channels, channels of a line, and the window's taps down and across.
         """
         bands, (down, across) = self.bands, self.window.stride
         steps = 0, self.width, self.window.dilation[0] * self.line, self.window.dilation[1]
@@ -163,8 +167,9 @@ class Neighbours:
         return self.lines.bands.parts == 1
 
     def fetch(self) -> tuple[Phase, ...]:
-        """Return the phases that copy the neighbours' rows around the own ones, and zeros at the borders of an
-        image.
+        """Return the phases that copy the neighbours' rows around the own ones, and zeros at the borders of an image.
+
+        There are none if no sample is cut into bands.
         """
         if self._is_alone:
             return ()
@@ -172,7 +177,10 @@ class Neighbours:
         return self._moves((1, -1), [self.lines.row(row) for row in self.shared], places), *self._borders()
 
     def give_back(self) -> tuple[Phase, ...]:
-        """Return the phases that add the values accumulated in neighbours' rows to the rows of their bands."""
+        """Return the phases that add the values accumulated in neighbours' rows to the rows of their bands.
+
+        There are none if no sample is cut into bands. Memory for the arriving rows is allocated.
+        """
         if self._is_alone:
             return ()
         lines = self.lines
@@ -189,7 +197,10 @@ class Neighbours:
         return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
-        """Return the shifts of rows above and below, from `sources` to `targets` (addresses), by `hops`."""
+        """Return shifts along y of the rows above and below, at the same time, without those of no rows.
+
+        `sources` and `targets` are addresses for the rows above and below, and `hops` the PEs that each goes by.
+        """
         counts = [word_count(count * self.lines.line, self.lines.dtype) for count in self.counts]
         every = zip(counts, hops, sources, targets, strict=True)
         return Par(
@@ -197,7 +208,9 @@ class Neighbours:
         )
 
     def _borders(self) -> tuple[Phase, ...]:
-        """Return zeros above the first band of each group and below the last, where the next PE has other samples."""
+        """Return a phase with zeros above the first band of each group and below its last one; nothing if no rows are
+        shared.
+        """
         bands, parts = self.lines.bands, []
         for group in range(bands.groups):
             for side, (row, count) in enumerate(zip(self.foreign, self.counts, strict=True)):

@@ -72,9 +72,10 @@ class _Planes:
 def window_sum(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return a kernel that computes y, the sum under the window at each position, of `rows` x `columns` images x.
+    """Return a kernel that computes y, the sum under the window at each position of images x.
 
-    Sums are in float32.
+    There are `rows` x `columns` images, each with the height and width `extents` and padded with zeros. x is [rows,
+    columns x pixels]. Sums are in float32 and rounded to `dtype` once.
     """
     on = _Planes(rect, rows, columns, extents, window, dtype)
     total = on.room.wide(on.y)
@@ -91,7 +92,8 @@ def window_spread(
 ) -> MeshKernel:
     """Return a kernel that computes x, the gradient of `window_sum` by its images, from y, the gradient of the sums.
 
-    Each position adds its value to all pixels under the window.
+    Each position adds its value to all pixels under the window. The arguments are those of `window_sum`. Sums are in
+    float32 and rounded to `dtype` once.
     """
     on = _Planes(rect, rows, columns, extents, window, dtype, is_wide=True)
     build = on.room.builder()
@@ -105,11 +107,12 @@ def window_spread(
 def window_argmax(
     rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
 ) -> MeshKernel:
-    """Return a kernel that computes the first largest pixel under each window (y) and its index (`places`).
+    """Return a kernel that computes the index `places` of the first largest pixel under each window, and the pixel, y.
 
-    x is `rows` x `columns` images. Pixels are numbered row by row, without padding. The operand `origins` has the
-    numbers of the windows' corners, which may be in the padding, and `firsts` those of their first pixels;
-    `window_numbers` returns both. If a window has a NaN, y is NaN and `places` is the largest pixel before it.
+    The images x and the arguments are those of `window_sum`, with padding of minus infinity. Pixels are numbered row by
+    row, without padding; `places` is float32. The operand `origins` has the numbers of the windows' corners, which may
+    be in the padding, and `firsts` those of their first pixels; `window_numbers` returns both. If a window has a NaN, y
+    is NaN and `places` is the largest pixel before it.
     """
     on = _Planes(rect, rows, columns, extents, window, dtype)
     count = on.places[0] * on.places[1]
@@ -135,7 +138,10 @@ def _for_all(on: _Planes, one: Placed) -> Memory:
 
 
 def window_numbers(extents: Pair, window: Window) -> dict[str, np.ndarray]:
-    """Return the operands `origins` and `firsts` of `window_argmax` for images of `extents`."""
+    """Return the operands `origins` and `firsts` of `window_argmax`, by name, for images of `extents` (down, across).
+
+    Both are integers for each position of the window, [down, across].
+    """
     places = window.places(extents)
     corners = [np.arange(n) * s - p[0] for n, s, p in zip(places, window.stride, window.padding, strict=True)]
     # Taps before the image are a multiple of the dilation away from the window's first pixel.

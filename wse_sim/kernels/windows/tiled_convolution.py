@@ -85,9 +85,11 @@ class _Borders:
     radius: int
 
     def exchange(self, axis: str, rows: tuple[int, int], columns: tuple[int, int]) -> tuple[Phase, Phase, Phase]:
-        """Return the phases of an exchange: pack, shift, unpack.
+        """Return the phases of an exchange with both neighbours along `axis`: pack, shift, unpack. Allocates the
+        buffers.
 
-        `rows` and `columns` are (first, count) of the tile in the frame, without the borders along `axis`.
+        `rows` and `columns` are (first, count) of the tile in the frame, without the borders along `axis`. Without a
+        neighbour, a border is overwritten by zeros.
         """
         (row, height), (column, width), radius = rows, columns, self.radius
         if axis == "x":

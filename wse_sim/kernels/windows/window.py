@@ -25,9 +25,9 @@ class Window:
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any], kernel: Sequence[int]) -> "Window":
-        """Return the window of an operation over one or two dimensions, by its attributes. Raises LazyError for more.
+        """Return the window of extents `kernel` with the attributes `stride`, `padding` and `dilation` (by default 1).
 
-        In one dimension the window is one row.
+        In one dimension the window is one row. Raises LazyError for more than two dimensions.
         """
         if len(kernel) > DIMENSIONS:
             raise LazyError(f"a window of {len(kernel)} dimensions", hint="Use windows over one or two dimensions.")

@@ -31,7 +31,10 @@ _GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
 
 
 def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of a convolution or of one of its gradients, with a round for each group of channels."""
+    """Return the `MeshCall` of a convolution or of one of its gradients, with a round for each group of channels.
+
+    Images have one or two dimensions. Raises LazyError for more.
+    """
     attrs, groups = attributes(instr), attributes(instr)["groups"]
     kernel_of, *names = _CONVOLUTIONS[operation(instr)]
     shapes = {name: read.shape for name, read in zip(names[:2], reads, strict=True)}
@@ -74,7 +77,11 @@ def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray
 
 
 def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of sums under windows, or of their gradient."""
+    """Return the `MeshCall` of sums under windows over the last dimensions, as many as `kernel` has, or of their
+    gradient.
+
+    Raises LazyError for more than two such dimensions.
+    """
     attrs, (x,) = attributes(instr), reads
     rank = len(attrs["kernel"])
     extents = attrs.get("extents", x.shape[-rank:])
@@ -85,7 +92,11 @@ def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that finds the indices of the largest elements under windows."""
+    """Return the `MeshCall` that finds the indices of the largest elements under windows, and if written the elements
+    too.
+
+    Raises LazyError for windows of more than two dimensions.
+    """
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
     return _largest(cores, x, x.shape[:-rank], image(x.shape[-rank:]), window)
