@@ -62,7 +62,10 @@ def _cast(source: str, target: str) -> Pointwise:
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
-    """Append the instruction `op` with a target and sources; `op` is a method of `Builder` or one of `SPECIAL_OPS`."""
+    """Append the instruction `op` with a target and sources.
+
+    `op` is a method of `Builder` or one of `SPECIAL_OPS`.
+    """
     if op in SPECIAL_OPS:
         build.special(op, operands[0], operands[1], length)
     else:
@@ -81,7 +84,9 @@ def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Opera
 
 
 def _one(name: str, ulp: float = 0) -> Pointwise:
-    """Return an implementation by the single instruction `name`, with the arguments in order and the tolerance `ulp`."""
+    """Return an implementation by the single instruction `name`, with the arguments in order and the
+    tolerance `ulp`.
+    """
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         append(build, name, (target, *arguments), length)

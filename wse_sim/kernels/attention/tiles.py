@@ -213,7 +213,9 @@ class _Tiles:
         return first, self.room.words - first
 
     def _output(self, n: int) -> Placed:
-        """Return the placement of result `n` in its own type: that of its sum if the types are equal, else a new one."""
+        """Return the placement of result `n` in its own type: that of its sum if the types are equal, else
+        a new one.
+        """
         value = self.block.values[n]
         return self.sums[n] if self.sums[n].dtype == value.dtype else self._place(str(n), value)
 
@@ -309,8 +311,9 @@ class _Tiles:
         return next(self.sums[n].dtype for n, _ in self.block.results if self.block.values[n].kind == kind)
 
     def _arrive(self) -> Iterator[Phase]:
-        """Yield the broadcasts of rows along x and of keys along y, within each team; none for a team of one PE on an
-        axis.
+        """Yield the broadcasts of rows along x and of keys along y, within each team.
+
+        There is none on an axis of one PE, or without operands of that kind.
         """
         for kind, axis, groups, line in self.teams.lines:
             address, words = self.arriving[kind]

@@ -137,7 +137,7 @@ class Numbers:
                 build.bits("bit_xor", target, target, self.spare, length)
 
     def split(self, build: Builder, length: int, limbs: int = LIMBS) -> None:
-        """Append the conversion of the first `limbs` limbs to float32 numbers in `self.bytes`, the lowest byte first."""
+        """Append the conversion of the first `limbs` limbs to float32 numbers in `self.bytes`, lowest byte first."""
         for limb in range(limbs):
             build.bits("bit_and", self.spare, self.limbs[limb], 255, length)
             build.convert(self.bytes[2 * limb], self.spare, length)
@@ -174,7 +174,10 @@ class Numbers:
                 build.convert(self.lower, self.total, length)
 
     def mixed(self, build: Builder, length: int) -> None:
-        """Append the mixing function of splitmix64, in place; afterwards every bit depends on every bit of the number."""
+        """Append the mixing function of splitmix64, in place, for the first `length` numbers.
+
+        Afterwards every bit of a number depends on all of its earlier bits.
+        """
         for shift, factor in zip(SHIFTS, (MIX1, MIX2, 0), strict=True):
             self.shifted(build, shift, length)
             if factor:

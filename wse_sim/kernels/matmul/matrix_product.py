@@ -316,7 +316,10 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
 
 
 def _sum_cycles(line: int, words: float, machine: Machine) -> float:
-    """Return the cycles in which sums leave a line, by the algorithm that `sum_algorithm` selects."""
+    """Return an estimate of the cycles in which `words` words of each PE are summed along a line of `line` PEs.
+
+    The algorithm is the one that `sum_algorithm` selects.
+    """
     if sum_algorithm(line) == "chain":
         return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.dsd_setup_cycles
     depth = 2 * math.sqrt(line) * machine.depth_step_cycles

@@ -197,9 +197,10 @@ class Neighbours:
         return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
-        """Return shifts along y of the rows above and below, at the same time, without those of no rows.
+        """Return a phase with two shifts along y at the same time: of the rows above a band and of those below it.
 
-        `sources` and `targets` are addresses for the rows above and below, and `hops` the PEs that each goes by.
+        `hops`, `sources` and `targets` (addresses in words) have a number for each of the two. Shifts of no rows are
+        left out.
         """
         counts = [word_count(count * self.lines.line, self.lines.dtype) for count in self.counts]
         every = zip(counts, hops, sources, targets, strict=True)
