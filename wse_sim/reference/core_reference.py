@@ -23,7 +23,7 @@ Float32Array = np.ndarray
 
 
 def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
-    """Return the memories [..., words] after every PE has run `body`; `memory` is not changed.
+    """Return the memories [..., words] after every PE has run `body`, in the type of `memory`, which is not changed.
 
     Raises LazyError for an instruction that is neither a loop nor a vector operation on memory, and for an access
     outside the memory.
@@ -86,7 +86,12 @@ class _ElementAddresses:
         return first * size, (last + 1) * size
 
     def of(self, words: np.ndarray, elements: slice | None = None) -> tuple[Any, ...]:
-        """Return a NumPy index of the elements of all PEs, or of the part `elements` of them."""
+        """Return a NumPy index into [PEs, elements of `dtype`] of the elements of all PEs, or of the part `elements` of
+        them.
+
+        `words` only gives the number of PEs. The index is a slice if the elements are consecutive and no `shifts` are
+        given, else an array.
+        """
         offsets = self.offsets
         if self.shifts is None and elements is None and offsets.is_dense:
             # Most operands are a slice, which is read and written without copying addresses.
@@ -97,7 +102,10 @@ class _ElementAddresses:
         return np.arange(len(words))[:, None], addresses + self.shifts
 
     def is_same(self, other: "_ElementAddresses") -> bool:
-        """Return True if both are the same elements in the same order on every PE."""
+        """Return True if both are the same elements in the same order on every PE.
+
+        Equal offsets are recognised by identity, since `_element_offsets` caches them.
+        """
         if self.dtype != other.dtype or self.start != other.start or self.offsets is not other.offsets:
             return False
         if self.shifts is None or other.shifts is None:
@@ -126,7 +134,10 @@ class _ElementOffsets:
 @cache
 def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _ElementOffsets:
     # The sum of ranges, outermost first, in the order of the engine's mixed radix.
-    """Return the offsets of `length` elements with the given dimensions. Results are cached."""
+    """Return the offsets of `length` elements from the first one, in the order of computation. Results are cached.
+
+    `outer` has pairs (extent, stride), outermost first; `stride` is that of the innermost dimension.
+    """
     grid = np.zeros((), np.int64)
     inner = length
     for extent, step in outer:
@@ -147,7 +158,10 @@ OperandAddresses = list["_ElementAddresses | None"]
 
 
 def _run_vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
-    """Run one operation: all elements at once if they are independent, else one by one."""
+    """Run one operation on `words` in place, with the result that computing its elements one after another has.
+
+    Independent elements are computed at once. Raises LazyError for an operand that is a colour or outside the memory.
+    """
     places = [_operand_addresses(o, vector, words, rounds) for o in vector.operands]
     target = places[0]
     assert target is not None
@@ -167,7 +181,8 @@ def _operand_addresses(
 ) -> _ElementAddresses | None:
     """Return the addresses of an operand's elements, or None for a constant; `rounds` are those of the enclosing loops.
 
-    Raises LazyError for a colour and for an address outside the memory.
+    An index is read from each PE's memory in `words`. Raises LazyError for a colour and for an address outside the
+    memory.
     """
     if isinstance(operand, float | int):
         return None
@@ -187,7 +202,7 @@ def _operand_addresses(
 
 
 def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) -> None:
-    """Raise LazyError, which names the PE, if an address is outside the memory."""
+    """Raise LazyError, which names the PE by its row in `words`, if an address is outside the memory."""
     limit = view_elements(words, places.dtype).shape[-1]
     size = ITEM_BYTES[places.dtype]
     first, last = places.bounds
@@ -203,9 +218,9 @@ def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) 
 
 
 def _is_independent(target: _ElementAddresses, places: OperandAddresses) -> bool:
-    """Return True if all elements may be computed at once.
+    """Return True if all elements may be computed at once; False if that is not certain.
 
-    That holds if no element is written twice, and none is written and then read by another.
+    They may if no element is written twice, and none is written and then read by another.
     """
     # In-place operations are allowed: each element is read just before it is written.
     return not target.offsets.repeats and all(
@@ -220,7 +235,10 @@ def _are_disjoint(a: _ElementAddresses, b: _ElementAddresses) -> bool:
 
 
 def _is_running_reduction(vector: Vector, target: _ElementAddresses, places: OperandAddresses) -> bool:
-    """Return True for a float32 sum or maximum into one fixed element, if the other sources do not overlap with it."""
+    """Return True for a float32 "add", "max" or "fmac" that accumulates into one fixed element.
+
+    The other sources must not overlap with that element.
+    """
     own = {"add": 1, "max": 1, "fmac": 3}.get(vector.op)
     if own is None or target.dtype != "float32" or target.offsets.low != target.offsets.high:
         return False
@@ -253,7 +271,10 @@ def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddres
 def _compute_elements(
     vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray, which: slice | None
 ) -> None:
-    """Compute the elements `which` of an operation, or all of them, and write them to `words`."""
+    """Compute the elements `which` of an operation at once, or all if it is None, and write them to `words` in place.
+
+    A move copies bits. Other operations round the result to the type of the destination.
+    """
     dtype = target.dtype
     raw = [_read_operand(o, p, dtype, words, which) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     if vector.op == "move":
@@ -268,7 +289,11 @@ def _compute_elements(
 def _read_operand(
     operand: Operand, places: _ElementAddresses | None, dtype: str, words: np.ndarray, which: slice | None
 ) -> np.ndarray:
-    """Return the raw elements of a source; a constant has the type of the destination."""
+    """Return the bits of a source's elements `which`, or of all if it is None: [PEs, elements] in the source's own
+    type.
+
+    A constant is [1, 1] in `dtype`, the type of the destination.
+    """
     if places is None or not isinstance(operand, Memory):
         return _constant_bits(float(operand), dtype) if isinstance(operand, float | int) else to_bits(0, dtype)
     elements: np.ndarray = view_elements(words, operand.dtype)[places.of(words, which)]
@@ -281,7 +306,10 @@ def _constant_bits(value: float, dtype: str) -> np.ndarray:
 
 
 def _operation_result(op: str, dtype: str, sources: list[Float32Array]) -> Float32Array:
-    """Return the value of an operation before the final rounding."""
+    """Return the float32 value of an operation before the final rounding to `dtype`.
+
+    The sources are rounded to `dtype` first, and so is the product of "fmac".
+    """
     sources = [round_values(s, dtype) for s in sources]
     if op == "fmac":
         product: Float32Array = round_values(sources[0] * sources[1], dtype)

@@ -40,7 +40,7 @@ def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> n
 
 
 def _apply_in_place(phase: Phase, words: np.ndarray, machine: Machine | None) -> None:
-    """Apply a phase program to `words` [height, width, words] in place."""
+    """Apply a phase program to `words` [height, width, words] in place. A `Compute` changes nothing; see `apply`."""
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             for part in parts:
@@ -69,7 +69,10 @@ def _rect_slices(rect: Rect) -> tuple[slice, slice]:
 
 
 def _line_views(words: np.ndarray, rect: Rect, axis: str, groups: int = 1) -> Iterator[np.ndarray]:
-    """Yield, for each group, a view [lines, positions, words] of all lines of `rect` along an axis."""
+    """Yield, for each group, a view [lines, positions, words] of its part of all lines of `rect` along `axis`.
+
+    PEs that are left over after the last group are in no view. `axis` is "x" or "y".
+    """
     tile = words[_rect_slices(rect)]
     if axis == "y":
         tile = tile.swapaxes(0, 1)
@@ -87,7 +90,10 @@ def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
 
 
 def _apply_shift(phase: Shift, words: np.ndarray) -> None:
-    """Apply a shift in place."""
+    """Apply a shift in place: all PEs send before anything is stored.
+
+    PEs that receive nothing keep their words. A ring of one PE copies from `take` to `put`.
+    """
     take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
     for lines in _line_views(words, phase.rect, phase.axis):
         # All PEs send before anything arrives; the lowering ensures the same by copying words that would be
@@ -102,7 +108,7 @@ def _apply_shift(phase: Shift, words: np.ndarray) -> None:
 
 
 def _apply_broadcast(phase: Broadcast, words: np.ndarray) -> None:
-    """Apply a broadcast in place."""
+    """Apply a broadcast in place; the sender gets its words at `put` too."""
     take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
     if phase.axis == "xy":
         tile = words[_rect_slices(phase.rect)]
@@ -113,7 +119,10 @@ def _apply_broadcast(phase: Broadcast, words: np.ndarray) -> None:
 
 
 def _apply_stream(phase: Stream, words: np.ndarray) -> None:
-    """Copy the blocks between the PEs of a rectangle and the line of cores next to it."""
+    """Copy the blocks between the PEs of a rectangle and the line of cores next to it, in place.
+
+    Without bytes nothing is done. Raises LazyError if there is no line of cores for the stream.
+    """
     if not phase.bytes:
         return
     feed = make_stream_feed(phase, words.shape[1], words.shape[0])
@@ -128,7 +137,10 @@ def _apply_stream(phase: Stream, words: np.ndarray) -> None:
 
 
 def _apply_all_reduce(phase: AllReduce, words: np.ndarray, machine: Machine | None) -> None:
-    """Apply a reduction and a broadcast, or a ring, which reduces each part in another order."""
+    """Apply an all-reduce in place: a reduction and a broadcast of its result, or a ring.
+
+    The order of additions is that of the algorithm; see `apply`.
+    """
     if _is_ring(phase, machine):
         _apply_ring(phase, words)
         return
@@ -150,7 +162,11 @@ def _is_ring(phase: AllReduce, machine: Machine | None) -> bool:
 
 
 def _apply_ring(phase: AllReduce, words: np.ndarray) -> None:
-    """Apply a ring: part k of the words starts at PE k of the folded ring and is complete at PE k - 1."""
+    """Apply a ring all-reduce in place; all PEs of a line get the result.
+
+    The words are cut into as many parts as PEs. Part k is added up around the folded ring, from PE k on to PE k - 1.
+    Over "xy" there are rings along the rows and then along the columns.
+    """
     if phase.axis == "xy":
         for axis in "xy":
             _apply_ring(replace(phase, axis=axis), words)
@@ -168,7 +184,10 @@ def _apply_ring(phase: AllReduce, words: np.ndarray) -> None:
 
 
 def _apply_reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> None:
-    """Apply a reduction along an axis, or, over a rectangle, along its rows and the first column or along one chain."""
+    """Apply a reduction in place; only position 0 of each line gets the result, and other PEs keep their words.
+
+    Over "xy" it is along all rows and then the first column, or one chain of all PEs, and PE (0, 0) gets the result.
+    """
     if phase.axis == "xy":
         rect = phase.rect
         if machine and rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
@@ -186,7 +205,10 @@ def _apply_reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> 
 
 
 def _apply_snake_reduce(phase: Reduce, words: np.ndarray) -> None:
-    """Reduce all PEs of a rectangle by one chain: along the longer axis and back, line after line."""
+    """Reduce all PEs of a rectangle by one chain, in place; only the upper left PE gets the result.
+
+    The chain runs along the longer axis and back, line after line; a square counts as wide.
+    """
     at, tile = _word_slice(words, phase.at, phase.words), words[_rect_slices(phase.rect)]
     lines = tile if phase.rect.width >= phase.rect.height else tile.swapaxes(0, 1)
     order = [line[:: -1 if i % 2 else 1, at] for i, line in enumerate(lines)]
