@@ -68,7 +68,9 @@ class Flow:
         return -(-self.words // self.per_wavelet)
 
     def data(self, sender: CoreCoordinates) -> np.ndarray:
-        """Return the elements of a sender: small whole numbers, exact in every type."""
+        """Return the elements that a sender sends: small whole numbers, exact in every type, and other ones
+        for each sender.
+        """
         first = 1 + 20 * self.senders.index(sender)
         return np.arange(first, first + self.words) % 200
 
@@ -88,7 +90,10 @@ class Flow:
 
 @st.composite
 def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[CoreCoordinates, ...], tuple[int, ...]]:
-    """Draw a path over the mesh that does not cross itself; return (cores, directions)."""
+    """Draw a path over the mesh that does not cross itself; return (cores, directions).
+
+    It has 1 to 13 cores, and a direction from each core but the last to the next one.
+    """
     cells = [(draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1)))]
     moves = []
     for move in draw(st.lists(st.integers(0, 3), max_size=12)):
@@ -102,9 +107,10 @@ def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[CoreCoordinat
 
 @st.composite
 def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
-    """Draw flows over a mesh of `width` x `height` cores, each on another colour.
+    """Draw up to four flows over a mesh of `width` x `height` cores, each on another colour; the list may be empty.
 
-    If `even` is true, every receiver waits for exactly the number of elements that arrive.
+    If `even` is true, every receiver waits for exactly the number of elements that arrive. Otherwise some wait for a
+    wavelet more or less.
     """
     listed = []
     for colour in draw(st.lists(st.integers(0, 23), min_size=1, max_size=4, unique=True)):
@@ -128,7 +134,10 @@ def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
 
 
 def flow_ends(senders: int) -> st.SearchStrategy[tuple[str, bool]]:
-    """Draw how a flow ends and what advances its switches: (`Flow.ends_with`, `Flow.by_control`)."""
+    """Return a strategy for how a flow ends and what advances its switches: (`Flow.ends_with`, `Flow.by_control`).
+
+    With one sender no switch advances, and the second is False.
+    """
     # With a single sender no switch has to advance.
     turned = st.booleans() if senders > 1 else st.just(False)
     return st.tuples(st.sampled_from(["", "", "nothing", "task"]), turned)
@@ -190,7 +199,9 @@ class FlowMesh:
         return mesh
 
     def _program(self, cell: CoreCoordinates, actions: list[tuple[Flow, str]]) -> CoreProgram:
-        """Return the program of a core: its sends and receives, and tasks for control wavelets and ends of flows."""
+        """Return the program of a core: its `actions` in order, and tasks for control wavelets and for the
+        ends of its sends.
+        """
         builder = Builder(f"at {cell}", REGION_WORDS * len(self.flows))
         called = []
         for (flow, verb), is_async in zip(actions, self.is_async[cell], strict=True):
@@ -212,7 +223,10 @@ class FlowMesh:
         return builder.build()
 
     def _send(self, builder: Builder, flow: Flow, memory: Memory, cell: CoreCoordinates, is_async: bool) -> None:
-        """Append the send of a flow's words; on completion it activates a task that sends the end of the flow."""
+        """Append the send of a flow's words; on completion it activates a task that sends the end of the flow.
+
+        The send also advances the switch, except at the first sender of the path or if control wavelets advance it.
+        """
         turns = cell != flow.senders[0] and not flow.by_control
         task = f"behind {self.flows.index(flow)}"
         builder.move(
@@ -221,7 +235,11 @@ class FlowMesh:
 
 
 def _send_flow_end(builder: Builder, flow: Flow, cell: CoreCoordinates, i: int) -> None:
-    """Append what follows the words of a sender: a switch advance, or at the last sender the control wavelet."""
+    """Append what follows the words of a sender, which may be nothing.
+
+    At the first sender of the path, whose words arrive last, it is the control wavelet of `ends_with`. At the others it
+    is an advance of the switch, if `by_control` is true.
+    """
     if cell != flow.senders[0]:
         if flow.by_control:
             builder.control(flow.colour, ["advance"])
@@ -230,7 +248,7 @@ def _send_flow_end(builder: Builder, flow: Flow, cell: CoreCoordinates, i: int) 
 
 
 def _core_actions(flows: Sequence[Flow]) -> dict[CoreCoordinates, list[tuple[Flow, str]]]:
-    """Return the actions of each core."""
+    """Return the actions of each core as pairs (flow, "send" or "take"), for cores that have any."""
     todo: dict[CoreCoordinates, list[tuple[Flow, str]]] = {}
     for flow in flows:
         for cell in flow.senders:
@@ -241,9 +259,11 @@ def _core_actions(flows: Sequence[Flow]) -> dict[CoreCoordinates, list[tuple[Flo
 
 
 def _flow_routes(flow: Flow) -> Iterator[tuple[CoreCoordinates, int, list[int], int]]:
-    """Yield (core, source, targets, switch position) for each route of a flow.
+    """Yield (core, source, targets, switch position) for each route of a flow; source and targets are directions or
+    RAMP.
 
-    A sender's router first forwards the words of its own core, and then those of the cores before it on the path.
+    A sender's router first (position 0) forwards the words of its own core, and then (position 1) those of the cores
+    before it on the path. All other routers have position 0 only.
     """
     for i, cell in enumerate(flow.path):
         targets = [flow.moves[i]] if i < len(flow.moves) else []

@@ -45,7 +45,7 @@ large_word_counts = st.integers(MIN_LARGE_WORDS, PART_WORDS // 2)
 
 @st.composite
 def rects(draw: st.DrawFn, side: int) -> Rect:
-    """Draw a rectangle of up to `side` x `side` PEs."""
+    """Draw a rectangle of 1 to `side` PEs on each side, with its corner at columns and rows 0 to 2."""
     return Rect(
         draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(1, side)), draw(st.integers(1, side))
     )
@@ -77,7 +77,10 @@ def shifts(
 def line_arguments(
     draw: st.DrawFn, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts: CountStrategy = word_counts
 ) -> tuple[Rect, str, int, int]:
-    """Draw (rectangle, axis, words, groups) of a broadcast or reduction."""
+    """Draw (rectangle, axis, words, groups) of a broadcast or reduction; the rectangle is `rect`.
+
+    `groups` is 1 for the axis "xy" and most of the time for others.
+    """
     axis = draw(st.sampled_from(axes))
     # One group most of the time, since the closed forms are mainly for full lines.
     groups = 1 if axis == "xy" else draw(st.sampled_from([1, 1, draw(st.integers(1, line_length(rect, axis)))]))
@@ -92,7 +95,10 @@ def broadcasts(
     at: int = 0,
     counts: CountStrategy = word_counts,
 ) -> Broadcast:
-    """Draw a broadcast along lines from any of their PEs."""
+    """Draw a broadcast along lines from any of their PEs, of words at address `at`.
+
+    The words go to the same address; with `at` 0 they may also go to `PART_WORDS` // 2.
+    """
     rect, axis, count, groups = draw(line_arguments(rect, axes, counts))
     # From an inner PE, words go both ways.
     source = draw(st.integers(0, line_length(rect, axis, groups) - 1))
@@ -102,7 +108,10 @@ def broadcasts(
 
 @st.composite
 def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect) -> Reduce | AllReduce:
-    """Draw a sum or a maximum along lines by any algorithm, in any type; `kind` is Reduce or AllReduce."""
+    """Draw a sum or a maximum of words at address 0 along lines, by any algorithm or none, in any type.
+
+    `kind` is Reduce or AllReduce; only the latter has the algorithm "ring".
+    """
     # The empty name lets the cost model choose; only an all-reduce has rings.
     names = ["", *REDUCTION_ALGORITHMS] + ["ring"] * (kind is AllReduce)
     name = draw(st.sampled_from(names))
@@ -113,7 +122,10 @@ def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect
 
 @st.composite
 def streams(draw: st.DrawFn, rect: Rect) -> Stream:
-    """Draw a stream into or out of a rectangle, through the fabric."""
+    """Draw a stream into or out of a rectangle, through the fabric, with blocks that need not be equal.
+
+    The rectangle is `rect` moved by one column and row, so that there is a core before it.
+    """
     share = draw(st.integers(1, 60))
     # Shares need not be equal: the last words of a stream may be few.
     total = 4 * rect.area * share - draw(st.integers(0, 3 * max(rect.width, rect.height)))
@@ -122,7 +134,7 @@ def streams(draw: st.DrawFn, rect: Rect) -> Stream:
 
 @st.composite
 def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
-    """Draw vector operations on every PE, of at least `shortest` elements."""
+    """Draw vector operations of `shortest` to 60 elements on every PE; with no elements there is only scalar code."""
     op = draw(st.sampled_from(["fma", "add", "move", "special"]))
     count, length, size = draw(st.integers(1, 60)), draw(st.integers(shortest, 60)), draw(st.sampled_from([2, 4, 8]))
     # Without a vector there is scalar code.
@@ -133,7 +145,7 @@ def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
 
 @st.composite
 def local_phases(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
-    """Draw a loop over multiply-adds, as over the rows of a tile."""
+    """Draw a loop over multiply-adds, as over the rows of a tile, with at least `shortest` elements each."""
     length = draw(st.integers(max(1, shortest), 40))
     # Operands that may begin in the same memory bank.
     a, b = Memory(1500 + draw(st.integers(0, 3)), steps=(length,)), Memory(1600)
@@ -148,7 +160,10 @@ def local_works(rect: Rect, shortest: int = 0) -> st.SearchStrategy[Phase]:
 
 @st.composite
 def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
-    """Draw a phase without subphases."""
+    """Draw a phase without subphases on `rect`, which may be of any kind; shifts go by up to `hops` PEs.
+
+    A stream is on a rectangle that is moved by one column and row.
+    """
     kinds: list[st.SearchStrategy[Phase]] = [
         shifts(rect, hops=hops),
         broadcasts(rect),
@@ -162,9 +177,10 @@ def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
 
 @st.composite
 def disjoint_pairs(draw: st.DrawFn, side: int) -> Par:
-    """Draw two leaves at the same time on disjoint rectangles.
+    """Draw two leaves at the same time on disjoint rectangles, each of up to `side` // 2 x `side` PEs.
 
-    Shifts that share links are left out: their order on a link depends on the number of colours of the whole mesh.
+    Shifts by several PEs are left out, since the order on links that they share depends on the number of colours of the
+    whole mesh.
     """
     # The columns between the rectangles keep their routes apart.
     left = Rect(0, 1, draw(st.integers(1, side // 2)), draw(st.integers(1, side)))
@@ -174,7 +190,10 @@ def disjoint_pairs(draw: st.DrawFn, side: int) -> Par:
 
 @st.composite
 def moves_with_local_work(draw: st.DrawFn, side: int) -> Par:
-    """Draw local work and moves on the same cores: along each axis a broadcast or a shift, or one reduction."""
+    """Draw local work and moves on the same cores of one rectangle.
+
+    The moves are a broadcast or a shift along "x", "y" or each of both, or one reduction along an axis.
+    """
     rect = draw(rects(side))
     moves: list[Phase] = []
     if draw(st.booleans()):
@@ -212,7 +231,10 @@ def programs(side: int) -> st.SearchStrategy[Phase]:
 
 @st.composite
 def any_two_moves(draw: st.DrawFn, side: int) -> Par:
-    """Draw two moves that may share links; no closed form says which one waits."""
+    """Draw two moves at the same time on one rectangle: a shift or broadcast, and another one or a reduction.
+
+    They may share links; no closed form says which one waits.
+    """
     rect = draw(rects(side))
     one, other = (draw(st.one_of(shifts(rect, at=at), broadcasts(rect, at=at))) for at in (PART_WORDS, 2 * PART_WORDS))
     third = Reduce(*draw(line_arguments(rect)), draw(st.sampled_from(REDUCTION_ALGORITHMS)))
