@@ -66,7 +66,10 @@ ZERO_TERMS = LineTerms()
 
 
 def slowest_terms(ways: Iterable[LineTerms], machine: Machine) -> LineTerms:
-    """Return those of `ways`, paths of words at the same time, that take the most cycles."""
+    """Return those of `ways`, paths of words at the same time, that take the most cycles; of equals the first.
+
+    Raises ValueError if there are none.
+    """
     return max(ways, key=lambda terms: terms.exact_cycles(machine))
 
 
@@ -85,7 +88,8 @@ def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
 def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) -> LineTerms:
     """Return the cost terms of a multicast from PE number `source` (row after row) to all PEs of a rectangle.
 
-    From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start; M and N are the sides.
+    From a corner it takes B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start; M and N are the sides, and B is
+    `words`. Without words, or with one PE, it takes none.
     """
     if width * height < 2 or not words:
         return ZERO_TERMS
@@ -100,7 +104,8 @@ def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) 
 def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], ...]:
     """Return the (sender, receiver) positions of a shift by `hops` along a line of `pes` PEs.
 
-    `wrap` is as in `phase.Shift`. PEs that would send to themselves, or off an open line, are left out.
+    `wrap` is as in `phase.Shift`; `hops` may be negative. PEs that would send to themselves, or off an open line, are
+    left out. Results are cached.
     """
     ring = list(range(pes))
     if wrap == "folded":
@@ -157,9 +162,10 @@ def _alternation_cycles(words: int, near: int | None, machine: Machine) -> float
 
 @lru_cache(maxsize=1024)
 def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
-    """Return (most pairs over one link in one direction, kinds of senders) of a shift.
+    """Return (most pairs over one link in one direction, kinds of senders) of a shift on a line of `pes` PEs.
 
-    A kind of sender is (hops that it sends over, hops that its own words come from, or None if it receives none).
+    A kind of sender is (hops that it sends over, hops that its own words come from, or None if it receives none). Each
+    kind occurs once, in no particular order. Results are cached.
     """
     most = 0
     # Links are full duplex: words to the right and to the left do not share a link.
@@ -176,7 +182,8 @@ def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Return the cost terms of a reduction in which all PEs send directly to PE 0.
 
     With B words and P PEs it takes B (P - 1) + 2 T_R + 1 cycles on the WSE-2, a start, and one hop. Only the hop of the
-    nearest PE counts: wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp.
+    nearest PE counts: wavelets from farther PEs travel while those of nearer PEs queue at the root's ramp. Without
+    words, or on one PE, it takes none. `machine` is unused.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -186,7 +193,8 @@ def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Return the cost terms of a reduction in which each PE adds its words to the stream that passes it.
 
-    With B words and P PEs it takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start.
+    With B words and P PEs it takes B + (2 T_R + 2) (P - 1) cycles on the WSE-2, and a start. Without words, or on one
+    PE, it takes none. `machine` is unused.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -194,10 +202,11 @@ def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of a binary-tree reduction in log2 P rounds.
+    """Return the cost terms of a binary-tree reduction in log2 P rounds, rounded up.
 
     With B words and P PEs it takes B log2 P + (P - 1) + (2 T_R + 1) log2 P cycles on the WSE-2, and a start for each
-    round. The paper prints a maximum of parts of this sum, which is smaller by at most the last two terms.
+    round. The paper prints a maximum of parts of this sum, which is smaller by at most the last two terms. Without
+    words, or on one PE, it takes none. If P is no power of two, the slowest path decides.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -209,9 +218,10 @@ def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of the last word's path to the root of a binary tree: the slower of two paths.
+    """Return the cost terms, without energy, of the last word's path to the root of a binary tree: the slower of two
+    paths.
 
-    One path goes through the sender of the last round, the other through the root itself.
+    One path goes through the sender of the last round, the other through the root itself. One PE takes none.
     """
     if pes < 2:
         return ZERO_TERMS
@@ -288,8 +298,8 @@ def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> L
     """Return the cost terms of chains within groups of S PEs, followed by a chain over the G group leaders.
 
     They take 2 B + (P - 1) + (S + G - 2) (2 T_R + 1) cycles on the WSE-2, and two starts. `group` is S; 0 means the
-    square root of P, which has the least depth. If the last group is shorter, it sends earlier, and the last full group
-    may decide.
+    square root of P, which has the least depth. With one group, or groups of one PE, it is a single chain. If the last
+    group is shorter, it sends earlier, and the last full group may decide. Without words, or on one PE, it takes none.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -326,7 +336,8 @@ def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
     With B words and P PEs the paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and
     receive at once. Here every round is a send and a receive, each with a start; every second core of the ring sends
-    first.
+    first. The cycles are from a simulation, and are reported as `starts` and `local_cycles` only. Without words, or on
+    one PE, it takes none.
     """
     if pes < 2 or not words:
         return ZERO_TERMS
@@ -344,7 +355,7 @@ def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
     """Return the cycles of a ring all-reduce, from a simulation of when each core has sent and received in each round.
 
-    A send ends when the remaining words fit the queues on the path.
+    A send ends when the remaining words fit the queues on the path. Results are cached.
     """
     setup, ring = machine.dsd_setup_cycles, [i for i, _ in _ring_pairs(pes)]
     hops = np.array([abs(i - j) for i, j in _ring_pairs(pes)])
@@ -380,8 +391,9 @@ def _advance_ring_step(
 ) -> None:
     """Let the ring ranks `senders` send to their successors, and update `free` in place.
 
-    `free[rank]` is the cycle at which a core can start its next operation. `size` is the cycles of each rank's words,
-    `steps` the latency to its successor, and `way_holds` the wavelets that the queues between them hold.
+    `free[rank]` is the cycle at which a core can start its next operation. `size` is the cycles of the words that each
+    rank sends; ranks without words do nothing. `steps` is the latency to the successor, and `way_holds` the wavelets
+    that the queues between them hold.
     """
     # With fewer words than PEs some parts are empty, and no operations are emitted for them.
     senders = senders[size[senders] > 0]

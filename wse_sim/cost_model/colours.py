@@ -24,7 +24,9 @@ cores farther away pass.
 def count_colours(phase: Phase, machine: Machine) -> int:
     """Return an upper bound of the colours that `phase` needs on its fullest router.
 
-    The parts of a `Par` are added, whether or not they share cores.
+    It is the maximum over parts that run one after another, and the sum over the parts of a `Par`, whether or not they
+    share cores. Local work, and moves without words, need none. For "two_phase" it assumes the default group size; with
+    another `size` a line may need one more.
     """
     match phase:
         # Routes of a part are set up after the previous part has finished, so its colours are free again.
@@ -46,7 +48,7 @@ def count_colours(phase: Phase, machine: Machine) -> int:
 
 
 def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machine) -> int:
-    """Return the colours of a shift, broadcast or reduction on its fullest router."""
+    """Return the colours of a shift, broadcast or reduction on its fullest router; 0 if its lines have one PE."""
     rect = phase.rect
     if isinstance(phase, Shift):
         return _shift_colours(rect.width if phase.axis == "x" else rect.height, phase.hops, phase.wrap)
@@ -66,7 +68,7 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
 
 
 def _plane_colours(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> int:
-    """Return the colours of a move over a whole rectangle (`axis` "xy") on its fullest router."""
+    """Return the colours of a move over a whole rectangle (`axis` "xy") on its fullest router; 0 for one PE."""
     rect, words = phase.rect, phase.words
     if rect.area == 1:
         return 0
@@ -91,7 +93,10 @@ def _shift_colours(pes: int, hops: int, wrap: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
-    """Return the colours of a reduction along a line of `pes` PEs by the algorithm `name`."""
+    """Return the colours of a reduction along a line of `pes` PEs by the algorithm `name`.
+
+    "two_phase" counts with groups of the default size. Results are cached.
+    """
     if name == "star":
         return 1
     # The pairs of each level are twice as far apart, and their paths cross the routers of the previous level.

@@ -68,9 +68,10 @@ class PhaseLoad:
         return is_same or any(a.overlaps(b) for a in self.rects for b in other.rects)
 
     def then(self, other: "PhaseLoad") -> "PhaseLoad":
-        """Return the load of this part and then `other`.
+        """Return the load of this part and then `other`; if one of them has no cycles, return the other one.
 
-        `lead_cycles`, `issue_slack_cycles` and `quiet_cycles` are reset to 0 unless one of the parts is empty.
+        All operations of `other` count as later ones. `lead_cycles`, `issue_slack_cycles` and `quiet_cycles` are reset
+        to 0.
         """
         if not self.cycles or not other.cycles:
             return self if self.cycles else other
@@ -107,7 +108,8 @@ class PhaseLoad:
 def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
     """Return the load of `loads` that run at the same time.
 
-    Its cycles include the estimated delays by sharing cores.
+    Its cycles include the estimated delays by sharing cores, and are at most the sum of all. Loads without cycles are
+    ignored; a single load is returned as it is, and an empty one if there is none.
     """
     loads = [load for load in loads if load.cycles]
     if len(loads) < 2:
@@ -151,7 +153,7 @@ def _find_overlaps(loads: Sequence[PhaseLoad]) -> list[list[int]]:
 
 
 def _shared_cycles(load: PhaseLoad, others: Sequence[PhaseLoad]) -> float:
-    """Return the cycles of `load` if `others` run on its cores at the same time."""
+    """Return the cycles of `load` if `others`, which share cores with it, run at the same time."""
     contention = sum(_contention_cycles(load, other) for other in others)
     # The main thread issues the first operations of all moves one after another, a cycle each, before it continues.
     waits: float = sum(other.threads for other in others if not other.is_local)
@@ -166,7 +168,8 @@ def _shared_cycles(load: PhaseLoad, others: Sequence[PhaseLoad]) -> float:
 def _contention_cycles(load: PhaseLoad, other: PhaseLoad) -> float:
     """Return the issue cycles that `load` loses to `other` on the same cores.
 
-    Local work with density d that competes with k threads gets one of every 1 + (k - 1) d turns.
+    Two local parts run one after the other, so all of `other` is lost. Two moves alternate until the shorter one ends.
+    Local work with density d that competes with k threads of a move gets one of every 1 + (k - 1) d turns.
     """
     if load.is_local and other.is_local:
         return other.cycles

@@ -18,7 +18,7 @@ _kept_times: dict[tuple[int, int], tuple[tuple[int, int], tuple[Instruction, ...
 
 
 def _element_cycles(vector: Vector, machine: Machine, rates: dict[IssueDemand, int]) -> int:
-    """Return the cycles of a vector operation's elements, without its setup.
+    """Return the cycles of a vector operation's elements, without its setup, rounded up.
 
     `rates` caches the rates of `machine`; missing ones are added.
     """
@@ -43,7 +43,8 @@ def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, in
     """Return (cycles, issue cycles) of the instructions `body`.
 
     Issue cycles are those in which the core issues something: of a setup, and of a jump back to a loop's start, only
-    the first cycle counts. Results of long bodies are cached by identity. Raises ValueError as `body_cycles` does.
+    the first cycle counts. Results of bodies of at least `MIN_KEPT_INSTRUCTIONS` are cached by the identity of `body`
+    and `machine`. Raises ValueError as `body_cycles` does.
     """
     if len(body) < MIN_KEPT_INSTRUCTIONS:
         return _compute_times(body, machine)

@@ -77,6 +77,8 @@ ZERO_COST = Cost()
 def cost(phase: Phase, machine: Machine) -> Cost:
     """Return the cost of a phase program on `machine`.
 
+    Raises ValueError for a branch in a `Local` phase, whose time depends on data.
+
     >>> from wse_sim import TINY, Rect
     >>> from wse_sim.phase import Compute, Seq
     >>> twice = Compute(Rect(0, 0, 4, 4), "fma", vectors=2, length=100, itemsize=4)
@@ -134,7 +136,11 @@ def _flatten_par(phase: Phase) -> Iterator[Phase]:
 
 
 def _price_par(priced: Sequence[PricedPhase], machine: Machine) -> PricedPhase:
-    """Return the cost and load of concurrent parts, from those of each part."""
+    """Return the cost and load of concurrent parts, from those of each part.
+
+    Cycles are those of `combine_loads`, at least the maximum of the parts. Compute cycles are the same for local parts
+    only. Latency is the maximum; bytes and words are added.
+    """
     load = combine_loads([load for _, load in priced], machine)
     # The duration if moves were free: only local parts, which still run one after another on a core.
     work = combine_loads([load for _, load in priced if load.is_local], machine)
@@ -152,7 +158,10 @@ def wavelet_count(elements: int, itemsize: int, machine: Machine) -> int:
 
 
 def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
-    """Return the cost and load of a `Compute`."""
+    """Return the cost and load of a `Compute`, rounded up to whole cycles.
+
+    Each vector operation takes its scalar cycles, a setup, and its elements; without elements only scalar cycles.
+    """
     one_vector = issue_cycles = phase.scalar_cycles
     if phase.length:
         # A partly filled vector lane takes a whole cycle, so the length is rounded up before the slowdown is applied.
@@ -169,8 +178,8 @@ def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
 def _price_stream(phase: Stream, machine: Machine) -> PricedPhase:
     """Return the cost and load of a stream.
 
-    A core that is passed by the words of others is not busy with them when they go out: only routers forward them. But
-    they wait for the words that the core itself sends.
+    Into a rectangle, cores forward the words of others and are busy with them. Out of it only routers forward them, so
+    a core is busy with its own block only, but it waits for the words that pass.
     """
     terms = stream_terms(phase, machine)
     stream_cost, load = _cost_from_terms(terms, 1, machine), _move_load(phase, [MoveStep(terms)], machine)
@@ -182,7 +191,7 @@ def _price_stream(phase: Stream, machine: Machine) -> PricedPhase:
 
 
 def _price_move(phase: MovePhase, machine: Machine) -> PricedPhase:
-    """Return the cost and load of a move: the sum of the costs of its steps."""
+    """Return the cost and load of a move: the sum of the costs of its steps; zero without words."""
     steps = move_steps(phase, machine)
     total = ZERO_COST
     for step in steps:
@@ -193,8 +202,8 @@ def _price_move(phase: MovePhase, machine: Machine) -> PricedPhase:
 def _move_load(phase: MovePhase | Stream, steps: Sequence[MoveStep], machine: Machine) -> PhaseLoad:
     """Return the load of a move on its cores.
 
-    Operations of a step that start one after another count as equally long. A core of a shift has two operations at
-    once.
+    A move without a wavelet on any link counts as local work. All operations of a step that start one after another
+    count as equally long; those after the first one are later. A core of a shift may have two operations at once.
     """
     cycles = sum(step.terms.cycles(machine) for step in steps)
     # A move without a wavelet on any link is a copy within each core's memory, which is local work.
@@ -223,7 +232,11 @@ def _move_load(phase: MovePhase | Stream, steps: Sequence[MoveStep], machine: Ma
 
 
 def _shift_load(phase: Shift, terms: LineTerms, machine: Machine) -> PhaseLoad:
-    """Return the load of a shift: most cores both send and receive, and the links may take longer than the cores."""
+    """Return the load of a shift: cores that send and receive have two threads, and links may take longer than the
+    cores.
+
+    A copy of words that would be overwritten is in `lead_cycles`.
+    """
     pairs = shift_pairs(count_lines(phase.rect, phase.axis)[0], phase.hops, phase.wrap)
     # Sending and receiving are two microthreads of a core, and each needs the issue slot.
     threads = 2 if {pair[0] for pair in pairs} & {pair[1] for pair in pairs} else 1

@@ -56,7 +56,7 @@ def _shift_step(phase: Shift, machine: Machine) -> MoveStep:
     """Return the step of a shift.
 
     If some core both sends and receives, and received words may overwrite words to send, each core copies its words
-    first.
+    first. A ring of one PE is a copy, unless the addresses are equal.
     """
     pes, lines = count_lines(phase.rect, phase.axis)
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
@@ -76,8 +76,8 @@ def _shift_step(phase: Shift, machine: Machine) -> MoveStep:
 def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
     """Return the step of a broadcast.
 
-    The sender also copies its own words if `put` differs from `take`. In a rectangle the route turns, which takes
-    longer.
+    The sender also copies its own words if `put` differs from `take`; the slower of this and the other PEs counts. In a
+    rectangle with several rows and columns the route turns, which takes longer.
     """
     rect = phase.rect
     if phase.axis == "xy":
@@ -109,7 +109,8 @@ def _broadcast_step(phase: Broadcast, machine: Machine) -> MoveStep:
 def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
     """Return the steps of a reduction.
 
-    Along one axis there is one step. Over "xy" there are all rows and then one column, or one chain of all PEs.
+    Along one axis there is one step. Over "xy" there are all rows and then one column, or one chain of all PEs, as
+    `choose_plane` says.
     """
     rect = phase.rect
     if phase.axis != "xy":
@@ -123,9 +124,9 @@ def _reduce_steps(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
 
 
 def _all_reduce_steps(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
-    """Return the steps of an all-reduce: a reduction and a broadcast, or rings.
+    """Return the steps of an all-reduce: a reduction and a broadcast, or rings if the algorithm is "ring".
 
-    Over "xy" there is a ring along the rows and then one along the columns.
+    Over "xy" there is a ring along the rows and then one along the columns. Without an algorithm the fastest is chosen.
     """
     rect, axis, words, groups = phase.rect, phase.axis, phase.words, phase.groups
     if phase.algorithm == "ring":
@@ -168,7 +169,11 @@ def stream_terms(phase: Stream, machine: Machine) -> LineTerms:
 
 
 def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of a stream along one line, of `total` words in blocks of `share`, without the edge I/O."""
+    """Return the cost terms of a stream along one line, without the edge I/O.
+
+    The line has `total` words in blocks of `share` for each PE; `hops` is only stored as the energy. See
+    `stream_terms`.
+    """
     flow, pes = LineTerms(1, distance=1, energy=hops, contention=total, starts=1), ceil_div(total, share)
     if pes == 1:
         return flow

@@ -44,7 +44,10 @@ class StretchTable:
 
 @lru_cache(maxsize=512)
 def _compute_stretches(pes: int, words: int, machine: Machine) -> StretchTable:
-    """Return the table of all stretches of up to `pes` PEs; `pes` is a power of two."""
+    """Return the table of all stretches of up to `pes` PEs, a power of two, for `words` words. Results are cached.
+
+    Trees with more than `MAX_TREE_COLOURS` paths over one router are left out.
+    """
     # Index n of a slice below stands for q = n + 1, so NumPy compares all cuts of a stretch at once. The loop over r
     # remains, since every stretch needs the shorter ones.
     setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
@@ -81,7 +84,10 @@ def _stretch_table(pes: int, words: int, machine: Machine) -> StretchTable:
 
 @lru_cache(maxsize=4096)
 def auto_gen_terms(pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of the fastest pre-order tree, which are those of its slowest path."""
+    """Return the cost terms of the fastest pre-order tree, which are those of its slowest path, with the whole energy.
+
+    Without words, or on one PE, it takes none. Results are cached.
+    """
     if pes < 2 or not words:
         return ZERO_TERMS
     parents = generate_tree(pes, words, machine)
@@ -90,7 +96,7 @@ def auto_gen_terms(pes: int, words: int, machine: Machine) -> LineTerms:
 
 
 def _slowest_path_terms(table: StretchTable, pes: int, words: int, machine: Machine) -> LineTerms:
-    """Return the cost terms of the slowest path of a tree over `pes` PEs, traced from the root to its origin."""
+    """Return the cost terms, without energy, of the slowest path of a tree over `pes` PEs, traced from the root."""
     depth, distance, sums, starts, stolen = 0, 0, 1, 0, 0.0
     while pes > 1:
         head = int(table.heads[pes])
@@ -121,7 +127,7 @@ def _slowest_path_terms(table: StretchTable, pes: int, words: int, machine: Mach
 def generate_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
     """Return, for each PE of a line, the PE that it sends to in the fastest pre-order tree; -1 for the root, PE 0.
 
-    A PE receives the sums of its senders in the order of their positions.
+    A PE receives the sums of its senders in the order of their positions. Results are cached.
     """
     heads = _stretch_table(pes, words, machine).heads
     parents = [-1] * pes
@@ -171,8 +177,8 @@ def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
 def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> str:
     """Return "snake" if one chain through all PEs of a rectangle is fastest, or "" for its rows and then one column.
 
-    The snake is chosen only if it is faster and no `algorithm` is named. It has no turn cycles: at its corners cores
-    forward the words.
+    The snake is chosen only if it is faster and no `algorithm` is named ("" names none). It has no turn cycles: at its
+    corners cores forward the words.
     """
     # With few words latency decides, and two short lines are faster. With many words the second pass over all words
     # costs more than the longer chain.
