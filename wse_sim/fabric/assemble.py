@@ -43,7 +43,9 @@ class EngineState:
     lanes: np.ndarray
 
     def addresses(self) -> np.ndarray:
-        """Return the addresses of the arrays; the engine checks neither types nor bounds."""
+        """Return the addresses of the arrays, in the order of the fields, as int64; the engine checks
+        neither types nor bounds.
+        """
         for name, array in vars(self).items():
             wanted = np.float32 if name in ("memory", "constants") else np.int32
             # The engine reads through raw pointers: a wrong type would silently be read as other numbers.
@@ -107,8 +109,10 @@ class LaneNumbering:
         return max(1, len(set(self.of.values())))
 
     def table(self) -> np.ndarray:
-        """Return [lanes, 5]: for each lane the lane at the next router in each of four directions, and the colour's
-        number.
+        """Return int32 [lanes, 5]: for each lane the lane at the next router in each of four directions, and the
+        colour's number.
+
+        The next lane is 0 where the colour has none.
         """
         table = np.zeros((self.count, record.LANE), np.int32)
         for (k, _), lane in self.of.items():
@@ -119,7 +123,11 @@ class LaneNumbering:
 
 
 def number_lanes(mesh: Mesh) -> LaneNumbering:
-    """Return the lane numbering of a mesh. Raises LazyError if it needs more than `MAX_LANES` lanes."""
+    """Return the lane numbering of a mesh.
+
+    A colour has one lane if no router takes it from two sources, else one for each source that occurs on the mesh.
+    Raises LazyError if it needs more than `MAX_LANES` lanes.
+    """
     numbers: dict[tuple[int, int], int] = {}
     count = 0
     for k, colour in enumerate(mesh.colours):
@@ -159,7 +167,10 @@ def assemble_mesh(mesh: Mesh) -> tuple[EngineState, ProgramRows]:
 
 
 def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[str, int]:
-    """Return the entries of `shape` by name."""
+    """Return the entries of `shape` by name; see `record.SHAPE_FIELDS`.
+
+    Raises LazyError for a machine with deeper queues than `MAX_QUEUE_DEPTH`.
+    """
     machine, threads = mesh.machine, 1 + _microthread_count(mesh)
     if machine.queue_depth > MAX_QUEUE_DEPTH:
         raise LazyError(
@@ -188,13 +199,16 @@ def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[
 
 
 def _can_fail(mesh: Mesh) -> bool:
-    """Return True if an index may point outside a memory, which ends the run in that cycle."""
+    """Return True if an operand has an index, which may point outside a memory and end the run in that cycle."""
     vectors = (i for p in mesh.programs for _, i in p.numbered_instructions() if isinstance(i, Vector))
     return any(isinstance(o, Memory) and o.index is not None for v in vectors for o in v.operands)
 
 
 def _start_main_threads(state: EngineState, mesh: Mesh) -> None:
-    """Set the main thread of every core that has a program to the start of its first task."""
+    """Set the main thread of every core that has a program to the start of its first task, and all others to idle.
+
+    A core whose first task is empty stays idle too.
+    """
     programs = mesh.program_at.reshape(-1)
     state.cores[:, record.PROGRAM] = programs
     state.cores[:, record.STATE] = record.IDLE
@@ -214,7 +228,8 @@ def _microthread_count(mesh: Mesh) -> int:
 
 
 def _queue_capacities(mesh: Mesh) -> tuple[int, int, int]:
-    """Return the capacities of three kinds of queues.
+    """Return the capacities, in wavelets, of three kinds of queues: what they store, and what is on the wire before
+    them.
 
     They are: in a router, fed by its core; in a router, fed by another router at a turn; in a core.
     """
@@ -227,8 +242,9 @@ def _queue_capacities(mesh: Mesh) -> tuple[int, int, int]:
 
 
 def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:
-    """Return a mask of routers whose neighbour in direction `source` sends `colour` without a turn at every
-    position.
+    """Return a mask [height, width] of routers whose queue from direction `source` is fed without a turn.
+
+    It is so if the neighbour there never sends `colour` on after a turn, at any switch position.
     """
     turns = np.zeros((mesh.height, mesh.width), bool)
     for p in mesh.positions(colour):
@@ -240,7 +256,11 @@ def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:
 
 
 def _write_routes(state: EngineState, mesh: Mesh, lanes: LaneNumbering) -> None:
-    """Write the routes of all switch positions, the current outputs, the switches, and the capacities of queues."""
+    """Write the routes of all switch positions, the current outputs, the switches, and the capacities of queues to
+    `state`.
+
+    Switches are at position 0, the outputs are its routes, and the last position of a colour is that of the whole mesh.
+    """
     after_core, after_router, in_core = _queue_capacities(mesh)
     holds, outputs, turn = state.field(2), state.outputs(), round_cycles(mesh.machine.turn_cycles)
     # From the general to the special case: cores, routers fed by routers, then routers fed by a core or without a turn.

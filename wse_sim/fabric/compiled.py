@@ -59,7 +59,9 @@ Real = Any
 
 
 def compile_inlined(function: Any) -> Any:
-    """Compile a function that only compiled code calls, and let LLVM inline it."""
+    """Compile a function that only compiled code calls, and let LLVM inline it. A division by zero gives an
+    infinity.
+    """
     # No wrappers are compiled, since Python does not call it.
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
@@ -69,7 +71,7 @@ def compile_expanded(function: Any) -> Any:
     """Compile a function, and insert its body into its callers before they are compiled.
 
     Otherwise it would be optimised once for itself and again inside each function above it, which takes most of the
-    compile time on the long path from the entry point to a core's operation.
+    compile time on the long path from the entry point to a core's operation. A division by zero gives an infinity.
     """
     return njit(function, inline="always", error_model="numpy")
 
@@ -135,7 +137,7 @@ def lowest_set_bit(typingctx: Any, bits: Any) -> Any:
 
 @_intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Prefetch, for writing, the cache line of element `index` of an int32 array."""
+    """Prefetch, for writing, the cache line of element `index` of `array`, a pointer to int32. No data changes."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, word = ir.IntType(8), ir.IntType(32)
@@ -151,7 +153,10 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @_intrinsic
 def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
-    """Add `amount` atomically to a word that threads share, and return its previous value."""
+    """Add `amount` atomically to the int64 word at the pointer `address`, and return its previous value.
+
+    It is sequentially consistent: all threads see earlier writes after it.
+    """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         # Sequentially consistent: writes before the barrier have to be visible to all threads after it.
@@ -174,7 +179,11 @@ def _yield_processor(typingctx: Any) -> Any:
 
 @compile_inlined
 def wait_at_barrier(sync: Any, threads: Int) -> None:
-    """Wait until `threads` threads have called this function. `sync` points to the word that counts arrivals."""
+    """Wait until `threads` threads have called this function, and then reset the barrier for its next use.
+
+    `sync` points to the word that counts arrivals. A thread polls it, and after `MAX_SPINS_BEFORE_YIELD` polls yields
+    the processor between them.
+    """
     # The lower half counts arrivals, the upper half generations; adding 0 is an atomic load.
     before = _atomic_add(sync, 0)
     generation = before >> 32
@@ -192,10 +201,10 @@ def wait_at_barrier(sync: Any, threads: Int) -> None:
 
 @compile_inlined
 def make_pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
-    """Return the pointers to the arrays of an `EngineState`.
+    """Return the pointers to the arrays of an `EngineState`, and the sizes in its `shape`.
 
     `at` has the addresses of its arrays in order. `lists` has the bits of cores to visit, and `sync` the words that
-    threads share; both are passed as arrays.
+    threads share; both are passed as arrays. All arrays must outlive the pointers.
     """
     # In the order of the fields of `Pointers`, several of which are views of one array; `record.SHAPE_FIELDS` names the
     # sizes.

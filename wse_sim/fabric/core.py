@@ -156,8 +156,9 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
 
 @compile_inlined
 def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
-    """Return (base of memory operand `i` in this round of the loops, whether all its elements are inside the
-    memory).
+    """Return (base of memory operand `i` in this round of the loops, whether all its elements are inside the memory).
+
+    The number at its index is read and added. Only operands with an index are tested; for others the second is True.
     """
     o = operand_offset(row, i)
     base, extra = m.code[o + BASE], m.code[o + EXTRA]
@@ -264,7 +265,8 @@ def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
 def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
     """Run or start the instruction of core `t`'s main thread (record at `main`), or start a task if it has none.
 
-    Returns EVENT if something happened, FAULTED, -ON_OUTPUT if it waits for a queue, or 0 if there is nothing to do.
+    An asynchronous operation goes to a free microthread. Returns EVENT if something happened, FAULTED, -ON_OUTPUT if it
+    waits for a queue, or 0 if there is nothing to do or no microthread is free.
     """
     row = np.int64(m.ints[main + PC])
     if row < 0:
@@ -294,9 +296,10 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
 
 @compile_inlined
 def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
-    """Activate the tasks of control wavelets that have arrived at core `t`.
+    """Activate the tasks of control wavelets that have arrived at core `t`, and remove these from their queues.
 
-    Returns result bits: EVENT if there was one, and WAITING if one is on the wire.
+    A control wavelet behind a data wavelet is not reached. Returns result bits: EVENT if there was one, and WAITING if
+    one is on the wire.
     """
     c, result = t * m.stride, 0
     for k in range(m.colours):
@@ -319,9 +322,11 @@ def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
 
 @compile_inlined
 def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
-    """Advance thread number `u` (record at `h`) of core `t` by one cycle.
+    """Advance thread number `u` (record at `h`) of core `t` by one cycle: its operation or, in the main thread,
+    instruction.
 
-    Returns (state: BUSY, IDLE or why it waits; result bits).
+    Returns (state, result bits). The state is BUSY, ON_MEMORY, ON_INPUT, ON_OUTPUT or IDLE. The bits are EVENT if
+    something was done, WAITING if only time is missing, FAULTED, or 0.
     """
     # READY encodes three states: issued and in its setup (in the future), issued and running, or not issued
     # (NEVER_CYCLE).

@@ -87,7 +87,10 @@ def _float32_to_bfloat16(value: Real) -> Int:
 
 @compile_inlined
 def encode(value: Real, dtype: Int) -> Int:
-    """Return the 16 bits of a float32 in the type `dtype`; the fraction is dropped for UINT16."""
+    """Return the 16 bits of a float32 in the type `dtype`: FLOAT16, BFLOAT16 or UINT16.
+
+    Values are rounded to nearest, ties to even; the fraction is dropped for UINT16.
+    """
     if dtype == UINT16:
         return np.int64(value)
     return _float32_to_float16(value) if dtype == FLOAT16 else _float32_to_bfloat16(value)
@@ -95,7 +98,7 @@ def encode(value: Real, dtype: Int) -> Int:
 
 @compile_inlined
 def decode(half: Int, dtype: Int) -> Real:
-    """Return the float32 of 16 bits in the type `dtype`."""
+    """Return the float32 of 16 bits in the type `dtype`: FLOAT16, BFLOAT16 or UINT16."""
     if dtype == UINT16:
         return np.float32(half)
     return _float16_to_float32(half) if dtype == FLOAT16 else bits_to_float(np.int32(half << 16))
@@ -109,7 +112,10 @@ def round_to_dtype(value: Real, dtype: Int) -> Real:
 
 @compile_inlined
 def apply_unary(op: Int, a: Real) -> Real:
-    """Return the result of a conversion or of a library routine, which is computed in float64 and rounded once."""
+    """Return the float32 result of a conversion (CONVERT, which returns `a`) or of a library routine.
+
+    A library routine is computed in float64 and rounded once.
+    """
     # Rounded once from float64, a routine is correct to half a unit of float32 except for one value in many millions,
     # on every platform.
     x = np.float64(a)
@@ -126,7 +132,9 @@ def apply_unary(op: Int, a: Real) -> Real:
 
 @compile_inlined
 def _apply_bitwise(op: Int, a: Int, b: Int) -> Real:
-    """Return the result of a bitwise operation on 16-bit integers, as float32."""
+    """Return the result of a bitwise operation on 16-bit integers, as float32; of a shift left only the
+    lowest 16 bits.
+    """
     if op == BIT_AND:
         return np.float32(a & b)
     if op == BIT_XOR:
@@ -136,7 +144,10 @@ def _apply_bitwise(op: Int, a: Int, b: Int) -> Real:
 
 @compile_inlined
 def apply_binary(op: Int, a: Real, b: Real) -> Real:
-    """Return the float32 result of an operation on two values, not yet rounded to a narrower type."""
+    """Return the float32 result of an operation on two values, not yet rounded to a narrower type.
+
+    MAX is NaN if one of them is NaN, and GREATER is 1 or 0. A fractional part is dropped for bitwise operations.
+    """
     if op == ADD:
         return a + b
     if op == SUB:

@@ -85,7 +85,10 @@ def _wake_core(m: Pointers, t: Int, now: Int, band: Int) -> None:
 
 @compile_inlined
 def _count_sleep_cycles(m: Pointers, t: Int, until: Int) -> None:
-    """Add the cycles from the start of core `t`'s sleep to `until` to the counter of its state, and end the sleep."""
+    """Add the cycles from the start of core `t`'s sleep to `until` to the counter of its state, and end the sleep.
+
+    Nothing is added if it does not sleep or has no program.
+    """
     c = t * m.stride
     if m.ints[c + SLEEP_START] > 0 and m.ints[c + PROGRAM] >= 0:
         # The state of a sleeping core does not change, so its cycles are counted when it wakes or when the run ends.
@@ -104,9 +107,10 @@ def _prefetch_core(m: Pointers, t: Int) -> None:
 
 @compile_expanded
 def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool, note: Int) -> None:
-    """Run phase 1 of cycle `now` on the cores of `block`.
+    """Run phase 1 of cycle `now` on the cores of `block`, in list mode only on those in the lists.
 
     The result bits of its cores, and the number of active ones, are added to the two words of `sync` at index `note`.
+    In list mode an active core is listed for the next cycle, and any other one goes to sleep.
     """
     bits, results, active = _listed_cores(m, block, now, bands, by_list), np.int64(0), np.int64(0)
     if bits == 0:
@@ -136,7 +140,10 @@ def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_l
 
 @compile_expanded
 def _commit_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool) -> None:
-    """Run phase 2 of cycle `now` on the cores of `block`; in list mode, wake the cores that receive wavelets."""
+    """Run phase 2 of cycle `now` on the cores of `block`.
+
+    In list mode, wake the cores that receive wavelets, and clear the lists of this cycle.
+    """
     bits = _listed_cores(m, block, now, bands, by_list)
     if bits == 0:
         return
@@ -223,9 +230,10 @@ def _sweep_results(m: Pointers, sweeps: Int, cycle: Int, bands: Int) -> tuple[In
 def _run_band(
     m: Pointers, now: Int, most: Int, quiet: Int, patience: Int, band: Int, bands: Int, by_list: bool
 ) -> tuple[Int, Int, Int]:
-    """Run a band.
+    """Run a band until cycle `most`, or until the run is over; see `run`.
 
-    Return (cycle, active cores summed over the cycles, consecutive cycles without activity of any core).
+    Return (cycle, active cores of all bands summed over the cycles, consecutive cycles without activity of any core).
+    The third is -1 if a core has failed.
     """
     visited, sweeps = np.int64(0), np.int64(0)
     while now < most and 0 <= quiet < patience:

@@ -95,7 +95,10 @@ class Mesh:
         return max((p.words for p in self.programs), default=0)
 
     def run(self, program: CoreProgram, x: CellIndex, y: CellIndex) -> None:
-        """Assign `program` to the cores at columns `x` and rows `y`; it replaces an earlier program."""
+        """Assign `program` to the cores at columns `x` and rows `y`; it replaces an earlier program.
+
+        Equal programs are stored once. The program is not checked here; see `check`.
+        """
         # Equal programs share one number: a mesh of 750,000 cores has a handful, and the engine stores each once.
         number = self._numbers.setdefault(repr(program), len(self.programs))
         if number == len(self.programs):
@@ -103,18 +106,18 @@ class Mesh:
         self.program_at[y, x] = number
 
     def load(self, values: Any, x: CellIndex, y: CellIndex, address: int = 0, dtype: str = "float32") -> None:
-        """Store `values` in the memory of the cores at columns `x` and rows `y` before the run.
+        """Store `values` in the memory of the cores at columns `x` and rows `y` before the run; later loads win.
 
         The last axis of `values` is the elements; the others broadcast over the cores. `address` counts elements of
         `dtype`. Values are converted to `dtype`; for bfloat16 they are given as float32 and rounded. Raises LazyError
-        for another `dtype`. An address outside the memory is reported when the run starts.
+        for another `dtype`. `memory` reports an address outside the memory, when the run starts.
         """
         if dtype not in ITEM_BYTES:
             raise LazyError(f"no element type {dtype!r}", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
         self._data.append((x, y, address, to_bits(values, dtype)))
 
     def reload(self, values: Any) -> None:
-        """Replace all loaded data by `values` [height, width, words], the memories before the run."""
+        """Replace all loaded data by `values` [height, width, words], the memories before the run, as float32."""
         self._data = []
         self.load(values, slice(None), slice(None))
 
@@ -168,9 +171,10 @@ class Mesh:
         return self._routes.get(colour, {}).get(position, nothing)
 
     def memory(self) -> np.ndarray:
-        """Return the memory before the run, [height, width, words] as float32.
+        """Return the memory before the run, [height, width, words] as float32 whose bits count.
 
-        Raises LazyError for loaded data outside a memory.
+        All cores have the words of the largest program, and words without loaded data are zero. Raises LazyError for
+        loaded data outside a memory.
         """
         # Filled as integers, so that bits of 16-bit types are not changed by float operations.
         memory = np.zeros((self.height, self.width, self.words), np.uint32)
@@ -223,8 +227,9 @@ def _colour_label(colour: int, position: int) -> str:
 
 
 def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None:
-    """Check that wavelets sent in a direction stay on the mesh, and that the neighbour accepts them at some
-    position.
+    """Check that wavelets sent in `direction` stay on the mesh, and that the neighbour accepts them at some position.
+
+    Raises LazyError, with the sending core, if they leave the mesh or the neighbour has no route from this side.
     """
     # All checks are array operations: a loop over the 750,000 routers of a wafer would take longer than a short run.
     goes = mesh.outputs(colour, position) >> direction & 1 == 1
@@ -250,7 +255,7 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
 
 
 def neighbour_values(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
-    """Return an array with the value that `table` has for the neighbour in `direction` of each router.
+    """Return an array [height, width] with the value that `table` has for the neighbour in `direction` of each router.
 
     The value is `outside` if there is no neighbour.
     """
@@ -268,7 +273,7 @@ def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
 
 
 def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
-    """Return a mask of the cores that receive a colour at some switch position."""
+    """Return a mask [height, width] of the cores that receive a colour at some switch position."""
     cores: np.ndarray = np.any(
         [mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_switch_positions(mesh, colour))], axis=0
     )
@@ -276,7 +281,7 @@ def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
 
 
 def sender_mask(mesh: Mesh, colour: int) -> np.ndarray:
-    """Return a mask of the cores that may send on a colour at some switch position."""
+    """Return a mask [height, width] of the cores that may send on a colour at some switch position."""
     cores: np.ndarray = np.any([mesh.sources(colour, p) == RAMP for p in (0, *_switch_positions(mesh, colour))], axis=0)
     return cores
 
@@ -286,8 +291,10 @@ def _switch_positions(mesh: Mesh, colour: int) -> list[int]:
 
 
 def _check_cores_read(mesh: Mesh, colour: int) -> None:
-    """Check that every core that receives a colour has a program that reads it, and the tasks that control wavelets
-    activate.
+    """Check that every core that receives a colour has a program that reads it.
+
+    If control wavelets of this colour activate tasks, check instead that each such core has these tasks. Raises
+    LazyError otherwise, with the core.
     """
     to_core = _receiver_mask(mesh, colour)
     called = {
@@ -315,7 +322,10 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
 
 
 def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
-    """Check that a program fits the memory of its cores, given by the mask `here`, and that its colours have routes."""
+    """Check that a program fits the memory of its cores, given by the mask `here`, and that its colours have routes.
+
+    Raises LazyError, with the first core that fails.
+    """
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
     _require_nowhere(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
     for place, instruction in program.numbered_instructions():

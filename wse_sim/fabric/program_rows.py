@@ -86,7 +86,10 @@ class _Assembler:
 
 
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> ProgramRows:
-    """Return all programs of a mesh as rows; `lanes` maps (colour number, source) to a lane."""
+    """Return all programs of a mesh as rows; `lanes` maps (colour number, source) to a lane.
+
+    Without programs there is one STOP row.
+    """
     names = control_task_names(mesh)
     assembler = _Assembler(mesh.machine, lanes=lanes, colours={c: k for k, c in enumerate(mesh.colours)}, names=names)
     entries = np.zeros((max(1, len(mesh.programs)), record.TASK_ENTRIES), np.int32)
@@ -111,8 +114,9 @@ def control_task_names(mesh: Mesh) -> list[str]:
 
 
 def _assemble_code(assembler: _Assembler) -> np.ndarray:
-    """Return the rows and the extras as one array, with the operands' numbers of extras (from 1) replaced by
-    offsets.
+    """Return the rows and then the extras of an assembly as one flat int32 array.
+
+    The number of an operand's extras, counted from 1, is replaced by their offset in this array; 0, for none, stays.
     """
     first = len(assembler.rows) * record.INSTRUCTION
     rows = np.array(assembler.rows, np.int32)
@@ -127,7 +131,7 @@ def _write_task(
     assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
 ) -> None:
     # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
-    """Append the rows of a task's instructions, and a STOP row."""
+    """Append the rows of a task's instructions, and a STOP row, with a description of each to `assembler.sources`."""
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -148,7 +152,7 @@ def _instruction_row(
     open_loops: list[tuple[int, int]],
     tasks: list[str],
 ) -> list[int]:
-    """Return the row of an instruction.
+    """Return the row of an instruction; `tasks` are the names of the program's tasks in order.
 
     `open_loops` has (row after its start, rounds) for each enclosing loop; loop starts and ends update it.
     """
@@ -189,7 +193,7 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
     # The engine's constant for an operation is its name in capitals.
-    """Return the row of a vector operation."""
+    """Return the row of a vector operation; its constants and extras are appended to `assembler`."""
     row = _blank_row(getattr(record, vector.op.upper()))
     needs = issue_demand(vector, assembler.machine)
     row[record.LENGTH], row[record.STEP] = vector.length, needs.elements
@@ -225,9 +229,11 @@ def _is_plain(vector: Vector) -> bool:
 
 
 def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
-    """Return the columns of one operand: kind, base, stride, type, number of its extras.
+    """Return the columns of one operand: kind, base, stride, type, number of its extras (0 for none).
 
-    `dtype` is the type of the destination, to which constants are rounded.
+    The base is an element of memory, the number of a colour to receive, a lane to send on, or the number of a constant.
+    `dtype` is the type of the destination, to which constants are rounded. Constants and extras are appended to
+    `assembler`.
     """
     match operand:
         case Memory(base, stride):
@@ -242,9 +248,9 @@ def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words
 
 
 def _append_extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
-    """Append the properties of an operand that do not fit its columns.
+    """Append the properties of an operand that do not fit its columns to `assembler.extras`.
 
-    Return their number, from 1, or 0 if there are none.
+    They are steps of loops, outer dimensions, and an index. Return their number, from 1, or 0 if there are none.
     """
     if not (any(memory.steps) or memory.outer or memory.index is not None):
         return 0

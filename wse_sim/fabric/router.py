@@ -72,13 +72,18 @@ def head_slot(m: Pointers, t: Int, j: Int) -> Int:
 
 @compile_inlined
 def pop_wavelet(m: Pointers, t: Int, j: Int) -> None:
-    """Remove the first wavelet of queue `j` of core `t`; only the queue's reader may call this."""
+    """Remove the first wavelet of queue `j` of core `t`, which must not be empty; only the queue's reader
+    may call this.
+    """
     m.bytes[queue_heads_offset(m, t) + j] += 1
 
 
 @compile_inlined
 def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
-    """Append a wavelet with `value` and `stamp` to queue `j` of core `t`; only the queue's writer may call this."""
+    """Append a wavelet with `value` and `stamp` to queue `j` of core `t`; only the queue's writer may call this.
+
+    The stamp is the cycle of its arrival with flags. The queue must have a free slot; this is not checked.
+    """
     b = queue_heads_offset(m, t) + m.queued + j
     q = t * m.stride + m.queues + j * m.queue
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
@@ -122,7 +127,10 @@ def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
 
 @compile_inlined
 def _occupied_lanes(m: Pointers, t: Int) -> Int:
-    """Return the nonempty lanes of core `t`'s router as bits; eight heads and eight tails are compared at once."""
+    """Return the nonempty lanes of core `t`'s router as bits, also those whose first wavelet is still on the wire.
+
+    Eight heads and eight tails are compared at once.
+    """
     lanes, heads = np.int64(0), queue_heads_offset(m, t) >> 3
     for eight in range((m.nlanes + 7) >> 3):
         differ = m.longs[heads + eight] ^ m.longs[heads + eight + (m.queued >> 3)]
@@ -186,7 +194,11 @@ def decide_router(m: Pointers, t: Int, now: Int, first: Int) -> Int:
 
 @compile_inlined
 def set_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
-    """Set the switch of `colour` at core `t` to the byte `switch`, and update the current outputs of its lanes."""
+    """Set the switch of `colour` (its number) at core `t` to the byte `switch`, and update the current outputs of its
+    lanes.
+
+    The byte has the position, the last position, and whether the switch is torn down, which leaves no outputs.
+    """
     o = outputs_offset(m, t)
     m.bytes[o + m.nlanes + colour] = switch
     for j in range(m.nlanes):
@@ -220,9 +232,10 @@ def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None
 
 @compile_inlined
 def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> None:
-    """Execute the `command` of a control wavelet on a colour's switch.
+    """Execute the `command` of a control wavelet on the switch of `colour` at core `t`: nop, advance, reset or
+    teardown.
 
-    An advance at the last position has no effect.
+    An advance at the last position has no effect. A reset goes to position 0; it does not end a teardown.
     """
     switch = switch_byte(m, t, colour)
     position, last = switch & POSITION, switch >> LAST_SHIFT & POSITION
@@ -243,9 +256,11 @@ def _copy_count(outs: Int) -> Int:
 
 @compile_inlined
 def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
-    """Move the first wavelet of lane `j` at core `t` to all its outputs, and execute its switch command or advance.
+    """Move the first wavelet of lane `j` at core `t` to all its outputs, and then execute its switch command or
+    advance.
 
-    Returns the link directions that it took, as bits.
+    Wavelets and copies are counted. A control wavelet without a task does not go to the core. Returns the link
+    directions that it took, as bits.
     """
     slot, route = head_slot(m, t, j), m.bytes[outputs_offset(m, t) + j] & 255
     stamp, value = np.int64(m.ints[slot]), np.int64(m.ints[slot + 1])

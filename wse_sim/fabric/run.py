@@ -53,7 +53,8 @@ class RunResult:
     def read(self, x: Any, y: Any, base: int, length: int, dtype: str = "float32") -> np.ndarray:
         """Return `length` elements of `dtype` from element `base` on, of the cores at columns `x` and rows `y`.
 
-        The elements are the last axis; bfloat16 comes as float32. Raises LazyError for elements outside the memory.
+        `x` and `y` are NumPy indices; the elements are the last axis. bfloat16 comes as float32. Raises LazyError for
+        elements outside the memory.
         """
         bits = self.memory.view(np.uint32 if ITEM_BYTES[dtype] == 4 else np.uint16)
         if not 0 <= base <= base + length <= bits.shape[-1]:
@@ -90,7 +91,10 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
 
 
 def read_result(mesh: Mesh, state: EngineState, rows: ProgramRows, end: int, max_cycles: int) -> RunResult:
-    """Return the result of a run whose engine has stopped at cycle `end`."""
+    """Return the result of a run whose engine has stopped at cycle `end`; `status` is as in `RunResult`.
+
+    `max_cycles` was the limit of the run. The memory of the result is that of `state`; counters are copies.
+    """
     grid, lanes = (mesh.height, mesh.width), number_lanes(mesh)
     faults = tuple(_describe_faults(mesh, state, rows))
     # A stuck run of the whole wafer has millions of waits; a thousand are enough to see the reason.
@@ -142,8 +146,9 @@ def _colour_traffic(
 
 
 def _queues_by_colour(lanes: LaneNumbering, table: np.ndarray) -> dict[int, np.ndarray]:
-    """Return colour -> [cores, the colour's lanes and then the core's queue], from a table with a column for each
-    queue.
+    """Return colour -> [cores, the colour's lanes and then the core's receive queue].
+
+    `table` has a column for each queue.
     """
     tables = {}
     for k, colour in enumerate(lanes.colours):
@@ -160,7 +165,9 @@ def _describe_faults(mesh: Mesh, state: EngineState, rows: ProgramRows) -> Itera
 
 
 def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: LaneNumbering) -> Iterator[str]:
-    """Yield a line for each thread at an instruction, each pending task and each queue that is not empty."""
+    """Yield a line for each thread at an instruction, each active task and each queue that is not empty, in
+    this order.
+    """
     threads, occupancy = state.threads(), state.occupancy()
     for t, u in np.argwhere(threads[:, :, record.PC] >= 0):
         row, ready, done = threads[t, u, : record.CREDIT].tolist()
@@ -184,7 +191,10 @@ def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: La
 def _describe_stuck_queue(
     mesh: Mesh, state: EngineState, lanes: LaneNumbering, queue: tuple[int, int], count: int, goes_round: bool
 ) -> str:
-    """Return a line that describes the wavelets of a queue (core, queue number), which are stuck or circulate."""
+    """Return a line that describes the `count` wavelets of a queue (core, queue number), which are stuck or circulate.
+
+    With `goes_round` they circulate.
+    """
     t, j = queue
     if j >= lanes.count:
         return f"{_core_label(mesh, t)}: {count} of colour {lanes.colours[j - lanes.count]} wait to be received"
@@ -202,7 +212,11 @@ def _core_label(mesh: Mesh, t: Any) -> str:
 
 
 def _wait_reason(state: EngineState, lanes: LaneNumbering, occupancy: np.ndarray, t: int, row: int) -> str:
-    """Return why the instruction at `row` waits; `occupancy` is the number of wavelets in each queue of core `t`."""
+    """Return why the instruction at `row` of core `t` waits: for a colour, for room on a colour, or "goes on" for
+    neither.
+
+    `occupancy` is the number of wavelets in each queue of the core.
+    """
     first = row + record.OPERANDS
     operands = state.code[first : first + 4 * record.OPERAND].reshape(4, record.OPERAND)
     # In the engine's order, so that the reason is the one that stopped it.

@@ -54,9 +54,10 @@ class EngineRunner:
         self.now, self.active, self.is_over = 0, 0, False
 
     def advance(self, most: int, by_list: bool) -> None:
-        """Run until cycle `most` or until the run is over.
+        """Run until cycle `most` or until the run is over, and update the fields of the runner.
 
-        If `by_list` is true, only cores in the lists are visited, else all cores. The fields of the runner are updated.
+        If `by_list` is true, only cores in the lists are visited, else all cores. If the system starts no more threads,
+        the run goes on with one.
         """
         # After a scan it is unknown which cores sleep, so all are visited once to rebuild the lists.
         if not by_list or self._lists is None:
@@ -81,9 +82,10 @@ class EngineRunner:
         self.is_over = self.is_over or self.now < most or self._quiet < 0
 
     def _cut(self, threads: int) -> int:
-        """Return the number of bands of blocks, and shorten the sweeps of short bands in `state.shape`.
+        """Return the number of bands of blocks, at most `threads`, and shorten the sweeps of short bands in
+        `state.shape`.
 
-        Updates at the two ends of a band must not overlap.
+        Updates at the two ends of a band must not overlap, so a small mesh has one band.
         """
         cores, width = self._state.size("cores"), self._state.size("width")
         lag = record.block_lag(width if cores > width else 1)
@@ -96,16 +98,17 @@ class EngineRunner:
         return bands
 
     def _all(self) -> np.ndarray:
-        """Return a bit array with one bit set for each core."""
+        """Return int64 words with one bit set for each core, 64 cores in a word."""
         bits = np.full(self._blocks, -1, np.int64)
         if over := self._state.size("cores") % 64:
             bits[-1] = (1 << over) - 1
         return bits
 
     def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int] | None:
-        """Run all bands, each on a separate thread. Return (cycle, active cores, quiet cycles), or None.
+        """Run all bands, each on a separate thread; the first one on this thread. Return (cycle, active cores, quiet
+        cycles).
 
-        None means that a thread could not be started; nothing has run then.
+        Active cores are summed over the cycles. Return None if a thread could not be started; nothing has run then.
         """
         assert self._lists is not None
         sync = np.zeros((2 + 2 * self._bands) * record.NOTE_SLOT_WORDS, np.int64)
@@ -139,9 +142,9 @@ class EngineRunner:
 
 
 def run_to_end(state: EngineState, engine: str, threads: int, max_cycles: int) -> int:
-    """Run a state until the run is over, for at most `max_cycles` cycles. Return the last cycle.
+    """Run a state until the run is over, for at most `max_cycles` cycles. Return the cycle at which the engine stopped.
 
-    The engine "auto" chooses between list and scan by the fraction of active cores.
+    `engine` is "list", "scan" or "auto", which chooses between the two by the fraction of active cores.
     """
     runner = EngineRunner(state, threads)
     if engine != "auto":
@@ -160,8 +163,8 @@ def run_to_end(state: EngineState, engine: str, threads: int, max_cycles: int) -
 def find_ring_lanes(state: EngineState) -> np.ndarray:
     """Return a mask [cores, lanes] of the lanes that are on a ring of routes and have a wavelet.
 
-    Each lane takes wavelets from at most one other. A walk against the routes with as many steps as there are lanes
-    either ends or reaches a ring, and every lane of a ring is reached by such a walk.
+    The current switch positions count. Each lane takes wavelets from at most one other. A walk against the routes with
+    as many steps as there are lanes either ends or reaches a ring, and every lane of a ring is reached by such a walk.
     """
     # Pointer doubling: after k rounds `reached` is 2 ** k steps back, so log2 of the number of lanes rounds are enough.
     before = _upstream_lanes(state)
@@ -176,9 +179,9 @@ def find_ring_lanes(state: EngineState) -> np.ndarray:
 
 
 def _upstream_lanes(state: EngineState) -> np.ndarray:
-    """Return, for each lane of each router, the lane that feeds it, in a flat numbering of all lanes.
+    """Return, for each lane of each router, the lane that feeds it, in a flat numbering (router, lane) of all lanes.
 
-    Lanes without such a lane get the total number of lanes.
+    Lanes that no lane feeds get the total number of lanes; this number is also appended as a last entry.
     """
     cores, lanes, width = state.size("cores"), state.size("lanes"), state.size("width")
     routes, end = state.outputs()[:, :lanes], cores * lanes

@@ -64,7 +64,10 @@ def trace(
 
 
 def _record_moment(mesh: Mesh, state: EngineState, rows: ProgramRows, now: int, x: int, y: int) -> Moment:
-    """Return the moment of core (`x`, `y`) from the engine's state after cycle `now`."""
+    """Return the moment of core (`x`, `y`) from the engine's state after cycle `now`.
+
+    Threads without an instruction are left out.
+    """
     t = y * mesh.width + x
     standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
     places = tuple(rows.source(thread[record.PC]) for thread in standing)
@@ -77,7 +80,8 @@ def _record_moment(mesh: Mesh, state: EngineState, rows: ProgramRows, now: int, 
 def space_time(moments: Sequence[Moment], every: int = 1) -> str:
     """Return a drawing of a trace: a line for each core, a character for every `every`-th cycle.
 
-    "#" is busy, "-" waits for input, "+" waits for output, "m" waits for memory, and a space is idle.
+    "#" is busy, "-" waits for input, "+" waits for output, "m" waits for memory, and a space is idle. Each line begins
+    with "(x, y)"; cores are in the order of their first moment. Without moments the drawing is "".
     """
     lines: dict[tuple[int, int], list[str]] = {}
     for moment in moments:

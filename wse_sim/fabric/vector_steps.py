@@ -52,7 +52,7 @@ def operand_offset(row: Int, i: Int) -> Int:
 def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
     """Return float32 element `element` of source `i` of the instruction at `row`, for core `t` and the thread at `h`.
 
-    An element from a colour is removed from its queue.
+    An element from a colour is the first wavelet of its queue, which is removed.
     """
     o = operand_offset(row, i)
     kind = m.code[o + OPERAND_AT]
@@ -139,7 +139,7 @@ def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int
 
 @compile_inlined
 def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """Return the bits of element `element` of source `i`, in memory or on a colour.
+    """Return the bits of element `element` of source `i`, in memory or on a colour, in the source's own type.
 
     A wavelet is removed from its queue with its last element.
     """
@@ -160,7 +160,10 @@ def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: In
 
 @compile_inlined
 def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """Return element `element` of source `i`, rounded to the type of the destination."""
+    """Return element `element` of source `i` as a float32, rounded to the type of the destination.
+
+    A wavelet is removed from its queue with its last element.
+    """
     o = operand_offset(row, i)
     if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
         return m.constants[m.code[o + BASE]]
@@ -172,7 +175,10 @@ def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) ->
 
 @compile_inlined
 def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
-    """Return the bits of element `element` of the result of the instruction at `row`."""
+    """Return the bits of element `element` of the result of the instruction at `row`, in the destination's type.
+
+    Elements from colours are removed from their queues, as in `_read_source_bits`. A move copies bits.
+    """
     op, dtype = m.code[row + OP], m.code[operand_offset(row, TARGET_OPERAND) + TYPE]
     # A move copies bits: a signalling NaN or an index must not pass through float32.
     if op == MOVE and m.code[operand_offset(row, FIRST_SOURCE) + OPERAND_AT] != 0:

@@ -24,7 +24,11 @@ MAX_SINGLE_CYCLE_INSTRUCTIONS = 48
 
 
 def compute_body(sheet: MeshWriter, phase: Compute) -> tuple[Instruction, ...]:
-    """Return instructions that take as long as a `Compute`. They work on one word that no phase uses."""
+    """Return instructions that take about as long as a `Compute`.
+
+    They work on one word that no phase uses, which is reserved here. Scalar code is represented by instructions of one
+    cycle, a move, or the jumps of a loop.
+    """
     # A `Compute` has no operands, so one scratch word is read and written repeatedly.
     machine, scratch = sheet.mesh.machine, sheet.allocate_words(1)
     if not phase.length:
@@ -43,7 +47,7 @@ def compute_body(sheet: MeshWriter, phase: Compute) -> tuple[Instruction, ...]:
 
 
 def _compute_vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
-    """Return one vector operation of the duration of one of the phase's.
+    """Return one vector operation of the duration of one of the phase's, on the word at address `scratch`.
 
     Wide elements and bank conflicts are represented by a greater length.
     """
@@ -57,7 +61,10 @@ def _compute_vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
 
 
 def _scalar_instructions(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction, ...]:
-    """Return instructions that only take time: single-cycle instructions, or one long move."""
+    """Return instructions that only take `cycles` cycles: single-cycle instructions, or one move if there are many.
+
+    The move writes to the word at address `scratch`. Up to `MAX_SINGLE_CYCLE_INSTRUCTIONS` cycles are rounded.
+    """
     setup = machine.dsd_setup_cycles
     if cycles <= MAX_SINGLE_CYCLE_INSTRUCTIONS:
         # Unblocking a task that is not blocked has no effect and takes exactly one cycle.
@@ -70,7 +77,7 @@ def _repeat_body(body: tuple[Instruction, ...], times: int, unrolled: int) -> tu
     """Return the instructions `body` repeated `times` times: a loop with `unrolled` copies in each round, then the
     rest.
 
-    Without two full rounds there is no loop.
+    With less than two full rounds there is no loop, only copies.
     """
     if not body or not times:
         return ()

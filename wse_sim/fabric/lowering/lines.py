@@ -42,7 +42,12 @@ class PELines:
         return EAST if self.axis == "x" else SOUTH
 
     def cells(self, positions: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Return (columns, rows) of the given positions on every line, as NumPy indices that broadcast."""
+        """Return (columns, rows) of the given positions on every line, as NumPy index arrays that broadcast to all
+        these PEs.
+
+        They are [1, n] and [height, 1] for the axis "x", and [1, width] and [n, 1] for "y", where n counts the
+        positions on all groups.
+        """
         starts = np.arange(self.groups) * self.length
         along = (starts[:, None] + np.asarray(list(positions), np.int64)).reshape(-1)
         if self.axis == "x":
@@ -51,9 +56,10 @@ class PELines:
 
 
 def colour_paths(pairs: PositionPairs) -> list[int]:
-    """Return a colour, from 0, for the path of each pair, with the minimum number of colours.
+    """Return a colour, from 0, for the path of each pair (sender, receiver), in order, with the minimum number of
+    colours.
 
-    Paths that share a router, ends included, get different colours.
+    Paths that share a router, ends included, get different colours. Without pairs the list is empty.
     """
     colours = [0] * len(pairs)
     reached: list[int] = []
@@ -68,7 +74,7 @@ def colour_paths(pairs: PositionPairs) -> list[int]:
 
 
 def route_paths(mesh: Mesh, lines: PELines, pairs: PositionPairs, colours: Sequence[int]) -> None:
-    """Add routes for the path of each pair on its colour, from ramp to ramp, on all `lines`."""
+    """Add routes to `mesh` for the path of each pair on its colour, from ramp to ramp, on all `lines`."""
     for colour in sorted(set(colours)):
         # Paths in both directions may share a colour, but a route names its source, so they are added one direction at
         # a time.
@@ -79,8 +85,9 @@ def route_paths(mesh: Mesh, lines: PELines, pairs: PositionPairs, colours: Seque
 
 
 def _route_colour(mesh: Mesh, lines: PELines, pairs: PositionPairs, colour: int, is_outward: bool) -> None:
-    """Add routes for paths of one colour and direction: ramp to link at senders, link to ramp at receivers, links
-    between.
+    """Add routes to `mesh` for paths of one colour and one direction.
+
+    They go from the ramp to the link at senders, from the link to the ramp at receivers, and from link to link between.
     """
     on, back = (lines.outward, lines.inward) if is_outward else (lines.inward, lines.outward)
     between = [k for i, j in pairs for k in range(min(i, j) + 1, max(i, j))]

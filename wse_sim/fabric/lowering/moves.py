@@ -31,7 +31,8 @@ def make_forward(source: int, target: int, words: int) -> Vector:
 def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
     """Lower a shift: a path for every pair of sender and receiver; all PEs send and receive at the same time.
 
-    Words that would be overwritten before they are sent are copied first.
+    Words that would be overwritten before they are sent are copied first. A ring of one PE is a copy; an open line
+    without pairs does nothing.
     """
     lines = PELines(phase.rect, phase.axis)
     pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
@@ -60,10 +61,12 @@ def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
 
 
 def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, positions: Collection[int]) -> int:
-    """Return the address of the words to send, after the senders have copied them if received words would overwrite
+    """Return the address of the words to send, after all senders have copied them if received words would overwrite
     them.
 
-    All senders copy, so that none sends earlier than the others: its words would compete with their sending.
+    `positions` are the senders, or empty if no PE both sends and receives; then, and if the words do not overlap, it is
+    `phase.take`. All senders copy, so that none sends earlier than the others: its words would compete with their
+    sending.
     """
     if not positions or abs(phase.take - phase.put) >= phase.words:
         return phase.take
@@ -73,7 +76,10 @@ def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, pos
 
 
 def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
-    """Lower a broadcast: one colour; every router on the path also sends the words to its core."""
+    """Lower a broadcast: one colour; every router on the path also sends the words to its core.
+
+    The sender copies its words to `put` if that differs from `take`, after it has sent them.
+    """
     if phase.axis == "xy":
         _lower_plane_broadcast(sheet, phase)
         return
@@ -94,8 +100,8 @@ def _route_line_broadcast(
 ) -> None:
     """Route a colour from position `source` to both ends of the lines.
 
-    At the source it comes from `ramp`. Every router also sends it to the directions `more`, and to its core, except
-    that of the source if `ramp` is RAMP.
+    At the source it comes from direction `ramp`. Every router also sends it to the directions `more`, and to its core,
+    except that of the source if `ramp` is RAMP.
     """
     mesh, last = sheet.mesh, lines.length - 1
     ways = [lines.outward] * (source < last) + [lines.inward] * (source > 0)
@@ -109,8 +115,8 @@ def _route_line_broadcast(
 
 
 def _lower_plane_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
-    """Lower a broadcast over a rectangle: along the source's row, and from each of its routers along the column, one
-    colour.
+    """Lower a broadcast over a rectangle on one colour: along the source's row, and from each of its routers both ways
+    along the column.
     """
     rect = phase.rect
     row, column = divmod(phase.source, rect.width)
@@ -136,7 +142,7 @@ def _lower_plane_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
 
 
 def _cells_except(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int]]]:
-    """Return (rows, columns) pairs that cover all PEs of a rectangle except one."""
+    """Return (rows, columns) pairs that cover all PEs of a rectangle except the one at `row`, `column`, each once."""
     rows = [r for r in range(rect.height) if r != row]
     columns = [c for c in range(rect.width) if c != column]
     parts = [(rows, list(range(rect.width))), ([row], columns)]
@@ -144,8 +150,9 @@ def _cells_except(rect: Rect, row: int, column: int) -> list[tuple[list[int], li
 
 
 def _route_columns(sheet: MeshWriter, rect: Rect, colour: int, on: int) -> None:
-    """Route a colour that enters all columns of `rect` at one end in direction `on`: to the other end, and to all
-    cores.
+    """Route a colour that enters all columns of `rect` at one end and travels in direction `on`, NORTH or SOUTH.
+
+    It goes to the other end, and from every router to its core.
     """
     lines = PELines(rect, "y")
     back, last = (NORTH, lines.length - 1) if on == SOUTH else (SOUTH, 0)

@@ -49,9 +49,9 @@ class WordBlock:
         return make_receive(colour, self.at, self.words)
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
-        """Return an operation that combines received words with the words in memory.
+        """Return an operation that combines received words with the words in memory, and stores the result there.
 
-        `blocks` blocks arrive one after another.
+        `blocks` blocks of this size arrive one after another, and each is combined with the same words.
         """
         # A stride of 0 over the blocks: each is added to the same words, in the order of arrival.
         outer = ((blocks, 0),) if blocks > 1 else ()
@@ -78,7 +78,7 @@ class WordBlock:
 
 
 def _route_pairs(sheet: MeshWriter, lines: PELines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Route the path of each pair. Return sender -> colour."""
+    """Route the path of each pair (sender, receiver) on new colours, as few as possible. Return sender -> colour."""
     ways = colour_paths(pairs)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
@@ -89,8 +89,9 @@ def _route_pairs(sheet: MeshWriter, lines: PELines, pairs: Sequence[tuple[int, i
 def _emit_chain(
     sheet: MeshWriter, lines: PELines, block: WordBlock, stations: Sequence[int], colour: dict[int, int]
 ) -> None:
-    """Append a chain over the positions `stations`, whose paths are already routed on the colours `colour` (by
-    sender).
+    """Append a chain over the positions `stations`, from the last one to the first, which gets the result.
+
+    The paths are already routed on the colours `colour` (by sender). One station does nothing.
     """
     # Stations receive on one colour and send on the next. Even and odd ones use them the other way round, and all
     # stations of a kind run the same program.
@@ -109,7 +110,10 @@ def _lower_chain(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int)
 
 
 def _lower_two_phase(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Lower chains in groups, followed by a chain over the group leaders on other colours."""
+    """Lower chains in groups of `size` PEs, followed by a chain over the group leaders on other colours.
+
+    With `size` 0 it is the rounded square root of the line's length. The last group may be shorter.
+    """
     size = size or max(1, round(lines.length**0.5))
     leaders = range(0, lines.length, size)
     inside = [(i, i - 1) for i in range(lines.length) if i % size]
@@ -122,7 +126,10 @@ def _lower_two_phase(sheet: MeshWriter, lines: PELines, block: WordBlock, size: 
 
 
 def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Lower a binary tree: pairs, then pairs of pairs, with one colour for each round, since its paths do not meet."""
+    """Lower a binary tree: pairs, then pairs of pairs, with one colour for each round, since its paths do not meet.
+
+    Position 0 gets the result. `size` is unused.
+    """
     step = 1
     while step < lines.length:
         # The root of each pair is at the lower position, so position 0 gets the total.
@@ -134,7 +141,7 @@ def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size
 
 
 def _lower_auto_gen(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
-    """Lower the fastest reduction tree of the cost model (`generate_tree`); see `lower_tree`."""
+    """Lower the fastest reduction tree of the cost model (`generate_tree`); see `lower_tree`. `size` is unused."""
     parents = generate_tree(lines.length, block.words, sheet.mesh.machine)
     lower_tree(sheet, lines, block, parents)
 
@@ -142,7 +149,7 @@ def _lower_auto_gen(sheet: MeshWriter, lines: PELines, block: WordBlock, size: i
 def lower_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, parents: Sequence[int]) -> None:
     """Lower any reduction tree: `parents[i]` is the position that PE i sends to, or -1 for the root.
 
-    Every PE receives the sums of its senders in the order of their positions.
+    Every PE combines the sums of its senders in the order of their positions. Only the root stores its sum.
     """
     colour = _route_pairs(sheet, lines, [(i, p) for i, p in enumerate(parents) if p >= 0])
     for position, parent in enumerate(parents):
@@ -190,7 +197,8 @@ ALGORITHMS: dict[str, ReductionLowering] = {
 def lower_ring(sheet: MeshWriter, lines: PELines, block: WordBlock) -> None:
     """Lower a ring all-reduce: parts are combined on their way around the folded line and go around it once more.
 
-    Every second PE of the ring sends before it receives, which prevents a deadlock.
+    The words are cut into as many parts as PEs; empty parts are not sent. Every second PE of the ring sends before it
+    receives, which prevents a deadlock.
     """
     pes = lines.length
     pairs = shift_pairs(pes, 1, "folded")
@@ -218,8 +226,9 @@ def _block_part(block: WordBlock, parts: int, index: int) -> WordBlock:
 
 
 def lower_snake(sheet: MeshWriter, rect: Rect, block: WordBlock) -> None:
-    """Lower a reduction as one chain through all PEs of a rectangle: along its longer axis and back, line after
-    line.
+    """Lower a reduction as one chain through all PEs of a rectangle; the upper left PE gets the result.
+
+    The chain runs along the longer axis and back, line after line, on two colours.
     """
     is_wide = rect.width >= rect.height
     along, across = (rect.width, rect.height) if is_wide else (rect.height, rect.width)

@@ -58,7 +58,10 @@ class MeshWriter:
         self._colours = 0
 
     def colours(self, count: int) -> int:
-        """Reserve `count` unused colours and return the first one."""
+        """Reserve `count` unused colours and return the first one; the others follow it.
+
+        The limit of the machine is checked when a route is added.
+        """
         self._colours += count
         return self._colours - count
 
@@ -68,14 +71,15 @@ class MeshWriter:
         return self._words - words
 
     def begin_strand(self) -> None:
-        """Begin a new strand on all cores."""
+        """Begin a new strand, without steps, on all cores; later steps are appended to it."""
         self._strands.append((np.zeros((self.mesh.height, self.mesh.width), np.int32), [()]))
         self._numbers = {(): 0}
 
     def do(self, step: Sequence[Instruction] | Instruction, x: CellIndex, y: CellIndex) -> None:
         """Append one step, an instruction or a sequence of them, to the current strand of the cores at `x`, `y`.
 
-        Raises LazyError for a step with more than two operations that use colours.
+        The instructions of a step that use colours run at the same time. Raises LazyError for more than
+        `MAX_CONCURRENT_OPERATIONS` instructions if one of them uses a colour.
         """
         added: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
         if not is_local(added) and len(added) > MAX_CONCURRENT_OPERATIONS:
@@ -96,7 +100,11 @@ class MeshWriter:
         at[y, x] = numbers[inverse].reshape(here.shape)
 
     def finish(self) -> Mesh:
-        """Assign the programs to the cores, and return the mesh. Raises LazyError for an invalid program."""
+        """Assign the programs to the cores, and return the mesh; cores without steps get a program without
+        instructions.
+
+        Raises LazyError for an invalid program.
+        """
         kinds = np.zeros((self.mesh.height, self.mesh.width), np.int64)
         for at, lists in self._strands:
             # The combination of strands as a number in mixed radix: cores with the same number run the same program.
@@ -111,7 +119,10 @@ class MeshWriter:
 
 
 def build_tasks(strands: Sequence[StepSequence]) -> NamedTasks:
-    """Return the tasks of a core that runs `strands` concurrently."""
+    """Return the tasks of a core that runs `strands` concurrently; the first one is "main".
+
+    The docstring of this module describes how steps become tasks. Without strands "main" is empty.
+    """
     if len(strands) < 2:
         return _build_single_strand((), *strands or [()])
     local = [s for s in strands if all(map(is_local, s))]
@@ -138,7 +149,7 @@ def build_tasks(strands: Sequence[StepSequence]) -> NamedTasks:
 def _build_single_strand(started: CoreStep, strand: StepSequence) -> NamedTasks:
     """Return the tasks of one strand that runs after the instructions `started`.
 
-    Its steps run in one task, up to the first step of two operations that other steps follow.
+    Its steps run in "main", up to the first step of two operations that other steps follow; the rest are further tasks.
     """
     body: list[Instruction] = list(started)
     for i, step in enumerate(strand):
@@ -154,9 +165,10 @@ def _build_single_strand(started: CoreStep, strand: StepSequence) -> NamedTasks:
 
 
 def _chain_tasks(strand: StepSequence, name: str) -> Iterator[tuple[str, tuple[Instruction, ...]]]:
-    """Yield a strand as tasks (name, instructions); the first one has an empty name.
+    """Yield a strand as tasks (name, instructions); the first one has an empty name, the others are `name`.1, `name`.2,
+    ...
 
-    Each task runs the local bodies up to the next operations and starts these.
+    Each task runs the local steps up to the next operations and starts these, whose completion starts the next task.
     """
     body: list[Instruction] = []
     number = 0
@@ -173,9 +185,10 @@ def _chain_tasks(strand: StepSequence, name: str) -> Iterator[tuple[str, tuple[I
 
 
 def _make_async(step: CoreStep, then: str) -> list[Instruction]:
-    """Return the operations of a step as asynchronous ones.
+    """Return the operations of a step, at most two, as asynchronous ones.
 
-    The last one to complete starts the task `then`, if not empty.
+    If `then` is not empty, the first activates this task and the second unblocks it on completion. A step with one
+    operation only activates it.
     """
     verbs = ("activate", "unblock")
     return [
@@ -188,13 +201,20 @@ def _make_async(step: CoreStep, then: str) -> list[Instruction]:
 def _initially_blocked_tasks(
     tasks: Sequence[tuple[str, tuple[Instruction, ...]]], main: list[Instruction]
 ) -> list[str]:
-    """Return the names of tasks that start after two completions; they are blocked initially."""
+    """Return the names of tasks that start after two completions, since some operation unblocks them.
+
+    They have to be blocked at first.
+    """
     vectors = [i for body in (main, *(b for _, b in tasks)) for i in body if isinstance(i, Vector)]
     return [v.then[1] for v in vectors if v.then and v.then[0] == "unblock"]
 
 
 def make_copy(source: int, target: int, words: int) -> Vector:
-    """Return an operation that copies `words` words from address `source` to `target` of a core; they may overlap."""
+    """Return an operation that copies `words` words from address `source` to `target` of a core; the ranges may
+    overlap.
+
+    It runs from the last word to the first if `target` is higher.
+    """
     if target > source:
         return Vector("move", operands=(Memory(target + words - 1, -1), Memory(source + words - 1, -1)), length=words)
     return Vector("move", operands=(Memory(target), Memory(source)), length=words)

@@ -76,7 +76,8 @@ def split_at_barriers(phase: Phase) -> Iterator[Phase]:
 def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
     """Return a mesh of `height` x `width` cores that runs a phase without barriers; without data in its memories.
 
-    The phases use the first `words` words of each core; temporaries come after them.
+    The phases use the first `words` words of each core; temporaries come after them. Raises LazyError for a `Par`
+    within another kind of phase, such as a `Seq`.
     """
     sheet = MeshWriter(Mesh(machine, width, height), words)
     # Each part of a Par has a separate strand on every core; the writer makes tasks of them.
@@ -102,7 +103,11 @@ def _run_mesh(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
 
 
 def _join_results(first: RunResult, second: RunResult) -> RunResult:
-    """Return the result of two runs, one after the other."""
+    """Return the result of two runs, one after the other.
+
+    Cycles, counters and wavelets are added, and `state_bytes` is the larger one. `finished` counts from the start of
+    the first run. The rest is that of the second run.
+    """
     # A core without activity in the second run keeps the cycle in which it finished in the first.
     waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
     return replace(
@@ -161,7 +166,10 @@ def _lower_move(sheet: MeshWriter, phase: Shift | Broadcast | Reduce | AllReduce
 
 
 def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
-    """Append a reduction: along lines, or over a rectangle by rows and then a column, or by one chain ("snake")."""
+    """Append a reduction: along lines, or over a rectangle by rows and then a column, or by one chain ("snake").
+
+    Lines of one PE need nothing. Without an algorithm the fastest by the cost model is chosen.
+    """
     rect, machine = phase.rect, sheet.mesh.machine
     if phase.axis == "xy":
         if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
@@ -179,7 +187,10 @@ def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
 
 
 def _lower_all_reduce(sheet: MeshWriter, phase: AllReduce) -> None:
-    """Append an all-reduce: a ring, or a reduction followed by a broadcast."""
+    """Append an all-reduce: a ring, or a reduction followed by a broadcast of the result.
+
+    Over "xy" rings are along the rows and then along the columns. Lines of one PE need nothing.
+    """
     if phase.axis == "xy" and phase.algorithm == RING:
         _lower_all_reduce(sheet, replace(phase, axis="x"))
         _lower_all_reduce(sheet, replace(phase, axis="y"))

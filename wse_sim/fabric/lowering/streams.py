@@ -35,8 +35,9 @@ class StreamFeed:
 def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
     """Return the feeder of a stream on a mesh of `width` x `height` cores, and the block of each PE.
 
-    The feeder is to the left of the rectangle or above it if there is a core, else on the other side. Raises LazyError
-    if there is no core on either side.
+    Lines run along the shorter side of the rectangle. The feeder is to the left of the rectangle or above it if there
+    is a core, else on the other side. Blocks are equal, except that the last PEs of a line may have less or nothing.
+    Raises LazyError if there is no core on either side.
     """
     rect = phase.rect
     # Feeders are along the longer side, so that lines are short and as many links as possible are used.
@@ -67,7 +68,7 @@ def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
 
 
 def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
-    """Lower a stream.
+    """Lower a stream that has at least one byte.
 
     Into a rectangle, cores forward the words of the cores behind them, the farthest block first. Out of it, each
     router's switch lets the blocks from farther out pass after its own block, so the nearest block comes first.
@@ -88,7 +89,11 @@ def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
 
 
 def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours: Sequence[int]) -> None:
-    """Append the steps of a stream into a rectangle: the feeder sends, and PEs forward and receive."""
+    """Append the steps of a stream into a rectangle: the feeder sends, and PEs forward words and then receive their
+    block.
+
+    `colours[i]` is that of the link to the PE number i from the feeder.
+    """
     cells = feed.lines.cells
     # The farthest block first: a PE forwards the words of PEs behind it before it stores its own, so it never delays
     # them.
@@ -103,7 +108,10 @@ def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours
 
 
 def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: Sequence[int]) -> None:
-    """Append the routes, switch positions and steps of a stream out of a rectangle."""
+    """Append the routes, switch positions and steps of a stream out of a rectangle, on one colour.
+
+    `near` are the positions that have a block or forward one.
+    """
     mesh, cells, colour = sheet.mesh, feed.lines.cells, sheet.colours(1)
     back, on = feed.lines.inward, feed.lines.outward
     if feed.feeder:
