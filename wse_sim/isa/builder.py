@@ -50,7 +50,11 @@ class Builder:
         self._current = "main"
 
     def task(self, name: str) -> None:
-        """Open a new task; the instructions that follow belong to it. Raises LazyError if the name is taken."""
+        """Open a new task; the instructions that follow belong to it.
+
+        Of several tasks that can start, the one that was opened first has priority. Raises LazyError if the name is
+        taken.
+        """
         if name in self._tasks:
             raise LazyError(f"program {self._name!r} has two tasks {name!r}", hint="Give each task its own name.")
         self._tasks[name] = []
@@ -107,7 +111,11 @@ class Builder:
         advance: bool = False,
         **then: str,
     ) -> None:
-        """Append a vector operation; `then` is activate=TASK or unblock=TASK."""
+        """Append a vector operation.
+
+        `then` has at most one entry that counts, activate=TASK or unblock=TASK: the first one. Nothing is checked
+        before `build`.
+        """
         completion = next(iter(then.items()), ())
         self.append(
             Vector(op, operands=operands, length=length, is_async=asynchronous, then=completion, advance=advance)
@@ -123,7 +131,10 @@ class Builder:
 
     @contextmanager
     def loop(self, times: int) -> Iterator[None]:
-        """Return a context manager; instructions that are appended inside it run `times` times."""
+        """Return a context manager; instructions that are appended inside it run `times` times.
+
+        If the block raises an exception, the loop is not closed, and `build` fails.
+        """
         self.append(LoopStart(times))
         # If the body raises, the loop stays open; the program is not built then.
         yield
@@ -146,7 +157,9 @@ class Builder:
         self.append(TaskChange("unblock", task))
 
     def build(self) -> CoreProgram:
-        """Return the program. Raises LazyError, which names the instruction, if it cannot run on any mesh."""
+        """Return the program of all tasks. Raises LazyError, which names the instruction, if it cannot run
+        on any mesh.
+        """
         program = CoreProgram(self._name, self._words, tuple((n, tuple(body)) for n, body in self._tasks.items()))
         check_program(program)
         return program

@@ -86,7 +86,10 @@ class Memory:
         return f"[{text}]{_dtype_suffix(self.dtype)}"
 
     def reach(self, length: int) -> tuple[int, int]:
-        """Return (lowest, highest) offset from the base over `length` elements."""
+        """Return (lowest, highest) offset from the base over `length` elements, without loops and an index.
+
+        `length` must be a multiple of the product of the outer extents.
+        """
         # The product of the extents divides the length; `_check_memory` has tested that.
         inner = length // prod(extent for extent, _ in self.outer)
         ends = [(n - 1) * stride for n, stride in (*self.outer, (inner, self.stride))]
@@ -273,7 +276,10 @@ class CoreProgram:
 
 
 def check_program(program: CoreProgram) -> None:
-    """Raise LazyError, which names the instruction, if a program cannot run on any mesh."""
+    """Raise LazyError, which names the instruction, if a program cannot run on any mesh.
+
+    The instructions, loops and the number of tasks are checked. Routes, and whether the memory fits, are not.
+    """
     # All names first, since a task may refer to tasks that are declared later.
     names = [name for name, _ in program.tasks]
     if len(names) > MAX_TASKS:
@@ -285,7 +291,8 @@ def check_program(program: CoreProgram) -> None:
 def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], where: str) -> None:
     """Raise LazyError for the first invalid instruction of `body`, or for a loop that is not closed.
 
-    `words` is the size of the memory, `tasks` the names of all tasks, and `where` the place for error messages.
+    `words` is the size of the memory, `tasks` the names of all tasks, and `where` the place for error messages, to
+    which the number of the instruction is added.
     """
     # Rounds of the loops that are open here, which determine the reach of operands.
     rounds: list[int] = []
@@ -310,7 +317,10 @@ def _require(holds: bool, what: str, hint: str) -> None:
 
 
 def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str], rounds: Sequence[int]) -> None:
-    """Raise LazyError if one instruction is invalid; `rounds` are those of the enclosing loops."""
+    """Raise LazyError if one instruction is invalid; `rounds` are those of the enclosing loops, outermost first.
+
+    For a loop start `rounds` include its own. Colours, and the tasks of control wavelets, are not checked here.
+    """
     match instruction:
         case Vector():
             _check_vector(instruction, words, rounds)
@@ -352,7 +362,11 @@ def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
 
 
 def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
-    """Raise LazyError if a vector operation has invalid operands, length or types."""
+    """Raise LazyError if a vector operation has invalid operands, length or types.
+
+    The destination has to be memory or a colour to send on, and sources may not read one colour twice. `rounds` are
+    those of the enclosing loops.
+    """
     _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
@@ -384,7 +398,11 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
 
 def _check_dtypes(vector: Vector) -> None:
     # Constants have the type of the destination.
-    """Raise LazyError for unsupported element types or combinations of them."""
+    """Raise LazyError for unsupported element types or combinations of them; constants have no type.
+
+    A move has one type, and bitwise operations only uint16. Other operations but `convert` have no uint16. Colours of
+    one operation have elements of one width.
+    """
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
@@ -404,7 +422,11 @@ def _check_dtypes(vector: Vector) -> None:
 
 
 def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]) -> None:
-    """Raise LazyError if a memory operand of `length` elements has invalid dimensions or leaves `words` of memory."""
+    """Raise LazyError if a memory operand of `length` elements has invalid dimensions or leaves `words` of memory.
+
+    `rounds` are those of the enclosing loops. For an operand with an index only the address of the index is checked,
+    since the number is known at run time.
+    """
     size = words * WORD_BYTES // ITEM_BYTES[vector.dtype]
     extents = [extent for extent, _ in vector.outer]
     _require(

@@ -38,8 +38,9 @@ class IssueDemand(NamedTuple):
 def issue_demand(vector: Vector, machine: Machine) -> IssueDemand:
     """Return the properties of a vector operation that determine its rate.
 
-    Two sources in memory that start in the same of four pairs of banks wait for each other (SPMM: N + 6 cycles become 2
-    N + 6; ALCF: one of four alignments). The bases as written count, without the contributions of loops and indices.
+    Two sources in memory whose first words are in the same of `sram_banks` // 2 pairs of banks wait for each other
+    (SPMM: N + 6 cycles become 2 N + 6; ALCF: one of four alignments), unless all sources repeat one element. The bases
+    as written count, without the contributions of loops and indices.
     """
     # One pass over the operands, since a report calls this for every operation that it prices.
     widest, elements, crosses, moves = 0, 1, False, False

@@ -34,7 +34,10 @@ def _library_routine(of_float64: Callable[[Float32Array], Float32Array]) -> Core
 
 
 def _bitwise_operation(of_integers: np.ufunc) -> CoreOperation:
-    """Return an operation on the bits of 16-bit numbers, like CSL's @and16, @xor16, @sll16 and @slr16."""
+    """Return an operation on the bits of 16-bit numbers, like CSL's @and16, @xor16, @sll16 and @slr16.
+
+    It converts the float32 values of both sources to integers, and keeps the lowest 16 bits of the result, as float32.
+    """
 
     def value(a: Float32Array, b: Float32Array) -> Float32Array:
         bits = of_integers(a.astype(np.int64), b.astype(np.int64)) & 0xFFFF

@@ -20,7 +20,8 @@ def word_count(elements: int, dtype: str) -> int:
 def round_values(values: np.ndarray, dtype: str) -> np.ndarray:
     """Return the float32 array `values` with each element rounded to the nearest value of `dtype`, ties to even.
 
-    For "uint16" the fraction is dropped instead. For "float32" the argument itself is returned.
+    The result is float32 too. For "uint16" the fraction is dropped instead. For "float32" the argument itself is
+    returned.
     """
     # A conversion to an integer drops the fraction, as the engine's does.
     if dtype == "uint16":
@@ -35,7 +36,7 @@ def view_elements(words: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def decode_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the bits of elements as float32 values, or as uint16 for "uint16"."""
+    """Return the bits of elements, as from `view_elements`, as float32 values, or as uint16 for "uint16"."""
     values = from_bits(bits, dtype)
     return values if dtype == "uint16" else values.astype(np.float32, copy=False)
 
@@ -46,7 +47,10 @@ def unpack(words: np.ndarray, dtype: str, count: int) -> np.ndarray:
 
 
 def pack(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return `values` [..., n] as uint32 words, as few as needed; an unused upper half of the last word is zero."""
+    """Return `values` [..., n], rounded to `dtype`, as uint32 words [..., m], as few as needed.
+
+    Two 16-bit elements share a word, the first in the lower half; an unused upper half of the last word is zero.
+    """
     raw = to_bits(values, dtype)
     words = np.zeros((*raw.shape[:-1], word_count(raw.shape[-1], dtype)), np.uint32)
     view_elements(words, dtype)[..., : raw.shape[-1]] = raw

@@ -8,9 +8,11 @@ _NUMPY_DTYPES = {"float32": np.float32, "float16": np.float16, "uint16": np.uint
 
 
 def to_bits(values: Any, dtype: str) -> np.ndarray:
-    """Return `values` as the unsigned integers that memory holds for elements of `dtype`: uint32 or uint16.
+    """Return `values` as a new array of the unsigned integers that memory holds for elements of `dtype`: uint32 or
+    uint16.
 
-    Values are rounded to nearest, ties to even. Values too large for float16 become infinities, without a warning.
+    Values are rounded to nearest, ties to even; for "uint16" the fraction is dropped. Values too large for float16
+    become infinities, without a warning.
     """
     if dtype == "bfloat16":
         return _bfloat16_bits(np.asarray(values, np.float32))
@@ -21,7 +23,10 @@ def to_bits(values: Any, dtype: str) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the values of bits that `to_bits` made; bfloat16, which NumPy does not have, comes as float32."""
+    """Return the values of bits that `to_bits` made, in the same shape: a view of the type `dtype`.
+
+    bfloat16, which NumPy does not have, comes as a new float32 array.
+    """
     if dtype == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
     return bits.view(_NUMPY_DTYPES[dtype])
