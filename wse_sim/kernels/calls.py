@@ -64,7 +64,10 @@ def _adds_integers(nest: Nest) -> bool:
 
 
 def _counters(nest: Nest, cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that adds int64 arrays as limbs, since seeds have more bits than float32 holds."""
+    """Return the `MeshCall` of a nest that adds two int64 arrays, modulo 2 ** 64.
+
+    They are added as limbs of 16 bits, since seeds have more bits than float32 holds.
+    """
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         operands = (arrays[nest.body[a].attr] for a in nest.body[2].args)
@@ -77,7 +80,10 @@ def _counters(nest: Nest, cores: Cores) -> MeshCall:
 
 
 def _concat(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that concatenates arrays along a dimension."""
+    """Return the `MeshCall` that concatenates arrays along the attribute `dim`.
+
+    The host makes the result, and the mesh copies it.
+    """
     dim, size = attributes(instr)["dim"], sum(read.size for read in reads)
     return _copied(size, reads[0], cores, lambda arrays: np.concatenate(arrays, dim))
 
@@ -100,7 +106,7 @@ def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall
 
 
 def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.ndarray]) -> MeshCall:
-    """Return the `MeshCall` that copies `size` elements of `type`, with a loop over all of them.
+    """Return the `MeshCall` that copies `size` elements of `type`, with one loop over all of them, on the mesh.
 
     `joined` makes the source from the operands, on the host.
     """
@@ -120,11 +126,12 @@ def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.n
 
 
 def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of a matrix product, in the fastest arrangement on these cores, which reports price too.
+    """Return the `MeshCall` of a matrix product, in the arrangement that `arrange` finds the fastest on these cores.
 
-    Sums are in float32. If the second operand has two dimensions, and the first is not transposed, all leading
-    dimensions of the first operand become rows of one product. Otherwise there is a product for each element of the
-    broadcast leading dimensions. Raises LazyError for operands of fewer than two dimensions.
+    Sums are in float32. The attributes `transpose_a` and `transpose_b` exchange the last two dimensions of an operand.
+    If the second operand has two dimensions, and the first is not transposed, all leading dimensions of the first
+    operand become rows of one product. Otherwise there is a product for each element of the broadcast leading
+    dimensions. Raises LazyError for operands of fewer than two dimensions.
     """
     a, b = (read.shape for read in reads[:2])
     flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]

@@ -114,7 +114,7 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
 
 
 def table(rows: Iterable[Comparison]) -> str:
-    """Return comparisons as lines of text."""
+    """Return comparisons as a table in plain text, with a header and a line for each."""
     shown = [
         (r.name, f"{r.pes} x {r.pes}", f"{r.tile} x {r.tile}", r.dtype, r.closed, r.simulated, r.error) for r in rows
     ]

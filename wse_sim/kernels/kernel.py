@@ -109,7 +109,10 @@ class Placed:
         return self.constant is None and not self.counts
 
     def own(self) -> np.ndarray:
-        """Return the elements of an operand that the kernel provides, as a flat array."""
+        """Return the elements of an operand that the kernel provides, as a flat array of rows x columns x depth.
+
+        Element i is i // `counts` if that is not 0, else `constant`.
+        """
         size = self.rows * self.columns * self.depth
         return np.arange(size) // self.counts if self.counts else np.full(size, self.constant, np.float32)
 
@@ -126,7 +129,8 @@ class Placed:
         return Placed(**{**vars(self), "address": address})
 
     def tile_of(self, x: int, y: int) -> tuple[range, range]:
-        """Return the ranges of matrix rows and columns that the PE at (`x`, `y`) of the rectangle has.
+        """Return the ranges of matrix rows and columns that the PE at (`x`, `y`) of the rectangle has; they may be
+        empty.
 
         (0, 0) is the upper left PE of the rectangle.
         """
@@ -232,7 +236,9 @@ class Room:
     def place(
         self, name: str, rect: Rect, rows: int, columns: int, dtype: str, bank: int | None = None, **how: Any
     ) -> Placed:
-        """Allocate a matrix and return it; `how` are further fields of `Placed`."""
+        """Allocate a matrix and return its placement; `bank` is as in `take`, and `how` are further fields
+        of `Placed`.
+        """
         placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
 
@@ -241,7 +247,9 @@ class Room:
         return self.place(name, rect, rows, columns, dtype, row_kind="replicated", column_kind="replicated")
 
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
-        """Allocate a second tile of the same kind, by default in the same pair of banks."""
+        """Allocate a second tile for a matrix and return its placement; by default the tile starts in the
+        same pair of banks.
+        """
         own = placed.address % BANK_PAIRS if bank is None else bank
         return placed.moved(self.take(placed.elements, placed.dtype, own))
 
@@ -292,7 +300,10 @@ def operand_at(
 
 
 def blank(kernel: MeshKernel) -> np.ndarray:
-    """Return memories [height, width, words] of float32 zeros that hold the kernel, from PE (0, 0) on."""
+    """Return memories [height, width, words] of float32 zeros that hold the kernel.
+
+    They extend from PE (0, 0) to the last row and column of all operands, results and the kernel's `rect`.
+    """
     rects = [placed.rect for placed in (*kernel.operands, *kernel.results)] + [r for r in (kernel.rect,) if r]
     height, width = max(r.y + r.height for r in rects), max(r.x + r.width for r in rects)
     return np.zeros((height, width, kernel.words), np.float32)

@@ -72,6 +72,8 @@ def operation(instr: Instr) -> str:
 
 
 def attributes(instr: Instr) -> Mapping[str, Any]:
-    """Return the attributes of an instruction's operation."""
+    """Return the attributes of the operation of an instruction, which may be a library kernel or a call of
+    an operation.
+    """
     attrs: Mapping[str, Any] = instr.attrs.get("attrs", {}) if instr.kernel == "call" else instr.attrs
     return attrs

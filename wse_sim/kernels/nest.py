@@ -277,7 +277,10 @@ class _NestBuilder:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
 
     def _spares(self) -> int:
-        """Return the number of scratch tiles, as many as the operation with the greatest need."""
+        """Return the number of float32 scratch tiles, as many as the operation with the greatest need uses.
+
+        A minimum or "and", which are computed on negated values, needs one.
+        """
         turned = any(store.reduce in NEGATED for store in self.nest.stores)
         return max([int(turned), *(pointwise(self.nest, s).spares for s in self.nest.body if s.op not in GIVEN)])
 

@@ -44,7 +44,11 @@ class Domain:
 
     @cached_property
     def extents(self) -> tuple[int, int]:
-        """(rows, columns) of the matrix of iterations."""
+        """(rows, columns) of the matrix of iterations.
+
+        They are the products of the extents of the loops in `order`. A flat domain has rows of one length instead,
+        whose last one may be padded; with sums the length is a divisor.
+        """
         rows, columns = (self._extent(some) for some in self.order)
         if not self.is_flat:
             return rows, columns
@@ -55,7 +59,11 @@ class Domain:
 
     @cached_property
     def is_flat(self) -> bool:
-        """True if iterations are numbered through and cut into rows of one length, regardless of the loops."""
+        """True if iterations are numbered through and cut into rows of one length, regardless of the loops.
+
+        This needs operands that change with every loop or with none, and no sum over only some loops. It is done only if it
+        makes the largest tile smaller.
+        """
         rows, columns = (self._extent(some) for some in self.order)
         loops = self.nest.loops
         if not rows * columns or (self._has_sums and not self.sums_rows):
@@ -72,7 +80,11 @@ class Domain:
 
     @cached_property
     def groups(self) -> int:
-        """Number of groups that each row of PEs is cut into; columns run over one group."""
+        """Number of groups that each row of PEs is cut into; columns run over one group, and groups have other rows.
+
+        It is the fastest by `row_groups`, with groups that divide the columns evenly, or 1 group. It is 1 for a flat or
+        empty domain and for a sum over all iterations.
+        """
         rows, columns = self.extents
         if self.is_flat or self.sums_rows or not rows * columns:
             return 1
@@ -103,7 +115,9 @@ class Domain:
         return rows if down else min(rows, 1), columns if along else min(columns, 1)
 
     def places(self, access: Access) -> np.ndarray:
-        """Return [rows, columns] with the index, in the flat operand, of the element that each iteration accesses."""
+        """Return [rows, columns] with the index, in the flattened array, of the element that each iteration
+        accesses.
+        """
         if self.is_flat:
             return self._flat_places(access)
         rows, columns = self.order

@@ -110,7 +110,9 @@ class _Pool:
         self._free: dict[tuple[str, str], list[Memory]] = defaultdict(list)
 
     def take(self, kind: str, dtype: str) -> Memory:
-        """Return a free vector of a kind and type, or a newly allocated one."""
+        """Return a free vector of a kind ("tile" or "stat") and type, or a newly allocated one, with
+        undefined contents.
+        """
         free = self._free[kind, dtype]
         return free.pop() if free else self._room.vector(self._sizes[kind], dtype)
 
@@ -322,7 +324,10 @@ class _Tiles:
                 yield Broadcast(self.rect, axis=axis, words=words, groups=groups, take=address, put=address)
 
     def _begin(self) -> tuple[Instruction, ...]:
-        """Return instructions that clear the sums over rows, to which each chunk adds."""
+        """Return instructions that set the sums of kind "keys", to which each chunk adds, to zero.
+
+        Sums of kind "rows" need none, since a single chunk writes each of their rows.
+        """
         build = self.room.builder()
         for n, placed in self.sums.items():
             if self.block.values[n].kind == "keys":

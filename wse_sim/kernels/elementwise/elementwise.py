@@ -22,7 +22,8 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """Return a kernel that computes y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias.
+    """Return a kernel that computes GELU's tanh form, y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x +
+    bias.
 
     x and y are [rows, columns], bias is [1, columns]. It is computed in float32 and rounded once.
     """
@@ -75,8 +76,9 @@ def adam(
 ) -> MeshKernel:
     """Return a kernel of one step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns].
 
-    `rate` is the learning rate, and `step` counts from 1. Operands are weight, gradient, first and second, the moments,
-    which are float32. Results are weight, first and second. There is no weight decay.
+    `rate` is the learning rate, and `step`, which counts from 1, determines the bias corrections; both are constants of
+    the kernel. Operands are weight, gradient, first and second, the moments, which are float32. Results are weight,
+    first and second. There is no weight decay.
     """
     # The bias corrections of both moments are known when the kernel is built, so they are constants.
     steps = (

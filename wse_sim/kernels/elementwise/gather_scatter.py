@@ -70,7 +70,8 @@ def put_places(
 def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
     """Return a kernel that computes y [tokens, width], rows of `table` [vocabulary, width].
 
-    The operand `tokens` has the indices of the rows, as uint16.
+    The operand `tokens` [tokens, 1] has the indices of the rows, as uint16. Every row of PEs has the whole table, with
+    its columns along x.
     """
     room, table, numbers, y = _table(rect, tokens, vocabulary, width, dtype, "table", "y")
     row, build = room.vector(1, INDEX), room.builder()

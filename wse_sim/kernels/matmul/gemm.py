@@ -31,9 +31,10 @@ class Tile:
 
 
 def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Compute:
-    """Return the products of one step on every PE.
+    """Return the products of one step on every PE, for pricing only.
 
     They are vector operations along the longer side of the result, one for each pair of the other two indices.
+    `slowdown` is the factor on the time of elements by bank conflicts.
     """
     short, long = sorted((tile.m, tile.n))
     return Compute(
@@ -48,9 +49,10 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
 
 
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
-    """Return the phase of SUMMA for a tile of each PE: in each step two broadcasts, at the same time as the products.
+    """Return the phase of SUMMA for a tile of each PE, with one step for each PE of a row of the square `rect`.
 
-    `slowdown` is the factor on the time of elements by bank conflicts.
+    In each step there are two broadcasts, at the same time as the products. `slowdown` is the factor on the time of
+    elements by bank conflicts.
     """
     a, b = _tile_words(tile, machine)
     moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))

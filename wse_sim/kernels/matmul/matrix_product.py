@@ -91,7 +91,10 @@ class Arrangement:
         return ceil_div(self.product.n if self.stays == "b" else self.product.m, self.cuts)
 
     def kernel(self, rect: Rect) -> MeshKernel:
-        """Return the kernel of one round of this arrangement, on the PEs from the upper left corner of `rect` on."""
+        """Return the kernel of one round of this arrangement, on the PEs from the upper left corner of `rect` on.
+
+        The size of `rect` is ignored; `width` and `height` count. Operands and results are those of `give` and `take`.
+        """
         product, used = self.product, Rect(rect.x, rect.y, self.width, self.height)
         if self.stays == "c":
             extents = self.outer, product.n, product.k

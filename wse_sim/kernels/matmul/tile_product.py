@@ -40,7 +40,7 @@ class MatrixView:
         return MatrixView(self.base, *extents, self.dtype)
 
     def part(self, rows: range, columns: range) -> "MatrixView":
-        """Return a submatrix of consecutive rows and columns."""
+        """Return the submatrix of consecutive `rows` and `columns`, as a view of the same elements."""
         base = self.base + rows.start * self.row_stride + columns.start * self.column_stride
         return replace(self, base=base, rows=len(rows), columns=len(columns))
 
@@ -95,7 +95,7 @@ def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
 
 
 def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
-    """Append c = a b, with vectors along the longest of the three extents.
+    """Append c = a b, with vectors along the longest of the three extents; previous values of c are overwritten.
 
     If that is the inner one, each element of c is a separate sum.
     """

@@ -123,7 +123,7 @@ def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | No
 
 
 def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
-    """Append scale = 1 / sqrt(scale) and unit = unit scale."""
+    """Append scale = 1 / sqrt(scale), one number for each slice, and unit = unit scale."""
     # Cores have no reciprocal square root; with one number for each slice the cost is small.
     build.special("sqrt", scale, scale, on.slices)
     build.special("reciprocal", scale, scale, on.slices)

@@ -40,9 +40,9 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
     """Return a phase, for pricing only, of one step of a stencil on tiles of `side` x `side` float32 cells.
 
     Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse, public code for the WSE-3. Borders of `radius`
-    rows are sent to all four sides at the same time. If there are more `taps` than in a star, the corners follow. Every
-    received word starts a task, which finds its address and stores it. Then each tap is one vector operation over the
-    whole tile: the first multiplies, the others multiply and add.
+    rows are sent to all four sides at the same time. If there are more than 4 `radius` + 1 `taps`, those of a star, the
+    corners follow. Every received word starts a task, which finds its address and stores it. Then each tap is one
+    vector operation over the whole tile: the first multiplies, the others multiply and add.
     """
     # A star has 4 r + 1 taps and needs no corners.
     corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []

@@ -117,7 +117,10 @@ class _Channels:
         return *around, Broadcast(self.rect, axis="x", words=lines.words, take=lines.address, put=lines.address)
 
     def leaving(self) -> tuple[Phase, ...]:
-        """Return the phases that sum shared channels over the PEs of a row, and add neighbours' rows to their bands."""
+        """Return the phases that sum shared channels over the PEs of a row, and add neighbours' rows to their bands.
+
+        There are none if each PE has whole samples and channels are not shared.
+        """
         back, lines = self.neighbours.give_back(), self.lines
         if not self.is_shared:
             return back
@@ -222,8 +225,8 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
 def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
     """Return a kernel that computes the gradient of the weights, from images x and g, the gradient of the outputs.
 
-    The result is [outputs, channels x taps]. Each PE sums over its own samples and rows; then columns of PEs are
-    summed.
+    x and g are lines as in `channel_convolution`. The result "weights" is [outputs, channels x taps]. Each PE sums over
+    its own samples and rows; then columns of PEs are summed. Sums are in float32 and rounded to `dtype` once.
     """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, g, weights = on.inputs("x"), on.outputs("g"), on.weights("weights")
@@ -237,7 +240,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
 
 
 def _rounded(on: _Channels, result: Placed, total: Placed) -> tuple[Phase, ...]:
-    """Return the phase that converts sums to the type of the result, or nothing if they are the same tile."""
+    """Return a phase that converts sums to the type of the result, as a tuple, or () if they are the same tile."""
     if total is result:
         return ()
     build = on.room.builder()

@@ -44,7 +44,7 @@ class _Planes:
         return replace(self.frame, base=self.frame.base + start, stride=stride, outer=outer)
 
     def inner(self) -> Memory:
-        """Return the images without their padding."""
+        """Return the part of the frame with the images, without their padding, as an operand."""
         (top, _), (left, _) = self.window.padding
         return self._in_frame(top * self.line + left, 1, self.extents[0], self.line)
 
@@ -53,7 +53,7 @@ class _Planes:
         build.move(self.frame, value, self.planes * self.plane)
 
     def padded(self, value: float) -> Builder:
-        """Return a builder that starts with copying the images into the frame, with `value` as padding."""
+        """Return a builder that starts with copying the images x into the frame, with `value` as padding."""
         build = self.room.builder()
         self.fill(build, value)
         build.move(self.inner(), self.x.vector(), self.x.elements)

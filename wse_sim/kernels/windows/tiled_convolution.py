@@ -118,8 +118,10 @@ class _Borders:
 
 
 def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
-    """Return the instructions of the convolution: for each tap, channel and output, all pixels of the tile times one
-    weight.
+    """Return the instructions that compute y in place: for each tap, channel and output, all pixels of the tile times
+    one weight.
+
+    `frame` has the tile with its borders. y is set to zero first.
     """
     window, channels, outputs = 2 * radius + 1, frame.channels, weights.columns
     rows, pixels = y.tile_rows, y.tile_columns // outputs

@@ -45,7 +45,7 @@ class Window:
         return self.kernel[0] * self.kernel[1]
 
     def places(self, extents: Pair) -> Pair:
-        """Return the output extents (down, across) for an image of `extents`."""
+        """Return the output extents (down, across) for an image of `extents`, rounded down as in PyTorch."""
         axes = zip(extents, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         down, across = ((e + sum(p) - d * (k - 1) - 1) // s + 1 for e, k, s, p, d in axes)
         return down, across

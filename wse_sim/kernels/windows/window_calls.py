@@ -70,7 +70,10 @@ def _planes(images: np.ndarray) -> np.ndarray:
 
 
 def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray:
-    """Return a view of the channels of one group."""
+    """Return a view of the channels of group `number` of `groups`.
+
+    For the array `name` "weights" these are output channels, along dimension 0, else they are along dimension 1.
+    """
     axis = _GROUPED_AXIS[name]
     size = array.shape[axis] // groups
     return array[(*(slice(None),) * axis, slice(number * size, (number + 1) * size))]
@@ -103,7 +106,7 @@ def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that finds the index of the first largest element along a dimension.
+    """Return the `MeshCall` that finds the index of the first largest element along the attribute `dim`.
 
     Raises LazyError for the smallest element, and for more than `LONGEST` elements.
     """
