@@ -82,7 +82,10 @@ def _line_views(words: np.ndarray, rect: Rect, axis: str, groups: int = 1) -> It
 
 
 def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
-    """Return the slice of `count` words from `address` on. Raises LazyError if the memory has fewer."""
+    """Return the slice of `count` words from `address` on.
+
+    Raises LazyError if the memory has fewer, or if `address` is negative.
+    """
     if address < 0 or address + count > words.shape[-1]:
         last = address + count - 1
         raise LazyError(f"words {address} to {last} of {words.shape[-1]}", hint="Stay inside the memory.")
@@ -243,10 +246,10 @@ def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequ
 
 
 def combine_along_tree(values: Sequence[np.ndarray], parents: Sequence[int], phase: Reduce | AllReduce) -> np.ndarray:
-    """Return the combined words at position 0 of a line.
+    """Return the combined words at position 0 of a line, as values that are rounded to the type of `phase` each time.
 
     `parents[i]` is the position that PE i sends to, or -1; it is smaller than i. Every PE combines its own words with
-    those of its senders, in the order of their positions.
+    those of its senders, in the order of their positions, by addition or maximum.
     """
     # From the far end: all senders of a PE are complete before its turn, since a parent has a smaller position.
     senders: list[list[int]] = [[] for _ in values]
