@@ -77,7 +77,7 @@ class Flow:
     def arriving(self) -> np.ndarray:
         """Return all elements in the order of arrival: those of the last sender first, since it is nearest to the end.
 
-        The last wavelet of each sender is filled with zeros.
+        Each sender's elements are padded with a zero to whole wavelets.
         """
         parts = []
         # A router first forwards the words of its own core, so those of the last sender on the path arrive first.
@@ -174,7 +174,7 @@ class FlowMesh:
     is_async: dict[CoreCoordinates, list[bool]]
 
     def mesh(self, copies: int = 1, is_turned: bool = False) -> Mesh:
-        """Return the mesh, with `copies` of it one below the other.
+        """Return the mesh with its routes, data and programs, with `copies` of it one below the other.
 
         If `is_turned` is true, columns and rows are exchanged, so the copies are side by side.
         """

@@ -214,7 +214,10 @@ def moves_with_local_work(draw: st.DrawFn, side: int) -> Par:
 
 
 def programs(side: int) -> st.SearchStrategy[Phase]:
-    """Return a strategy for programs on up to `side` x `side` PEs, with a border of cores for streams."""
+    """Return a strategy for programs on up to `side` x `side` PEs, with a border of cores for streams.
+
+    They are leaves, concurrent parts, and `Seq` and `Repeat` of up to three of them.
+    """
     # Leaves are twice as frequent as compositions, which contain several.
     one = st.one_of(
         rects(side).flatmap(leaves), rects(side).flatmap(leaves), disjoint_pairs(side), moves_with_local_work(side)
