@@ -68,7 +68,11 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
 
 
 def _plane_colours(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> int:
-    """Return the colours of a move over a whole rectangle (`axis` "xy") on its fullest router; 0 for one PE."""
+    """Return the colours of a move over a whole rectangle (`axis` "xy") on its fullest router; 0 for one PE.
+
+    Reductions along rows and along a column count together, since no barrier separates them. The broadcast of an
+    all-reduce needs one more. Of two rings the larger number counts.
+    """
     rect, words = phase.rect, phase.words
     if rect.area == 1:
         return 0

@@ -41,7 +41,9 @@ def move_steps(phase: MovePhase, machine: Machine) -> tuple[MoveStep, ...]:
 
 
 def count_lines(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
-    """Return (PEs of one line, number of lines) of a rectangle along `axis` ("x" or "y"), cut into `groups`."""
+    """Return (PEs of one line, number of lines) of a rectangle along `axis` ("x" or "y"), each row or column cut into
+    `groups`.
+    """
     length, across = (rect.width, rect.height) if axis == "x" else (rect.height, rect.width)
     return length // groups, across * groups
 
