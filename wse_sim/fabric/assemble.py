@@ -76,13 +76,15 @@ class EngineState:
         return self.cores.view(np.uint8)[:, first : first + self.size("lanes") + self.size("colours")]
 
     def occupancy(self) -> np.ndarray:
-        """Return the number of wavelets in each queue, [cores, queues]."""
+        """Return the number of wavelets in each queue, int32 [cores, queues], including those on the wire to it."""
         # Heads and tails are bytes that wrap around, and so is their difference.
         counts: np.ndarray = self.field(1) - self.field(0)
         return counts.astype(np.int32)
 
     def queue_column(self, column: int) -> np.ndarray:
-        """Return a view of one column of the queues' records, [cores, queues]."""
+        """Return a view of one column of the queues' records, [cores, queues], such as `record.PUSHED` or
+        `record.COPIED`.
+        """
         first, step = self.size("queues_at"), self.size("queue")
         return self.cores[:, first + column : first + step * (self.size("lanes") + self.size("colours")) : step]
 
@@ -222,7 +224,9 @@ def _start_main_threads(state: EngineState, mesh: Mesh) -> None:
 
 
 def _microthread_count(mesh: Mesh) -> int:
-    """Return the most asynchronous operations of a program, limited to the machine's microthreads."""
+    """Return the number of microthreads that cores need: the most asynchronous operations of a program, or the
+    machine's number if that is smaller.
+    """
     used = [sum(isinstance(i, Vector) and i.is_async for _, i in p.numbered_instructions()) for p in mesh.programs]
     return min(int(mesh.machine.microthreads), max(used, default=0))
 

@@ -114,7 +114,8 @@ def _next_row(m: Pointers, row: Int) -> Int:
 def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
     """Finish the vector operation at `row` of the thread at `h`.
 
-    Its task is activated or unblocked. The main thread continues with the next instruction; a microthread becomes free.
+    The task that its `then` names, if any, is activated or unblocked. The main thread continues with the next
+    instruction; a microthread becomes free.
     """
     if m.code[row + THEN] == ACTIVATE:
         m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
@@ -176,9 +177,10 @@ def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
 
 @compile_inlined
 def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
-    """Start the vector operation at `row` on the thread at `h`.
+    """Start the vector operation at `row` on the thread at `h`: its elements follow after the setup.
 
-    Return EVENT, or FAULTED if an index is outside the memory.
+    The bases of memory operands are computed now. Return EVENT, or FAULTED if an index is outside the memory; the fault
+    is stored for the report.
     """
     m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
     # An operation does not use the rest of the previous operation's last cycle.
@@ -353,8 +355,9 @@ def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int,
 def decide_core(m: Pointers, t: Int, now: Int, first: Int) -> Int:
     """Run one cycle of core `t`: the first thread, from number `first` on, that can do something. Return result bits.
 
-    The state of the core is counted. If no thread can do anything, it is the reason of the lowest thread that waits,
-    independently of `first`, or BUSY if a thread is in a setup.
+    Control wavelets that have arrived are received before. The state of the core is counted. If no thread can do
+    anything, it is the reason of the lowest thread that waits, independently of `first`, or BUSY if a thread is in a
+    setup. A core without a program returns 0.
     """
     c = t * m.stride
     if m.ints[c + PROGRAM] < 0:

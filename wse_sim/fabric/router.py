@@ -217,9 +217,9 @@ def switch_byte(m: Pointers, t: Int, colour: Int) -> Int:
 
 @compile_inlined
 def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None:
-    """Set the switch of `colour` at core `t` to `position`, and end a teardown.
+    """Set the switch of `colour` (its number) at core `t` to `position`, and end a teardown.
 
-    A wavelet that the router was to forward in this cycle waits, since the old route decided it.
+    A wavelet of this colour that the router was to forward in this cycle waits, since the old route decided it.
     """
     grant = m.longs[(t * m.stride + GRANTS) >> 1]
     for j in range(m.nlanes):

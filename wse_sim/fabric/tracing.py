@@ -41,9 +41,9 @@ def trace(
 ) -> tuple[RunResult, list[Moment]]:
     """Run a mesh as `simulate` does, and record what the cores `cores` (x, y) did in each cycle.
 
-    Returns the result, which is that of `simulate`, and the moments in order of cycles, then of `cores`. Every cycle is
-    a call of the engine, so it is meant for small meshes. Raises LazyError for a core outside the mesh and for a mesh
-    that cannot run.
+    Returns the result, which is that of `simulate`, and the moments in order of cycles, then of `cores`. The run stops
+    after `max_cycles`. Every cycle is a call of the engine, so it is meant for small meshes. Raises LazyError for a
+    core outside the mesh and for a mesh that cannot run.
     """
     for x, y in cores:
         if not (0 <= x < mesh.width and 0 <= y < mesh.height):

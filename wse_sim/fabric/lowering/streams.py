@@ -133,7 +133,8 @@ def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: 
 def _feeder_vectors(phase: Stream, feed: StreamFeed) -> list[tuple[Memory, int]]:
     """Return the words of the feeder as (operand, length), as few vectors as possible, the nearest block first.
 
-    With the direction "in" each vector runs from its last block to its first, since the farthest block is sent first.
+    Empty blocks are left out. With the direction "in" each vector runs from its last block to its first, since the
+    farthest block is sent first.
     """
     vectors = []
     # All blocks except the last one or two have the same size, and equal ones form one vector with an outer dimension.
