@@ -61,8 +61,8 @@ class Domain:
     def is_flat(self) -> bool:
         """True if iterations are numbered through and cut into rows of one length, regardless of the loops.
 
-        This needs operands that change with every loop or with none, and no sum over only some loops. It is done only if it
-        makes the largest tile smaller.
+        This needs operands that change with every loop or with none, and no sum over only some loops. It is done only
+        if it makes the largest tile smaller.
         """
         rows, columns = (self._extent(some) for some in self.order)
         loops = self.nest.loops

@@ -238,8 +238,8 @@ def _chunked(
 ) -> Iterator[Arrangement]:
     """Yield arrangements that differ in the size of their chunks, from the largest down by halves.
 
-    `extents` are (width, height) of the PEs. The rows of the largest chunk take at most a quarter of a PE's usable
-    memory. Sizes are rounded up by `whole_chunk`, and end at 1 / `_MOST_CHUNKS` of the rows that move.
+    `extents` are (width, height) of the PEs. The rows of the largest chunk, at least one, take about a quarter of a
+    PE's usable memory. Sizes are rounded up by `whole_chunk`, and end at 1 / `_MOST_CHUNKS` of the rows that move.
     """
     # Extents are along and across the path of the moving rows, for both axes alike.
     along, across = extents[::-1] if is_turned else extents
