@@ -25,8 +25,7 @@ def count_colours(phase: Phase, machine: Machine) -> int:
     """Return an upper bound of the colours that `phase` needs on its fullest router.
 
     It is the maximum over parts that run one after another, and the sum over the parts of a `Par`, whether or not they
-    share cores. Local work, and moves without words, need none. For "two_phase" it assumes the default group size; with
-    another `size` a line may need one more.
+    share cores. Local work, and moves without words, need none.
     """
     match phase:
         # Routes of a part are set up after the previous part has finished, so its colours are free again.
@@ -61,7 +60,8 @@ def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machin
     if isinstance(phase, Broadcast):
         return 1
     if isinstance(phase, Reduce):
-        return _line_colours(pes, phase.words, phase.algorithm or choose_reduce(pes, phase.words, machine), machine)
+        name = phase.algorithm or choose_reduce(pes, phase.words, machine)
+        return _line_colours(pes, phase.words, name, machine, phase.size)
     name = phase.algorithm or choose_all_reduce(pes, phase.words, machine)
     # The broadcast of the sums needs one more colour.
     return _shift_colours(pes, 1, "folded") if name == RING else 1 + _line_colours(pes, phase.words, name, machine)
@@ -96,10 +96,10 @@ def _shift_colours(pes: int, hops: int, wrap: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
+def _line_colours(pes: int, words: int, name: str, machine: Machine, size: int = 0) -> int:
     """Return the colours of a reduction along a line of `pes` PEs by the algorithm `name`.
 
-    "two_phase" counts with groups of the default size. Results are cached.
+    "two_phase" has groups of `size` PEs, or of the default size if it is 0. Results are cached.
     """
     if name == "star":
         return 1
@@ -110,7 +110,7 @@ def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
     if name == "chain":
         return min(2, pes - 1)
     if name == "two_phase":
-        size: int = max(1, round(pes**0.5))
+        size = size or max(1, round(pes**0.5))
         inside = min(2, size - 1)
         return inside + min(2, -(-pes // size) - 1)
     # A generated tree is irregular: its paths are coloured in the same way as in the lowering.

@@ -15,6 +15,7 @@ MOVES = [
     *(Shift(RECT, "x", 4, hops=hops, wrap=wrap, put=4) for hops in (1, 2) for wrap in ("", "line")),
     Shift(RECT, "y", 4, wrap="folded", put=4),
     *(Reduce(LINE, "x", 16, algorithm=name) for name in ("star", "chain", "tree", "two_phase", "auto_gen")),
+    Reduce(Rect(0, 0, 4, 1), "x", 16, algorithm="two_phase", size=3),
     *(Reduce(RECT, axis, words) for axis in ("x", "y", "xy") for words in (1, 64)),
     *(AllReduce(RECT, axis, words) for axis in ("x", "y", "xy") for words in (1, 64)),
     AllReduce(LINE, "x", 14, algorithm="ring"),
