@@ -1,0 +1,223 @@
+"""Pages of the Python API, made from signatures and docstrings of the imported packages."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+import lazytensor as lt
+import lazytensor.linalg
+import lazytensor.nn
+import lazytensor.nn.functional as lt_functional
+import lazytensor.optim
+import lazytensor.special
+import wse_sim
+
+import cstorch_compat
+
+GROUPS = {
+    "creation": ("Creation", "creation asarray legacy_constructors"),
+    "random": ("Random numbers", "random random_sampling random_state"),
+    "pointwise": ("Pointwise operations", "pointwise pointwise_ternary bitwise comparison type_promotion activation"),
+    "special": ("Special functions", "pointwise_special special"),
+    "reduction": ("Reduction", "reduction statistics cumulative quantile"),
+    "shapes": (
+        "Shapes and views",
+        "views strided_views joining_and_splitting flip_and_roll padding_and_shuffles diagonals tensor_attributes",
+    ),
+    "indexing": ("Indexing and sorting", "indexing gather_scatter sorting"),
+    "linalg": ("Linear algebra", "matmul tensor_products linalg distance spectral"),
+    "autograd": ("Autograd and tracing", "grad_modes grad_recording tracing function to_onnx"),
+    "types": ("Types and devices", "dtype device type_info"),
+}
+"""Page -> its title, and the files whose functions it shows. Functions of other files go to "functional"."""
+Entry = tuple[str, Any]
+
+
+def pages(index: str) -> dict[str, str]:
+    """Return all pages by path. `index` is the text of the first one, to which a list of the pages is added."""
+    grouped: dict[str, list[Entry]] = {page: [] for page in (*GROUPS, "functional")}
+    homes = {stem: page for page, (_, stems) in GROUPS.items() for stem in stems.split()}
+    for name in sorted(lt.__all__):
+        thing = getattr(lt, name)
+        if not isinstance(thing, ModuleType) and thing is not lt.Tensor:
+            stem = getattr(thing, "__module__", "dtype").rpartition(".")[2]
+            page = homes.get(stem, "functional") if callable(thing) else "types"
+            grouped[page].append((f"lazytensor.{name}", thing))
+    texts = {page: _page(title, [("", grouped[page])]) for page, (title, _) in GROUPS.items() if page not in ("special", "linalg")}
+    special = _named("lazytensor.special", lazytensor.special, lazytensor.special.__all__)
+    algebra = _named("lazytensor.linalg", lazytensor.linalg, lazytensor.linalg.__all__)
+    texts["special"] = _page("Special functions", [("lazytensor", grouped["special"]), ("lazytensor.special", special)])
+    texts["linalg"] = _page("Linear algebra", [("lazytensor", grouped["linalg"]), ("lazytensor.linalg", algebra)])
+    network = _named("lazytensor.nn.functional", lt_functional, sorted(lt_functional.FUNCTION_NAMES))
+    texts["functional"] = _page(
+        "Network functions", [("lazytensor.nn.functional", network), ("lazytensor", grouped["functional"])]
+    )
+    texts["tensor"] = _tensor_page()
+    texts["nn"] = _page("lazytensor.nn", _by_file(_named("lazytensor.nn", lazytensor.nn, lazytensor.nn.__all__)))
+    texts["optim"] = _page("lazytensor.optim", [("", _named("lazytensor.optim", lazytensor.optim, lazytensor.optim.__all__))])
+    texts["wse_sim"] = _page("wse_sim", [("", _named("wse_sim", wse_sim, wse_sim.__all__))], members=True)
+    texts["cstorch_compat"] = _page("cstorch_compat", [("", _named("cstorch_compat", cstorch_compat, cstorch_compat.__all__))], True)
+    texts["cstorch"] = _cstorch_page()
+    listed = "\n".join(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({page}.md)" for page, text in texts.items())
+    return {"reference/api/index.md": index.replace("<!-- pages -->", listed)} | {
+        f"reference/api/{page}.md": text for page, text in texts.items()
+    }
+
+
+def _named(prefix: str, module: Any, names: Iterable[str]) -> list[Entry]:
+    things = ((name, getattr(module, name)) for name in sorted(names))
+    return [(f"{prefix}.{name}", thing) for name, thing in things if not isinstance(thing, ModuleType)]
+
+
+def _by_file(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
+    """Return the entries under the name of the file that defines each, as words."""
+    files: dict[str, list[Entry]] = {}
+    for name, thing in entries:
+        files.setdefault(getattr(thing, "__module__", "").rpartition(".")[2], []).append((name, thing))
+    return [(file.replace("_", " ").capitalize(), files[file]) for file in sorted(files)]
+
+
+def _tensor_page() -> str:
+    functions, in_place, rest = [], [], []
+    for name in sorted(n for n in dir(lt.Tensor) if not n.startswith("_")):
+        if name in lt.__all__ and callable(getattr(lt, name)) and not isinstance(getattr(lt, name), type):
+            functions.append(name)
+        elif name.endswith("_") and hasattr(lt.Tensor, name[:-1]):
+            in_place.append(name)
+        else:
+            rest.append((f"lazytensor.Tensor.{name}", getattr(lt.Tensor, name)))
+    entries = "\n\n".join(_entry(name, thing) for name, thing in rest)
+    return (
+        f"# Tensor\n\n{_text(lt.Tensor.__doc__)}\n\n"
+        f"## Methods that are functions too\n\n`x.name(...)` is `lazytensor.name(x, ...)`: {_codes(functions)}.\n\n"
+        f"## In-place methods\n\n`x.name_(...)` writes the result of `x.name(...)` into `x`: {_codes(in_place)}.\n\n"
+        f"## Other methods and attributes\n\n{entries}\n"
+    )
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _cstorch_page() -> str:
+    """Document what `import cerebras.pytorch as cstorch` gives, as release 2.10 has it."""
+    cstorch_compat.install()
+    try:
+        import cerebras.pytorch as cstorch  # noqa: PLC0415  (found only after `install`)
+
+        modules = {"cstorch": cstorch}
+        for path in ("amp", "experimental", "metrics", "nn", "optim", "optim.lr_scheduler", "optim.weight_decay_scheduler"):
+            modules[f"cstorch.{path}"] = _attribute(cstorch, path)
+        for path in ("sparse", "utils", "utils.data", "utils.tensorboard"):
+            modules[f"cstorch.{path}"] = _attribute(cstorch, path)
+        seen: set[int] = set()
+        sections = [
+            (name, list(_new(_named(name, module, _public(module)), seen))) for name, module in modules.items() if module
+        ]
+        return _page("cerebras.pytorch", [s for s in sections if s[1]], intro="`import cerebras.pytorch as cstorch`")
+    finally:
+        cstorch_compat.uninstall()
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def _public(module: Any) -> list[str]:
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    return [n for n in names if callable(getattr(module, n, None)) and _is_ours(getattr(module, n))]
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).startswith(("cstorch_compat", "cerebras", "lazytensor"))
+
+
+def _new(entries: list[Entry], seen: set[int]) -> Iterator[Entry]:
+    for name, thing in entries:
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            yield name, thing
+
+
+def _page(title: str, sections: list[tuple[str, list[Entry]]], members: bool = False, intro: str = "") -> str:
+    parts = [f"# {title}", intro]
+    for heading, entries in sections:
+        parts.append(f"## {heading}" if heading else "")
+        parts += [_entry(name, thing, members) for name, thing in entries]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _entry(name: str, thing: Any, members: bool = False) -> str:
+    """Return the heading with its anchor, the signature, the docstring, and the methods of a class if wished."""
+    short = name.rpartition(".")[2]
+    text = _text(_docstring(thing))
+    parts = [f"#### {short.replace('_', chr(92) + '_')}{_escape(_signature(thing))} {{ #{name} }}", text]
+    if members and isinstance(thing, type):
+        methods = [(n, m) for n, m in vars(thing).items() if not n.startswith("_") and _docstring(m)]
+        parts += [f"**`.{n}{_signature(_plain_function(m))}`** {_text(_docstring(m))}" for n, m in methods]
+    return "\n\n".join(filter(None, parts))
+
+
+def _plain_function(member: Any) -> Any:
+    return getattr(member, "__func__", member)
+
+
+def _docstring(thing: Any) -> str:
+    """Return the docstring of the thing itself; a value, such as a number, has none."""
+    if not (callable(thing) or isinstance(thing, property | classmethod | staticmethod)):
+        return ""
+    return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
+
+
+def _signature(thing: Any) -> str:
+    if not callable(thing):
+        return ""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (ValueError, TypeError):
+        return "(...)"
+    shown: list[str] = []
+    for p in parameters:
+        if p.name == "self":
+            continue
+        if p.kind is p.KEYWORD_ONLY and not any(s.startswith("*") for s in shown):
+            shown.append("*")
+        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        shown.append(mark + p.name + ("" if p.default is p.empty else f"={_default(p.default)}"))
+    return f"({', '.join(shown)})"
+
+
+def _default(value: Any) -> str:
+    text = repr(value) if not callable(value) else getattr(value, "__name__", "...")
+    return text if len(text) <= 30 and " at 0x" not in text and "<" not in text else "..."
+
+
+def _text(docstring: str | None) -> str:
+    """Return a docstring as Markdown: paragraphs, lists and examples; its other characters mean themselves."""
+    blocks: list[str] = []
+    for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "").strip()):
+        lines = block.split("\n")
+        start = next((i for i, line in enumerate(lines) if line.lstrip().startswith(">>> ")), len(lines))
+        if start:
+            blocks.append(_prose(lines[:start]))
+        if start < len(lines):
+            blocks.append("```pycon\n" + inspect.cleandoc("\n".join(lines[start:])) + "\n```")
+    return "\n\n".join(filter(None, blocks))
+
+
+def _prose(lines: list[str]) -> str:
+    if all(line.startswith("    ") or not line.strip() for line in lines):
+        return "```text\n" + inspect.cleandoc("\n".join(lines)) + "\n```"
+    first = next((i for i, line in enumerate(lines) if re.match(r"\s*[-*] ", line)), len(lines))
+    shown = [re.sub(r"^(\s*)[-*] (.*)", lambda m: f"{m[1]}- {_escape(m[2])}", x) if re.match(r"\s*[-*] ", x) else _escape(x) for x in lines]
+    return "\n".join([*shown[:first], *([""] if 0 < first < len(lines) else []), *shown[first:]])
+
+
+def _escape(text: str) -> str:
+    """Escape what Markdown would read as markup outside of code."""
+    replace: Callable[[str], str] = lambda piece: re.sub(r"([*_\[\]{}#])", r"\\\1", piece).replace("<", "&lt;")  # noqa: E731
+    return "`".join(piece if i % 2 else replace(piece) for i, piece in enumerate(text.split("`")))
