@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE), str(ROOT)]
 import api_pages  # noqa: E402  (the two lines above make these modules importable)
 import notebook_pages  # noqa: E402
 import rule_pages  # noqa: E402
+import schema_pages  # noqa: E402
 
 DOCUMENTS = {
     "GLOSSARY.md": "reference/glossary.md",
@@ -31,7 +32,8 @@ DOCUMENTS = {
 }
 """Documents of the repository -> their pages. A link to README.md leads to the site's first page."""
 OWN_PAGES = {"index.md"}
-LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+SCHEMA = "cstorch_compat/planning/plan.schema.json"
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
@@ -41,7 +43,9 @@ def page_of(path: str) -> str | None:
         return DOCUMENTS[path]
     if path.startswith("notebooks/") and path.endswith(".ipynb"):
         return f"course/{pathlib.PurePath(path).stem}.md"
-    if path == "cstorch_compat/planning/plan.schema.json":
+    if path.startswith("notebooks/pictures/"):
+        return path.removeprefix("notebooks/")
+    if path == SCHEMA:
         return "reference/plan.schema.json"
     return path.removeprefix("docs/") if path.startswith("docs/") and (ROOT / path).is_file() else None
 
@@ -59,7 +63,7 @@ def site_links(text: str, page: str) -> str:
     folder = posixpath.dirname(source_of(page))
 
     def replace(match: re.Match[str]) -> str:
-        label, link = match.groups()
+        mark, label, link = match.groups()
         if link.startswith(("http://", "https://", "mailto:", "#")):
             return match[0]
         file, _, anchor = link.partition("#")
@@ -67,7 +71,7 @@ def site_links(text: str, page: str) -> str:
         if shown is None:
             return label if "`" in label else f"`{label}`"
         target = posixpath.relpath(shown, posixpath.dirname(page) or ".")
-        return f"[{label}]({target}{'#' + anchor if anchor else ''})"
+        return f"{mark}[{label}]({target}{'#' + anchor if anchor else ''})"
 
     parts = FENCE.split(text)  # odd parts are code
     return "".join(part if i % 2 else LINK.sub(replace, part) for i, part in enumerate(parts))
@@ -77,13 +81,15 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are no files below docs/."""
     texts = {page: (ROOT / path).read_text(encoding="utf-8") for path, page in DOCUMENTS.items() if page not in OWN_PAGES}
     texts |= api_pages.pages(texts["reference/api/index.md"])
-    texts["reference/plan.schema.json"] = (ROOT / "cstorch_compat/planning/plan.schema.json").read_text(encoding="utf-8")
+    texts["reference/plan.schema.json"] = (ROOT / SCHEMA).read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         page = page_of(f"notebooks/{path.name}")
         assert page is not None
         texts[page], pictures = notebook_pages.page(path)
         for name, data in pictures.items():
             files.append(File.generated(config, f"course/{name}", content=data))
+    for path in sorted((ROOT / "notebooks/pictures").iterdir()):
+        files.append(File.generated(config, f"pictures/{path.name}", content=path.read_bytes()))
     if (api := files.get_file_from_path("reference/api.md")) is not None:
         files.remove(api)
     texts["site.css"] = (HERE / "site.css").read_text(encoding="utf-8")
@@ -97,6 +103,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     path = page.file.src_uri
     if path == "reference/rules.md":
         markdown = markdown.replace("<!-- rules -->", rule_pages.rules())
+    if path == "reference/report-json.md":
+        markdown = markdown.replace("<!-- plan schema -->", schema_pages.tables(ROOT / SCHEMA))
     return markdown if path.startswith("reference/api/") and path != "reference/api/index.md" else site_links(markdown, path)
 
 
