@@ -1,10 +1,7 @@
-"""The documents: a reference from docstrings, and the links in it and in our texts.
-
-`python -m tests.documents FOLDER` writes the reference of every module into a folder (extra `docs`) and lists broken
-links.
-"""
+"""The documents: the site that MkDocs builds, its links, code in pages, and the links in our texts."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -13,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 
 ROOT = pathlib.Path(__file__).parent.parent
-PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"<img\s[^>]*?src=\"([^\"]+)\"")
 
@@ -34,16 +30,18 @@ class _Page(HTMLParser):
                 self.links.append(value)
 
 
-def write_reference(folder: pathlib.Path, modules: Sequence[str]) -> None:
-    """Pages of some modules and of all that is in them; a name behind ! is left out."""
-    command = [sys.executable, "-W", "ignore", "-m", "pdoc", "--docformat", "markdown", "-o", str(folder), *modules]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+def build_site(folder: pathlib.Path) -> str:
+    """Build the documentation site into a folder and return what mkdocs prints. A warning is an error."""
+    settings = str(ROOT / "docs" / "site" / "mkdocs.yml")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", settings, "-d", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return done.stdout + done.stderr
 
 
-def modules() -> list[str]:
-    """Every module of the three packages: a package that says what it offers would hide those in it."""
-    paths = (p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py")) if p.stem != "__main__")
-    return [".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in paths]
+def code_blocks(path: pathlib.Path, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def broken_pages(folder: pathlib.Path) -> Iterator[str]:
@@ -60,8 +58,9 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
             # What begins with an underscore is no part of the reference, and may be the type of what is.
             if any(part.startswith("_") for part in place.split(".")):
                 continue
-            target = pages.get((path.parent / file).resolve() if file else path)
-            if target is None or (place and place not in target.places):
+            linked = (path.parent / file).resolve() if file else path
+            target = pages.get(linked)
+            if not linked.is_file() or (place and target is not None and place not in target.places):
                 yield f"{path.name}: {link}"
 
 
@@ -91,11 +90,3 @@ def _headings(path: pathlib.Path) -> set[str]:
     """The anchors of a document, spelled as code hosts spell them."""
     titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-if __name__ == "__main__":
-    target = pathlib.Path(sys.argv[1])
-    write_reference(target, modules())
-    lost = list(broken_pages(target))
-    print(*lost, f"{len(list(target.rglob('*.html')))} pages in {target}, {len(lost)} broken links", sep="\n")
-    sys.exit(bool(lost))

@@ -1,20 +1,17 @@
-"""Links in our texts and in the reference lead somewhere."""
+"""Links in our texts and on the site lead somewhere, and code on pages does what the page says."""
 
 import importlib.util
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
-from tests.documents import broken_pages, broken_texts, texts, write_reference
+from lazytensor import config
+from tests.documents import ROOT, broken_pages, broken_texts, build_site, code_blocks, texts
 
-DOORS = (
-    "lazytensor.core.tracing",
-    "lazytensor.testing",
-    "lazytensor.ir",
-    "wse_sim.planner.modes",
-    "wse_sim.sweeps",
-    "wse_sim.testing",
-    "cstorch_compat.check.in_process",
-)
+DOCS = ROOT / "docs"
+MAX_SITE_BYTES = 10_000_000
 
 
 def test_links_of_texts_and_notebooks_lead_somewhere():
@@ -24,13 +21,42 @@ def test_links_of_texts_and_notebooks_lead_somewhere():
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.skipif(importlib.util.find_spec("pdoc") is None, reason="needs the extra docs: pip install pdoc")
-def test_links_of_the_reference_lead_somewhere(tmp_path):
-    write_reference(tmp_path, DOORS)
-    assert (tmp_path / "lazytensor" / "tracing.html").is_file()
+@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="needs the extra docs")
+def test_site_builds_without_warnings_and_its_links_lead_somewhere(tmp_path):
+    output = build_site(tmp_path)
+    assert "WARNING" not in output and (tmp_path / "index.html").is_file(), output
+    assert (tmp_path / "reference" / "api" / "reduction.html").is_file()
+    assert "LW101" in (tmp_path / "reference" / "rules.html").read_text(encoding="utf-8")
     assert list(broken_pages(tmp_path)) == []
+    assert sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < MAX_SITE_BYTES
 
 
 def test_link_to_nowhere_is_seen(tmp_path):
     (tmp_path / "a.html").write_text('<p id="here"></p><a href="#here"></a><a href="#there"></a><a href="b.html"></a>')
     assert list(broken_pages(tmp_path)) == ["a.html: #there", "a.html: b.html"]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "page", ["how-to/write-a-mesh-kernel.md", "how-to/lazytensor-as-a-library.md", "explanation/closed-forms.md"]
+)
+def test_code_of_a_page_prints_what_the_page_shows(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("\n\n".join(code_blocks(DOCS / page, "python")), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == "".join(code_blocks(DOCS / page, "text"))
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_python_on_a_page_compiles(path: pathlib.Path):
+    for block in code_blocks(path, "python"):
+        compile(block, str(path), "exec")
+
+
+def test_every_switch_is_on_the_page_of_environment_variables():
+    page = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
+    switches = [line.split("=")[0] for line in (config.__doc__ or "").splitlines() if line.startswith("LT_")]
+    assert len(switches) > 5
+    assert [s for s in switches if f"`{s}`" not in page] == []

@@ -2,10 +2,11 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
+import cstorch_compat
 import lazytensor as lt
 import lazytensor.linalg
 import lazytensor.nn
@@ -13,8 +14,6 @@ import lazytensor.nn.functional as lt_functional
 import lazytensor.optim
 import lazytensor.special
 import wse_sim
-
-import cstorch_compat
 
 GROUPS = {
     "creation": ("Creation", "creation asarray legacy_constructors"),
@@ -32,6 +31,10 @@ GROUPS = {
     "types": ("Types and devices", "dtype device type_info"),
 }
 """Page -> its title, and the files whose functions it shows. Functions of other files go to "functional"."""
+CSTORCH_MODULES = (
+    "amp experimental metrics nn optim optim.lr_scheduler optim.weight_decay_scheduler sparse utils utils.data "
+    "utils.tensorboard"
+).split()
 Entry = tuple[str, Any]
 
 
@@ -45,21 +48,23 @@ def pages(index: str) -> dict[str, str]:
             stem = getattr(thing, "__module__", "dtype").rpartition(".")[2]
             page = homes.get(stem, "functional") if callable(thing) else "types"
             grouped[page].append((f"lazytensor.{name}", thing))
-    texts = {page: _page(title, [("", grouped[page])]) for page, (title, _) in GROUPS.items() if page not in ("special", "linalg")}
-    special = _named("lazytensor.special", lazytensor.special, lazytensor.special.__all__)
-    algebra = _named("lazytensor.linalg", lazytensor.linalg, lazytensor.linalg.__all__)
-    texts["special"] = _page("Special functions", [("lazytensor", grouped["special"]), ("lazytensor.special", special)])
-    texts["linalg"] = _page("Linear algebra", [("lazytensor", grouped["linalg"]), ("lazytensor.linalg", algebra)])
-    network = _named("lazytensor.nn.functional", lt_functional, sorted(lt_functional.FUNCTION_NAMES))
-    texts["functional"] = _page(
-        "Network functions", [("lazytensor.nn.functional", network), ("lazytensor", grouped["functional"])]
-    )
-    texts["tensor"] = _tensor_page()
-    texts["nn"] = _page("lazytensor.nn", _by_file(_named("lazytensor.nn", lazytensor.nn, lazytensor.nn.__all__)))
-    texts["optim"] = _page("lazytensor.optim", [("", _named("lazytensor.optim", lazytensor.optim, lazytensor.optim.__all__))])
-    texts["wse_sim"] = _page("wse_sim", [("", _named("wse_sim", wse_sim, wse_sim.__all__))], members=True)
-    texts["cstorch_compat"] = _page("cstorch_compat", [("", _named("cstorch_compat", cstorch_compat, cstorch_compat.__all__))], True)
-    texts["cstorch"] = _cstorch_page()
+    texts = {page: _page(title, [("", grouped[page])]) for page, (title, _) in GROUPS.items()}
+    special = _all_of("lazytensor.special", lazytensor.special)
+    algebra = _all_of("lazytensor.linalg", lazytensor.linalg)
+    network = _named("lazytensor.nn.functional", lt_functional, lt_functional.FUNCTION_NAMES)
+    texts |= {
+        "special": _page("Special functions", [("lazytensor", grouped["special"]), ("lazytensor.special", special)]),
+        "linalg": _page("Linear algebra", [("lazytensor", grouped["linalg"]), ("lazytensor.linalg", algebra)]),
+        "functional": _page(
+            "Network functions", [("lazytensor.nn.functional", network), ("lazytensor", grouped["functional"])]
+        ),
+        "tensor": _tensor_page(),
+        "nn": _page("lazytensor.nn", _by_file(_all_of("lazytensor.nn", lazytensor.nn))),
+        "optim": _page("lazytensor.optim", [("", _all_of("lazytensor.optim", lazytensor.optim))]),
+        "wse_sim": _page("wse_sim", [("", _all_of("wse_sim", wse_sim))], has_methods=True),
+        "cstorch_compat": _page("cstorch_compat", [("", _all_of("cstorch_compat", cstorch_compat))], has_methods=True),
+        "cstorch": _cstorch_page(),
+    }
     listed = "\n".join(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({page}.md)" for page, text in texts.items())
     return {"reference/api/index.md": index.replace("<!-- pages -->", listed)} | {
         f"reference/api/{page}.md": text for page, text in texts.items()
@@ -69,6 +74,10 @@ def pages(index: str) -> dict[str, str]:
 def _named(prefix: str, module: Any, names: Iterable[str]) -> list[Entry]:
     things = ((name, getattr(module, name)) for name in sorted(names))
     return [(f"{prefix}.{name}", thing) for name, thing in things if not isinstance(thing, ModuleType)]
+
+
+def _all_of(prefix: str, module: Any) -> list[Entry]:
+    return _named(prefix, module, module.__all__)
 
 
 def _by_file(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
@@ -107,16 +116,13 @@ def _cstorch_page() -> str:
     try:
         import cerebras.pytorch as cstorch  # noqa: PLC0415  (found only after `install`)
 
-        modules = {"cstorch": cstorch}
-        for path in ("amp", "experimental", "metrics", "nn", "optim", "optim.lr_scheduler", "optim.weight_decay_scheduler"):
-            modules[f"cstorch.{path}"] = _attribute(cstorch, path)
-        for path in ("sparse", "utils", "utils.data", "utils.tensorboard"):
-            modules[f"cstorch.{path}"] = _attribute(cstorch, path)
+        modules = {"cstorch": cstorch} | {f"cstorch.{path}": _attribute(cstorch, path) for path in CSTORCH_MODULES}
         seen: set[int] = set()
-        sections = [
-            (name, list(_new(_named(name, module, _public(module)), seen))) for name, module in modules.items() if module
-        ]
-        return _page("cerebras.pytorch", [s for s in sections if s[1]], intro="`import cerebras.pytorch as cstorch`")
+        sections = []
+        for name, module in modules.items():
+            if module is not None and (entries := list(_new(_named(name, module, _public(module)), seen))):
+                sections.append((name, entries))
+        return _page("cerebras.pytorch", sections, intro="`import cerebras.pytorch as cstorch`")
     finally:
         cstorch_compat.uninstall()
 
@@ -143,20 +149,20 @@ def _new(entries: list[Entry], seen: set[int]) -> Iterator[Entry]:
             yield name, thing
 
 
-def _page(title: str, sections: list[tuple[str, list[Entry]]], members: bool = False, intro: str = "") -> str:
+def _page(title: str, sections: list[tuple[str, list[Entry]]], has_methods: bool = False, intro: str = "") -> str:
     parts = [f"# {title}", intro]
     for heading, entries in sections:
         parts.append(f"## {heading}" if heading else "")
-        parts += [_entry(name, thing, members) for name, thing in entries]
+        parts += [_entry(name, thing, has_methods) for name, thing in entries]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _entry(name: str, thing: Any, members: bool = False) -> str:
-    """Return the heading with its anchor, the signature, the docstring, and the methods of a class if wished."""
+def _entry(name: str, thing: Any, has_methods: bool = False) -> str:
+    """Return the heading with its anchor, the docstring and, with `has_methods`, the methods of a class."""
     short = name.rpartition(".")[2]
-    text = _text(_docstring(thing))
-    parts = [f"#### {short.replace('_', chr(92) + '_')}{_escape(_signature(thing))} {{ #{name} }}", text]
-    if members and isinstance(thing, type):
+    heading = f"#### {_escape(short + _signature(thing))} {{ #{name} data-toc-label='{short}' }}"
+    parts = [heading, _text(_docstring(thing))]
+    if has_methods and isinstance(thing, type):
         methods = [(n, m) for n, m in vars(thing).items() if not n.startswith("_") and _docstring(m)]
         parts += [f"**`.{n}{_signature(_plain_function(m))}`** {_text(_docstring(m))}" for n, m in methods]
     return "\n\n".join(filter(None, parts))
@@ -212,12 +218,15 @@ def _text(docstring: str | None) -> str:
 def _prose(lines: list[str]) -> str:
     if all(line.startswith("    ") or not line.strip() for line in lines):
         return "```text\n" + inspect.cleandoc("\n".join(lines)) + "\n```"
-    first = next((i for i, line in enumerate(lines) if re.match(r"\s*[-*] ", line)), len(lines))
-    shown = [re.sub(r"^(\s*)[-*] (.*)", lambda m: f"{m[1]}- {_escape(m[2])}", x) if re.match(r"\s*[-*] ", x) else _escape(x) for x in lines]
+    items = [re.match(r"(\s*)[-*] (.*)", line) for line in lines]
+    shown = [f"{m[1]}- {_escape(m[2])}" if m else _escape(line) for m, line in zip(items, lines, strict=True)]
+    first = next((i for i, m in enumerate(items) if m), len(lines))
+    # Python-Markdown needs an empty line before a list.
     return "\n".join([*shown[:first], *([""] if 0 < first < len(lines) else []), *shown[first:]])
 
 
 def _escape(text: str) -> str:
     """Escape what Markdown would read as markup outside of code."""
-    replace: Callable[[str], str] = lambda piece: re.sub(r"([*_\[\]{}#])", r"\\\1", piece).replace("<", "&lt;")  # noqa: E731
-    return "`".join(piece if i % 2 else replace(piece) for i, piece in enumerate(text.split("`")))
+    pieces = text.split("`")
+    escaped = (re.sub(r"([*_\[\]{}#])", r"\\\1", piece).replace("<", "&lt;") for piece in pieces)
+    return "`".join(piece if i % 2 else safe for i, (piece, safe) in enumerate(zip(pieces, escaped, strict=True)))

@@ -68,6 +68,8 @@ def site_links(text: str, page: str) -> str:
             return match[0]
         file, _, anchor = link.partition("#")
         shown = page_of(posixpath.normpath(posixpath.join(folder, file)))
+        if shown is None and mark:
+            return match[0]  # a picture of a notebook's output
         if shown is None:
             return label if "`" in label else f"`{label}`"
         target = posixpath.relpath(shown, posixpath.dirname(page) or ".")
@@ -79,7 +81,8 @@ def site_links(text: str, page: str) -> str:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are no files below docs/."""
-    texts = {page: (ROOT / path).read_text(encoding="utf-8") for path, page in DOCUMENTS.items() if page not in OWN_PAGES}
+    shown = {page: ROOT / path for path, page in DOCUMENTS.items() if page not in OWN_PAGES}
+    texts = {page: path.read_text(encoding="utf-8") for page, path in shown.items()}
     texts |= api_pages.pages(texts["reference/api/index.md"])
     texts["reference/plan.schema.json"] = (ROOT / SCHEMA).read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
@@ -92,7 +95,8 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, f"pictures/{path.name}", content=path.read_bytes()))
     if (api := files.get_file_from_path("reference/api.md")) is not None:
         files.remove(api)
-    texts["site.css"] = (HERE / "site.css").read_text(encoding="utf-8")
+    for name in ("site.css", "iframe-worker.js"):
+        texts[name] = (HERE / name).read_text(encoding="utf-8")
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -105,13 +109,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace("<!-- rules -->", rule_pages.rules())
     if path == "reference/report-json.md":
         markdown = markdown.replace("<!-- plan schema -->", schema_pages.tables(ROOT / SCHEMA))
-    return markdown if path.startswith("reference/api/") and path != "reference/api/index.md" else site_links(markdown, path)
+    if path.startswith("reference/api/") and path != "reference/api/index.md":
+        return markdown  # docstrings have no links to files
+    return site_links(markdown, path)
 
 
 def on_post_build(config: Any) -> None:
-    """Remove what a reader does not load: source maps, and languages of the search that are not used."""
+    """Remove what a reader does not load: source maps, languages of the search, and pages for a web server."""
     site = pathlib.Path(config["site_dir"])
-    for pattern in ("assets/**/*.map", "assets/javascripts/lunr/**/*", "sitemap.xml*"):
+    for pattern in ("assets/**/*.map", "assets/javascripts/lunr/**/*", "sitemap.xml*", "404.html"):
         for path in site.glob(pattern):
             if path.is_file():
                 path.unlink()

@@ -1,5 +1,8 @@
 """The rules of the check as a page. Each example is a planted fault of the tests, which check that it is found."""
 
+import inspect
+import re
+
 from cstorch_compat.check.rules import RULES, CheckRule
 from tests.cstorch_compat.check.faults import FAULTS, Fault
 
@@ -11,6 +14,7 @@ PLACES = {
     "step": "in the traced step",
     "loop": "in the training loop",
 }
+NO_EXAMPLE = "[Port a script](../how-to/port-a-script.md) has an example: a script without the Cerebras API."
 
 
 def rules() -> str:
@@ -22,26 +26,30 @@ def rules() -> str:
 
 
 def _section(rule: CheckRule, fault: Fault | None) -> str:
-    example = f"```python\n{_code(fault)}\n```" if fault else "No example can be put into the frame above: it is no plain script."
+    example = f"```python\n{_code(fault)}\n```" if fault else NO_EXAMPLE
     return (
         f"### {rule.id}: {_plain(rule.title)} {{ #{rule.id} }}\n\n"
-        f"**{rule.severity}.** {_plain(rule.why)}\n\n**Do:** {_plain(rule.way_out)}\n\n{example}\n\n"
+        f"**{rule.severity.capitalize()}.** {_plain(rule.why)}\n\n**Do:** {_plain(rule.way_out)}\n\n{example}\n\n"
         f"Source: {_plain(rule.source)}."
     )
 
 
 def _code(fault: Fault) -> str:
-    blocks = [(PLACES[slot], code) for slot, code in (*fault.extra, (fault.slot, fault.code)) if code]
-    parts = [f"# {place}\n{code}" for place, code in blocks]
-    for old, new in fault.replaces:
-        kept = "\n".join(f"#     {line.strip()}" for line in old.strip().splitlines())
-        written = "\n".join(line.removeprefix("    ") for line in new.splitlines()).strip() or "# (nothing)"
-        # A line that the frame has already is marked: that is where the finding is reported.
-        parts.append(written if old.strip() == new.split("  # fault")[0].strip() else f"# instead of\n{kept}\n{written}")
+    blocks = [(slot, code) for slot, code in (*fault.extra, (fault.slot, fault.code)) if code]
+    parts = [f"# {PLACES[slot]}\n{code}" for slot, code in blocks] + [_change(*pair) for pair in fault.replaces]
     return "\n\n".join(parts).replace("# fault", "# <- reported here")
+
+
+def _change(old: str, new: str) -> str:
+    """Return the lines that replace lines of the frame; a line that is only marked is shown alone."""
+    written = inspect.cleandoc("\n" + new).strip() or "# (nothing)"
+    if old.strip() == new.split("  # fault", maxsplit=1)[0].strip():
+        return written
+    replaced = "\n".join(f"#     {line.strip()}" for line in old.strip().splitlines())
+    return f"# instead of\n{replaced}\n{written}"
 
 
 def _plain(text: str) -> str:
     """Escape what Markdown would read as markup outside of code."""
     pieces = text.split("`")
-    return "`".join(p if i % 2 else p.replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;") for i, p in enumerate(pieces))
+    return "`".join(piece if i % 2 else re.sub(r"([*_])", r"\\\1", piece) for i, piece in enumerate(pieces))

@@ -13,7 +13,8 @@ def tables(path: pathlib.Path) -> str:
 
 
 def _table(kind: dict[str, Any]) -> str:
-    rows = [f"| `{name}` | {_type(field)} | {field.get('description', '')} |" for name, field in kind["properties"].items()]
+    fields = kind["properties"].items()
+    rows = [f"| `{name}` | {_type(field)} | {field.get('description', '')} |" for name, field in fields]
     return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
 
 
