@@ -55,9 +55,6 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
             if link.startswith(("http://", "https://", "mailto:")):
                 continue
             file, _, place = link.partition("#")
-            # What begins with an underscore is no part of the reference, and may be the type of what is.
-            if any(part.startswith("_") for part in place.split(".")):
-                continue
             linked = (path.parent / file).resolve() if file else path
             target = pages.get(linked)
             if not linked.is_file() or (place and target is not None and place not in target.places):

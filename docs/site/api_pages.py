@@ -38,8 +38,13 @@ CSTORCH_MODULES = (
 Entry = tuple[str, Any]
 
 
-def pages(index: str) -> dict[str, str]:
-    """Return all pages by path. `index` is the text of the first one, to which a list of the pages is added."""
+def title(page: str) -> str:
+    """Return the heading of a page."""
+    return page.partition("\n")[0].lstrip("# ")
+
+
+def pages() -> dict[str, str]:
+    """Return all pages but the first one, by path."""
     grouped: dict[str, list[Entry]] = {page: [] for page in (*GROUPS, "functional")}
     homes = {stem: page for page, (_, stems) in GROUPS.items() for stem in stems.split()}
     for name in sorted(lt.__all__):
@@ -65,10 +70,7 @@ def pages(index: str) -> dict[str, str]:
         "cstorch_compat": _page("cstorch_compat", [("", _all_of("cstorch_compat", cstorch_compat))], has_methods=True),
         "cstorch": _cstorch_page(),
     }
-    listed = "\n".join(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({page}.md)" for page, text in texts.items())
-    return {"reference/api/index.md": index.replace("<!-- pages -->", listed)} | {
-        f"reference/api/{page}.md": text for page, text in texts.items()
-    }
+    return {f"reference/api/{page}.md": text for page, text in texts.items()}
 
 
 def _named(prefix: str, module: Any, names: Iterable[str]) -> list[Entry]:

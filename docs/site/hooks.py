@@ -79,11 +79,19 @@ def site_links(text: str, page: str) -> str:
     return "".join(part if i % 2 else LINK.sub(replace, part) for i, part in enumerate(parts))
 
 
+def fill(text: str, name: str, generated: str) -> str:
+    """Replace what is between `<!-- name -->` and `<!-- end -->`, which is for readers of the repository."""
+    before, _, rest = text.partition(f"<!-- {name} -->")
+    return before + generated + rest.partition("<!-- end -->")[2]
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are no files below docs/."""
     shown = {page: ROOT / path for path, page in DOCUMENTS.items() if page not in OWN_PAGES}
     texts = {page: path.read_text(encoding="utf-8") for page, path in shown.items()}
-    texts |= api_pages.pages(texts["reference/api/index.md"])
+    api = api_pages.pages()
+    listed = "\n".join(f"- [{api_pages.title(text)}]({page.rpartition('/')[2]})" for page, text in api.items())
+    texts |= api | {"reference/api/index.md": fill(texts["reference/api/index.md"], "pages", listed)}
     texts["reference/plan.schema.json"] = (ROOT / SCHEMA).read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         page = page_of(f"notebooks/{path.name}")
@@ -93,8 +101,9 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, f"course/{name}", content=data))
     for path in sorted((ROOT / "notebooks/pictures").iterdir()):
         files.append(File.generated(config, f"pictures/{path.name}", content=path.read_bytes()))
-    if (api := files.get_file_from_path("reference/api.md")) is not None:
-        files.remove(api)
+    index = files.get_file_from_path("reference/api.md")
+    assert index is not None
+    files.remove(index)  # shown as reference/api/index.md
     for name in ("site.css", "iframe-worker.js"):
         texts[name] = (HERE / name).read_text(encoding="utf-8")
     for page, text in texts.items():
@@ -106,9 +115,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the rules of the check, and make links lead to pages."""
     path = page.file.src_uri
     if path == "reference/rules.md":
-        markdown = markdown.replace("<!-- rules -->", rule_pages.rules())
+        markdown = fill(markdown, "rules", rule_pages.rules())
     if path == "reference/report-json.md":
-        markdown = markdown.replace("<!-- plan schema -->", schema_pages.tables(ROOT / SCHEMA))
+        markdown = fill(markdown, "plan schema", schema_pages.tables(ROOT / SCHEMA))
     if path.startswith("reference/api/") and path != "reference/api/index.md":
         return markdown  # docstrings have no links to files
     return site_links(markdown, path)
