@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -35,6 +35,8 @@ CSTORCH_MODULES = (
     "amp experimental metrics nn optim optim.lr_scheduler optim.weight_decay_scheduler sparse utils utils.data "
     "utils.tensorboard"
 ).split()
+MAX_VALUE_LENGTH = 100
+"""Characters of a constant that a page shows."""
 Entry = tuple[str, Any]
 
 
@@ -163,11 +165,21 @@ def _entry(name: str, thing: Any, has_methods: bool = False) -> str:
     """Return the heading with its anchor, the docstring and, with `has_methods`, the methods of a class."""
     short = name.rpartition(".")[2]
     heading = f"#### {_escape(short + _signature(thing))} {{ #{name} data-toc-label='{short}' }}"
-    parts = [heading, _text(_docstring(thing))]
+    parts = [heading, _text(_docstring(thing)) or _value(thing)]
     if has_methods and isinstance(thing, type):
         methods = [(n, m) for n, m in vars(thing).items() if not n.startswith("_") and _docstring(m)]
         parts += [f"**`.{n}{_signature(_plain_function(m))}`** {_text(_docstring(m))}" for n, m in methods]
     return "\n\n".join(filter(None, parts))
+
+
+def _value(thing: Any) -> str:
+    """Return what a page shows for a constant: the keys of a mapping, or the value if it is short."""
+    if callable(thing) or isinstance(thing, property):
+        return ""
+    if isinstance(thing, Mapping):
+        return f"A mapping with the keys {_codes(list(map(str, thing)))}."
+    text = repr(thing)
+    return f"`{text}`" if len(text) < MAX_VALUE_LENGTH else f"A value of the class `{type(thing).__name__}`."
 
 
 def _plain_function(member: Any) -> Any:
@@ -207,7 +219,8 @@ def _default(value: Any) -> str:
 def _text(docstring: str | None) -> str:
     """Return a docstring as Markdown: paragraphs, lists and examples; its other characters mean themselves."""
     blocks: list[str] = []
-    for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "").strip()):
+    text = inspect.cleandoc(docstring or "").strip()
+    for block in re.split(r"\n\s*\n", text) if text else ():
         lines = block.split("\n")
         start = next((i for i, line in enumerate(lines) if line.lstrip().startswith(">>> ")), len(lines))
         if start:

@@ -4,7 +4,7 @@ import inspect
 import re
 
 from cstorch_compat.check.rules import RULES, CheckRule
-from tests.cstorch_compat.check.faults import FAULTS, Fault
+from tests.cstorch_compat.check.faults import FAULTS, FRAME, Fault
 
 PLACES = {
     "layers": "in the model's __init__",
@@ -41,11 +41,15 @@ def _code(fault: Fault) -> str:
 
 
 def _change(old: str, new: str) -> str:
-    """Return the lines that replace lines of the frame; a line that is only marked is shown alone."""
-    written = inspect.cleandoc("\n" + new).strip() or "# (nothing)"
-    if old.strip() == new.split("  # fault", maxsplit=1)[0].strip():
+    """Return the whole lines that replace lines of the frame; a line that is only marked is shown alone."""
+    begin = FRAME.index(old)
+    first, last = FRAME.rindex("\n", 0, begin + 1) + 1, FRAME.index("\n", begin + len(old) - 1)
+    before = FRAME[first:last]
+    after = before.replace(old.rstrip("\n"), new.rstrip("\n"))
+    written = inspect.cleandoc("\n" + after).strip() or "# (nothing)"
+    if before.strip() == written.split("  # fault")[0]:
         return written
-    replaced = "\n".join(f"#     {line.strip()}" for line in old.strip().splitlines())
+    replaced = "\n".join(f"#     {line.strip()}" for line in before.strip().splitlines())
     return f"# instead of\n{replaced}\n{written}"
 
 
