@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,14 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
             target = pages.get(linked)
             if not linked.is_file() or (place and target is not None and place not in target.places):
                 yield f"{path.name}: {link}"
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The arguments of each `lazywafer` command in indented blocks. A synopsis, which has brackets, is left out."""
+    for line in re.findall(r"^ {4}(?:[A-Z_]+=\S+ )*lazywafer (.*)$", text, re.MULTILINE):
+        words = shlex.split(re.split(r"[#&|;<>]", line)[0])
+        if words and not words[0].isupper() and "[" not in line:
+            yield words
 
 
 def texts() -> Iterator[tuple[pathlib.Path, str]]:

@@ -1,14 +1,16 @@
 """Links in our texts and on the site lead somewhere, and code on pages does what the page says."""
 
 import importlib.util
+import json
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
+from cstorch_compat.__main__ import _make_parser
 from lazytensor import config
-from tests.documents import ROOT, broken_pages, broken_texts, build_site, code_blocks, texts
+from tests.documents import ROOT, broken_pages, broken_texts, build_site, code_blocks, command_lines, texts
 
 DOCS = ROOT / "docs"
 MAX_SITE_BYTES = 10_000_000
@@ -47,6 +49,30 @@ def test_code_of_a_page_prints_what_the_page_shows(page, tmp_path):
     done = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == "".join(code_blocks(DOCS / page, "text"))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_check_finds_in_the_script_to_port_what_the_page_shows(tmp_path):
+    page = DOCS / "how-to" / "port-a-script.md"
+    found = []
+    for number, block in enumerate(code_blocks(page, "python")):
+        script = tmp_path / f"script_{number}.py"
+        script.write_text(block, encoding="utf-8")
+        command = [sys.executable, "-m", "cstorch_compat", "check", "--json", str(script)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        found.append([f["id"] for f in json.loads(done.stdout)["findings"]])
+    assert found == [["LW107", "LW201"] + ["LW502"] * 5, []]
+
+
+def test_commands_in_texts_are_accepted_by_the_command_line(tmp_path, monkeypatch):
+    (tmp_path / "PROBLEM.kgraph").touch()
+    monkeypatch.chdir(tmp_path)
+    parser, names = _make_parser()
+    commands = [words for path, text in texts() if path.suffix == ".md" for words in command_lines(text)]
+    assert {words[0] for words in commands} == set(names)
+    for words in commands:
+        parser.parse_args(words)
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
