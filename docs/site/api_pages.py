@@ -126,7 +126,7 @@ def _cstorch_page() -> str:
         for name, module in modules.items():
             if module is not None and (entries := list(_new(_named(name, module, _public(module)), seen))):
                 sections.append((name, entries))
-        return _page("cerebras.pytorch", sections, intro="`import cerebras.pytorch as cstorch`")
+        return _page("cerebras.pytorch", sections, has_methods=True, intro="`import cerebras.pytorch as cstorch`")
     finally:
         cstorch_compat.uninstall()
 

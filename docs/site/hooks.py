@@ -58,8 +58,8 @@ def source_of(page: str) -> str:
     return documents.get(page, f"docs/{page}")
 
 
-def site_links(text: str, page: str) -> str:
-    """Replace links to files of the repository by links to pages; a file without a page becomes code."""
+def site_text(text: str, page: str) -> str:
+    """Return a document as the site shows it: its links lead to pages, and a file without a page becomes code."""
     folder = posixpath.dirname(source_of(page))
 
     def replace(match: re.Match[str]) -> str:
@@ -76,7 +76,9 @@ def site_links(text: str, page: str) -> str:
         return f"{mark}[{label}]({target}{'#' + anchor if anchor else ''})"
 
     parts = FENCE.split(text)  # odd parts are code
-    return "".join(part if i % 2 else LINK.sub(replace, part) for i, part in enumerate(parts))
+    return "".join(
+        part if i % 2 else LINK.sub(replace, notebook_pages.with_spaced_lists(part)) for i, part in enumerate(parts)
+    )
 
 
 def fill(text: str, name: str, generated: str) -> str:
@@ -120,7 +122,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = fill(markdown, "plan schema", schema_pages.tables(ROOT / SCHEMA))
     if path.startswith("reference/api/") and path != "reference/api/index.md":
         return markdown  # docstrings have no links to files
-    return site_links(markdown, path)
+    return site_text(markdown, path)
 
 
 def on_post_build(config: Any) -> None:

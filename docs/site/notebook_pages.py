@@ -16,7 +16,7 @@ def page(path: pathlib.Path) -> tuple[str, dict[str, bytes]]:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(_spaced(source))
+            parts.append(with_spaced_lists(source))
         elif cell["cell_type"] == "code" and source.strip():
             parts.append(_fenced(source, "python"))
             parts += [_output(output, path.stem, pictures) for output in cell["outputs"]]
@@ -34,7 +34,7 @@ def _output(output: dict, stem: str, pictures: dict[str, bytes]) -> str:
         pictures[name] = "".join(data["image/svg+xml"]).encode()
         return f"![A drawing that the cell above makes]({name})"
     if "text/markdown" in data:
-        return _spaced("".join(data["text/markdown"]))
+        return with_spaced_lists("".join(data["text/markdown"]))
     text = "".join(output.get("text", data.get("text/plain", output.get("traceback", ""))))
     text = re.sub(r"\x1b\[[0-9;]*m", "", text).rstrip("\n")
     lines = text.split("\n")
@@ -48,6 +48,6 @@ def _fenced(text: str, language: str) -> str:
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
-def _spaced(text: str) -> str:
-    """Put the empty line before lists that Python-Markdown needs and notebooks do without."""
+def with_spaced_lists(text: str) -> str:
+    """Put the empty line before lists that Python-Markdown needs and code hosts do without."""
     return re.sub(r"(?m)^(?!\s*(?:[-*]|\d+\.) )(\S.*)\n(?=(?:[-*]|\d+\.) )", r"\1\n\n", text)
