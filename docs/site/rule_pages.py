@@ -41,7 +41,7 @@ def _code(fault: Fault) -> str:
 
 
 def _change(old: str, new: str) -> str:
-    """Return the whole lines that replace lines of the frame; a line that is only marked is shown alone."""
+    """Return the whole lines that replace lines of the frame; a line that is only marked is shown without them."""
     begin = FRAME.index(old)
     first, last = FRAME.rindex("\n", 0, begin + 1) + 1, FRAME.index("\n", begin + len(old) - 1)
     before = FRAME[first:last]
