@@ -26,7 +26,7 @@ class CheckReport:
 
     @property
     def status(self) -> int:
-        """0 if nothing is refused, 1 if something is refused, 2 if the script itself fails."""
+        """0 if nothing is refused, 1 if something is, 2 if the script itself fails or has no step to check."""
         return int(self.details["status"])
 
     @property

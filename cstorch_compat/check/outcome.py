@@ -36,11 +36,16 @@ class CheckOutcome:
     journal: FileJournal = field(default_factory=FileJournal)
 
     def status(self, findings: Findings) -> int:
-        """Return the exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
+        """Return the exit status: 2 if the script crashed, 1 if something is refused, 2 if no step was found, else 0.
+
+        A script without a step must not pass for one that was checked.
+        """
         # Findings of a script that crashed are incomplete, so the crash takes precedence.
         if self.crash:
             return STATUS_CRASHED
-        return STATUS_REFUSED if findings.count("refused") else STATUS_CLEAN
+        if findings.count("refused"):
+            return STATUS_REFUSED
+        return STATUS_CLEAN if self.summary.loops else STATUS_CRASHED
 
     def list_unchecked_aspects(self) -> list[str]:
         """Return what the check did not cover, including the reason why it stopped early."""

@@ -91,6 +91,8 @@ def plan_script(options: argparse.Namespace) -> int:
     except LazyError as e:
         print_escaped(f"lazywafer: {e}", sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader of a pipe has closed it; `main` ends quietly
+        raise
     except Exception as e:
         # The script itself failed: its traceback is enough.
         print_escaped(user_traceback.format_traceback(e), sys.stderr, end="")

@@ -301,12 +301,18 @@ class Report:
         first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
         modes = (self.chosen, self.streaming if self.chosen is self.pipelined else self.pipelined)
         parts = [
-            f"A step of {self.batch_size:,} samples on {systems}, predicted:",
+            f"{self._step_name()} of {self.batch_size:,} samples on {systems}, predicted:",
             Table(_MODE_COLUMNS, [self._mode_cells(mode) for mode in modes]).text(),
             _wrap_text(f"verdict: {first}"),
             *([_wrap_text(self.error_band)] if self.error_band else []),
         ]
         return "\n\n".join(parts) + "\n"
+
+    def _step_name(self) -> str:
+        """Return "A training step" if the step has gradients or updates, "A forward step" if not."""
+        if not self.rows:
+            return "A step"
+        return "A training step" if any(r.backward_cycles or r.update_cycles for r in self.rows) else "A forward step"
 
     def _mode_cells(self, mode: ModeReport) -> tuple[str, ...]:
         name = f"{mode.mode} (chosen)" if mode is self.chosen else mode.mode

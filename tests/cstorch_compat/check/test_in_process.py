@@ -37,6 +37,6 @@ def test_check_in_a_notebook_says_what_the_command_says(tmp_path):
     path = tmp_path / "train.py"
     path.write_text("import torch\n\nprint(torch.no_such_name)\n")
     report = cstorch_compat.check(path)
-    assert (report.status, [(f["id"], f["line"]) for f in report.findings]) == (0, [("LW412", 3)])
+    assert (report.status, [(f["id"], f["line"]) for f in report.findings]) == (2, [("LW412", 3)])
     assert "no_such_name" in report.text
     assert report.details["schema"] == SCHEMA_VERSION

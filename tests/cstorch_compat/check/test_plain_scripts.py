@@ -139,6 +139,7 @@ def test_script_without_a_step_says_so(checked):
     answer = checked("import torch\nprint(torch.ones(3).sum().item())\n")
     assert answer["verdict"].startswith("NOTHING CHECKED")
     assert answer["findings"] == []
+    assert answer["status"] == 2
 
 
 def test_script_that_is_no_python_crashes_by_itself(checked):
