@@ -48,7 +48,7 @@ SOLUTIONS = {
     },
     "07_pipelined": {
         "answer_1 = None": "answer_1 = 2048",
-        "return 0.0": "return (samples - 1) * rhythm + way",
+        "return 0.0": "return (samples - 1) * rhythm + fill",
         "answer_3 = None": "answer_3 = 0",
     },
     "08_weight_streaming": {
