@@ -58,7 +58,7 @@ def _atomic_draw(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[
             except (MemoryError, ValueError) as e:
                 if isinstance(e, LazyError) or (isinstance(e, ValueError) and "imension" not in str(e)):
                     raise
-                raise MemoryMissing(f"too many random numbers were asked for: {e}", 0, where=source.where()) from e
+                raise MemoryMissing(f"too many random numbers were requested: {e}", 0, where=source.where()) from e
 
     return alone
 
@@ -140,7 +140,11 @@ class Generator:
         raw = np.array(raw)
         left = int(raw[8:12].view(np.uint32)[0])
         if not 1 <= left <= _KEY_WORDS:
-            raise ShapeError(f"this is no state of a generator: {left} words are said to be left", where=source.where())
+            raise ShapeError(
+                f"the tensor is not a state of a generator: its number of remaining words is {left}, which is not "
+                f"in 1 to {_KEY_WORDS}",
+                where=source.where(),
+            )
         keys = raw[_HEADER_BYTES : _HEADER_BYTES + 8 * _KEY_WORDS].view(np.uint64).astype(np.uint32)
         self.manual_seed(int(raw[:8].view(np.uint64)[0]))
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEY_WORDS + 1 - left}}

@@ -20,7 +20,7 @@ try:
     from hypothesis import strategies as st
 except ModuleNotFoundError as e:
     hint = "pip install 'lazywafer[testing]'"
-    raise ModuleNotFoundError(f"lazytensor.testing needs Hypothesis: {hint}", name="hypothesis") from e
+    raise ModuleNotFoundError(f"lazytensor.testing needs Hypothesis. Install it with {hint}", name="hypothesis") from e
 
 EXTENTS = (1, 2, 3, 4, 6, 19)
 """Dimensions of generated shapes: 1, composite numbers, and one that is longer than a vector register."""

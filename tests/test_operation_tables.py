@@ -100,7 +100,7 @@ def test_walk_passes_by_what_is_no_table(innocent):
     "facets, said",
     [
         ({}, "'novelty' has no facet `cirh`"),
-        ({"composite": lambda x: x, "body": OPS["neg"].body}, "'novelty' has a loop body, and a composite"),
+        ({"composite": lambda x: x, "body": OPS["neg"].body}, "'novelty' has a loop body and also a composite"),
         ({"cirh": illegal_with_hint("")}, "'novelty' is refused in CIRH without a hint"),
     ],
 )
@@ -111,5 +111,5 @@ def test_row_without_a_needed_facet_fails_with_its_name(facets, said):
 
 
 def test_operation_has_one_row():
-    with pytest.raises(IncompleteOperation, match="'add' has two rows"):
+    with pytest.raises(IncompleteOperation, match="'add' is defined twice"):
         op("add", same_types, lambda a, b: a + b, cirh=illegal_with_hint("Write a + b."))

@@ -84,7 +84,11 @@ def grad(
     """
     roots, wanted = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
-        raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
+        raise AutogradError(
+            "grad() does not support is_grads_batched=True",
+            where=source.where(),
+            hint="Call grad() once for each row of grad_outputs.",
+        )
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
     nodes = [o.node for o in roots]
@@ -107,7 +111,7 @@ def grad(
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         hint = "Set allow_unused=True if this is the desired behavior."
         if storage.is_abstract:
-            hint += " A plan begins where the model is called: what leads to its input has to be computed in it."
+            hint += " A plan begins at the call of the model: compute the model's input inside the model."
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",
             where=source.where(),

@@ -160,8 +160,8 @@ def _unshared_node(t: Tensor) -> Node:
 
 def _ambiguous_gradient_error() -> AutogradError:
     return AutogradError(
-        "this tensor has been used, and so may another one that was computed just like it or is its clone: their "
-        "gradients cannot be told apart any more",
+        "this tensor has been used, and a clone of it or another tensor of the same computation may have been "
+        "used too: their gradients can no longer be distinguished",
         where=source.where(),
         hint="Call register_hook() or retain_grad() before the tensor is used.",
     )
@@ -296,7 +296,7 @@ def _accumulate_gradient(t: Tensor, g: Node, create_graph: bool) -> None:
     for after in list(t.__dict__.get("_after_hooks", {}).values()):
         if after(t) is not None:
             text = "Tensor post accumulate grad hooks should return None."
-            raise AutogradError(text, where=source.where(), hint="End the hook without a return value.")
+            raise AutogradError(text, where=source.where(), hint="Return None from the hook.")
 
 
 @method

@@ -121,7 +121,7 @@ def _attribute(value: Any, type: Any = None) -> str:
         return value.mlir
     if isinstance(value, np.ndarray) and isinstance(type, Type):
         return _elements(value, type)
-    raise CompileError(f"an attribute {value!r} has no text in MLIR")
+    raise CompileError(f"the attribute value {value!r} cannot be written as MLIR")
 
 
 def _float(value: float) -> str:

@@ -68,11 +68,11 @@ def read_graph(text: str) -> Graph:
             operations = operations[0].body
         functions = [o for o in operations if o.name == "func.func"]
         if len(functions) != 1:
-            reader.raise_error(f"the module has {len(functions)} functions, and one is read")
+            reader.raise_error(f"the module has {len(functions)} functions, but exactly one is expected")
         return _graph(functions[0])
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
         # Well-formed MLIR, but not a graph: for example, an attribute is missing or has the wrong type.
-        reader.raise_error(f"this is no graph: {type(e).__name__}: {e}")
+        reader.raise_error(f"the text is not a graph: {type(e).__name__}: {e}")
 
 
 class _GenericParser:
@@ -80,7 +80,7 @@ class _GenericParser:
 
     def __init__(self, text: str):
         if len(text) > MAX_CHARACTERS:
-            raise CompileError(f"a text of {len(text):,} characters is too long")
+            raise CompileError(f"the text has {len(text):,} characters, but the maximum is {MAX_CHARACTERS:,}")
         self.text, self.at = text, 0
         self.kind, self.token = "", ""
         self.match: Any = None
@@ -89,7 +89,7 @@ class _GenericParser:
     def raise_error(self, what: str) -> NoReturn:
         line = self.text.count("\n", 0, self.at) + 1
         raise CompileError(
-            f"line {line}: {what}", hint="Graphs are read in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
+            f"line {line}: {what}", hint="Pass a graph in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
         )
 
     def advance(self) -> None:
@@ -226,7 +226,7 @@ class _GenericParser:
         for word, value in (("true", True), ("false", False), ("unit", None)):
             if self.takes(word):
                 return value
-        return self.raise_error(f"{self.token!r} is no attribute that is read")
+        return self.raise_error(f"{self.token!r} is not a supported attribute")
 
     def number(self) -> int | float:
         """Parse a number with its type. Without a type it is i64, or f64 if it has a decimal point."""
@@ -248,11 +248,11 @@ class _GenericParser:
         self.expect(":")
         t = self.type()
         if t.nbytes > MAX_CHARACTERS:
-            self.raise_error(f"a constant {t} is too large")
+            self.raise_error(f"a constant of type {t} has {t.nbytes:,} bytes, but the maximum is {MAX_CHARACTERS:,}")
         try:
             return _array(elements, t)
         except (ValueError, OverflowError) as e:
-            self.raise_error(f"the elements of a {t} are broken: {e}")
+            self.raise_error(f"the elements of a constant of type {t} are invalid: {e}")
 
     def nested(self) -> Any:
         """Parse a number, or nested lists of numbers, as text."""
@@ -264,7 +264,7 @@ class _GenericParser:
         """Parse a tensor type."""
         *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
         if element not in DTYPES or not all(e.isdigit() for e in extents):
-            self.raise_error(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
+            self.raise_error(f"tensor<{'x'.join([*extents, element])}> is not a supported tensor type")
         return Type(tuple(map(int, extents)), DTYPES[element])
 
     def function_type(self) -> tuple[list[Type], list[Type]]:
@@ -370,7 +370,7 @@ def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
     """Return the leaf node of argument `place`, from its attributes; without attributes it is an array of the batch."""
     kind = attrs.pop("leaf", "batch")
     if kind not in LEAF_OPS:
-        raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAF_OPS)}")
+        raise CompileError(f"argument {place} is of kind {kind!r}, but the only kinds are {', '.join(LEAF_OPS)}")
     # In a function of another tool, arguments have no attributes: they are the batch, in order.
     attrs = attrs or {"index": place, "name": f"arg{place}", "type": t}
     return node(kind, (), attrs, t)
@@ -386,7 +386,7 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
     """Create the node of an operation, and enter its results in `values`."""
     name = op.name.rpartition(".")[2]
     if name not in OPS:
-        raise CompileError(f"line {op.line}: there is no operation {op.name!r}")
+        raise CompileError(f"line {op.line}: the operation {op.name!r} does not exist")
     n = _node(op, name, operands)
     if not isinstance(n.type, tuple):
         values[op.results[0]] = n
@@ -412,6 +412,6 @@ def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
     if list(given) != op.types or len(op.results) != len(given):
         shown = ", ".join(map(str, given))
         raise CompileError(
-            f"line {op.line}: {op.name} gives {shown}, and the text says {', '.join(map(str, op.types))}"
+            f"line {op.line}: {op.name} returns {shown}, but the text declares {', '.join(map(str, op.types))}"
         )
     return node(name, operands, op.attrs, inferred)

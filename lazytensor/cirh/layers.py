@@ -30,7 +30,10 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
             raise CompileError(
                 "'cirh.Convolution' op convolutions with groups != 1 are not supported",
                 where=n.where,
-                hint="Cut input and weight into their groups, convolve each with groups=1, and join with torch.cat.",
+                hint=(
+                    "Split input and weight into their groups, convolve each with groups=1, and join the results "
+                    "with torch.cat."
+                ),
             )
         listed = {
             "dilation": ints_text(a["dilation"]),
@@ -138,7 +141,7 @@ def _scan(out: Listing, n: Node) -> str:
     # Only two of the three kinds are legal, but legality is a property of the operation: refuse the third kind here.
     if name is None:
         raise CompileError(
-            f"CIRH has no running {n.attrs['kind']!r}",
+            f"CIRH has no operation for a cumulative {n.attrs['kind']!r}",
             where=n.where,
             hint="Write m + torch.log(torch.cumsum(torch.exp(x - m), dim)) with m = x.amax(dim, keepdim=True).",
         )

@@ -50,7 +50,10 @@ def _refuse_types(n: Node) -> None:
     error = CompileError(
         f"'cirh.{name}' op has unsupported {side}dtype: '{dtype}'. Supported dtypes are: {kinds}",
         where=n.where,
-        hint="Convert in the data loader, before the step, and make constants with dtype=torch.float32 or int32.",
+        hint=(
+            "Convert tensors in the data loader, before the step, and create constants with dtype=torch.float32 or "
+            "int32."
+        ),
     )
     refuse("dtype", error, f"{n.op} gives {n.type}")
 

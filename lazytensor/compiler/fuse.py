@@ -150,7 +150,7 @@ class _NestEmitter:
         # The dtype of a cast is already the dtype of the scalar.
         attrs = dict(n.attrs) if n.attrs and n.op != "cast" else None
         body = OPS[n.op].body
-        assert body is not None, "match.py keeps what has no body out of nests"
+        assert body is not None, "match.py keeps operations without a body out of nests"
         return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs, body.unit))
 
     def _is_loaded(self, n: Node, index: IndexMap) -> bool:

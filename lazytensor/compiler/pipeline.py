@@ -101,7 +101,10 @@ def _lower_to_cirh(graph: Graph) -> Graph:
             "Compute from the batch in the function decorated with @cstorch.trace, and pass a result to a step closure."
         )
         what = "No input tensors found. Please make sure you are wrapping your dataloader inside a "
-        what += "cstorch.utils.data.DataLoader: nothing that the step keeps or gives to a closure depends on its batch"
+        what += (
+            "cstorch.utils.data.DataLoader: neither the state of the step nor an argument of its closures depends "
+            "on the batch"
+        )
         where = next((root.where for root in graph.roots() if root.where is not None), None)
         refuse("no lowering", CompileError(what, where=where, hint=hint), "the step")
     return lower_to_cirh(graph)
@@ -205,7 +208,9 @@ def _check(p: Pass, check: Callable[[Graph, Any], None], graph: Graph, result: A
     try:
         check(graph, result)
     except CompileError as e:
-        hint = e.hint or "This is a fault of the pass, not of the script: report it with the graph (LT_DUMP)."
+        hint = e.hint or (
+            "Report this fault of the compiler, with the graph that LT_DUMP=FOLDER writes. The script is not at fault."
+        )
         raise CompileError(f"after pass {p.name}: {e.what}", where=e.where, hint=hint) from e
 
 

@@ -95,7 +95,9 @@ def _schedule(
                 heapq.heappush(ready, (soft[u] > 0, place[u], number[u], u))
     if len(ordered) != len(calls):
         stuck = next(c for c in calls if c not in finished)
-        raise CompileError(f"the calls form a cycle at {stuck.kernel}", where=stuck.where)
+        raise CompileError(
+            f"the kernel calls depend on each other in a cycle that includes {stuck.kernel}", where=stuck.where
+        )
     return ordered
 
 
@@ -189,7 +191,7 @@ class _Planner:
         if value not in self.holder:
             owner = value[0]
             if owner.value is None:
-                raise CompileError(f"nothing makes {owner}", where=owner.where)
+                raise CompileError(f"no kernel call computes {owner}", where=owner.where)
             self.holder[value] = self._buffer(owner.type, "const", "", owner.value)
         return self.holder[value]
 

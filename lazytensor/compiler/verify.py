@@ -21,14 +21,15 @@ def check_graph(graph: Graph, result: Graph) -> None:
         if n.op == "leaf":
             continue  # a leaf takes its type from its array
         if n.op not in OPS:
-            raise CompileError(f"there is no operation {n.op}", where=n.where)
+            raise CompileError(f"the operation {n.op} does not exist", where=n.where)
         expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
         if expected != n.type:
-            raise CompileError(f"{n.op} gives {expected}, but the node says {n.type}", where=n.where)
+            raise CompileError(f"{n.op} returns {expected}, but its node has the type {n.type}", where=n.where)
     for state, update in result.updates.items():
         if update.type != result.state[state].type:
             raise CompileError(
-                f"{state} is {result.state[state].type}, its new value {update.type}", where=update.where
+                f"state {state} has the type {result.state[state].type}, but its new value has {update.type}",
+                where=update.where,
             )
 
 
@@ -37,14 +38,16 @@ def check_matches(graph: Graph, matches: Matches) -> None:
     nodes = set(graph.nodes())
     for n, (kernel, match) in matches.items():
         if not nodes.issuperset((n, *match.operands)):
-            raise CompileError(f"kernel {kernel.name} of {n.op} reads what is not in the graph", where=n.where)
+            raise CompileError(f"kernel {kernel.name} of {n.op} reads a node that is not in the graph", where=n.where)
         # The fallback kernel "call" has the operation as an attribute; other kernels have the name of their operation.
         op, attrs = kernel.name, match.attrs
         if op == "call":
             op, attrs = attrs["op"], attrs.get("attrs", {})
         inferred = OPS[op].infer(*(i.type for i in match.operands), **own(attrs)) if op in OPS else n.type
         if inferred != n.type:
-            raise CompileError(f"kernel {kernel.name} gives {inferred}, but {n.op} is {n.type}", where=n.where)
+            raise CompileError(
+                f"kernel {kernel.name} returns {inferred}, but its node {n.op} has the type {n.type}", where=n.where
+            )
 
 
 def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
@@ -53,7 +56,7 @@ def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
     for c in calls:
         for n, k in c.results:
             if (n, k) in computed:
-                raise CompileError(f"{n.op} is computed by two calls, the second is {c.kernel}", where=c.where)
+                raise CompileError(f"{n.op} is computed by two calls, the second of which is {c.kernel}", where=c.where)
             computed.add((n, k))
         if c.nest is not None:
             _check_nest(
@@ -72,7 +75,9 @@ def _check_nest(nest: Nest, inputs: list[Type], outputs: list[Type], c: KernelCa
     except CompileError as e:
         raise CompileError(e.what, where=c.where) from e
     if [*nest.inputs, *nest.outputs] != [*inputs, *outputs]:
-        raise CompileError(f"nest {nest.name} has operands of other types than the nodes it is of", where=c.where)
+        raise CompileError(
+            f"nest {nest.name} has operands of other types than the nodes that it computes", where=c.where
+        )
 
 
 def check_program(graph: Graph, program: Program) -> None:
@@ -83,14 +88,16 @@ def check_program(graph: Graph, program: Program) -> None:
     program.check()
     if len(program.fetches) != len(graph.outputs):
         wanted = len(graph.outputs)
-        raise CompileError(f"{wanted} results are asked for, the program gives {len(program.fetches)}")
+        raise CompileError(f"the graph has {wanted} outputs, but the program returns {len(program.fetches)}")
     for f, n in zip(program.fetches, graph.outputs, strict=True):
         if program.buffers[f].type != n.type:
-            raise CompileError(f"{n.op} is {n.type}, its buffer {program.buffers[f].type}", where=n.where)
+            raise CompileError(
+                f"the output {n.op} has the type {n.type}, but its buffer has {program.buffers[f].type}", where=n.where
+            )
     for state, (old, new) in program.state.items():
         a, b = program.buffers[old].type, program.buffers[new].type
         if (a.size, a.dtype) != (b.size, b.dtype):
-            raise CompileError(f"{state} is {a}, the buffer of its new value {b}")
+            raise CompileError(f"state {state} has the type {a}, but the buffer of its new value has {b}")
     for instr in program.instrs:
         if instr.nest is None:
             continue
@@ -98,4 +105,6 @@ def check_program(graph: Graph, program: Program) -> None:
         for buffer, type in zip(operands, (*instr.nest.inputs, *instr.nest.outputs), strict=True):
             # A nest reads flat arrays, so the shape may differ.
             if (buffer.size, buffer.dtype) != (type.size, type.dtype):
-                raise CompileError(f"{instr.label} takes {type}, its buffer is {buffer}", where=instr.where)
+                raise CompileError(
+                    f"{instr.label} has an operand of type {type}, but its buffer has {buffer}", where=instr.where
+                )

@@ -178,7 +178,9 @@ def leading_extent(types: Any) -> int:
     """
     size = next((t.shape[0] for t in types if t.shape and t.shape[0]), None)
     if size is None:
-        raise CompileError("no tensor of the batch has a leading extent", hint="Give the step its batch as tensors.")
+        raise CompileError(
+            "the batch has no tensor with samples in its first dimension", hint="Pass the batch to the step as tensors."
+        )
     return int(size)
 
 

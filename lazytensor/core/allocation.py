@@ -59,5 +59,5 @@ def require_memory(t: Type, device: Device) -> None:
         lead = f"Storage size calculation overflowed with sizes={list(t.shape)}"
         raise MemoryMissing(f"{t} has {size_bytes:,} bytes", size_bytes, where=source.where(), lead=lead)
     if size_bytes > MAX_BYTES and device.type != "meta" and not is_recorded:
-        what = f"{t} has {size_bytes:,} bytes, and this machine has {MAX_BYTES:,} with its swap space"
+        what = f"{t} has {size_bytes:,} bytes, but this machine has {MAX_BYTES:,} including swap space"
         raise MemoryMissing(what, size_bytes, where=source.where())

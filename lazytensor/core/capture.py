@@ -36,13 +36,13 @@ MATERIALIZED_MESSAGE = (
 class CapturePhase(Enum):
     """The phase of a capture. The value of each member is its description in error messages."""
 
-    FEEDING = "taking in its batch"
+    FEEDING = "receiving its inputs"
     RECORDING = "being recorded"
-    PAUSED = "between two traced functions"
-    REVEALED = "over for now, with its results shown"
-    REPLAYING = "executed again as it was recorded"
+    PAUSED = "paused between two traced functions"
+    REVEALED = "executed, with its results readable"
+    REPLAYING = "being executed again"
     FINISHED = "executed"
-    LEFT = "recorded and left"
+    LEFT = "recorded, but not executed"
     OVER = "over"
 
 
@@ -53,14 +53,14 @@ CAPTURE_LIFE_CYCLE = LifeCycle(
             CapturePhase.FEEDING,
             "feed",
             CapturePhase.FEEDING,
-            "inputs are values from outside, so they are taken before entering",
+            "inputs have values from outside, so they are set before the step is entered",
         ),
         Transition(CapturePhase.FEEDING, "enter", CapturePhase.RECORDING, "operations now belong to the step"),
         Transition(
             CapturePhase.RECORDING,
             "pause",
             CapturePhase.PAUSED,
-            "on CSX traced functions record, and not the loop around them",
+            "on CSX only traced functions are recorded, not the loop around them",
         ),
         Transition(CapturePhase.PAUSED, "resume", CapturePhase.RECORDING, "a traced function is called"),
         # On CSX, one program is recorded and then run for every step. Between two runs, the loop's closures read the
@@ -72,30 +72,28 @@ CAPTURE_LIFE_CYCLE = LifeCycle(
             CapturePhase.REVEALED,
             "hide",
             CapturePhase.REPLAYING,
-            "the next step runs the same program over the same cells",
+            "the next step runs the same program with the same storages",
         ),
         Transition(CapturePhase.REPLAYING, "reveal", CapturePhase.REVEALED, "that step has run too"),
         # On the CPU, every step is recorded, and an equal graph is found by identity.
-        Transition(
-            CapturePhase.RECORDING, "finish", CapturePhase.FINISHED, "on the CPU a step is executed where it ends"
-        ),
+        Transition(CapturePhase.RECORDING, "finish", CapturePhase.FINISHED, "on the CPU a step is executed at its end"),
         Transition(
             CapturePhase.PAUSED, "finish", CapturePhase.FINISHED, "the same for a step of several traced functions"
         ),
-        Transition(
-            CapturePhase.FINISHED, "leave", CapturePhase.OVER, "every cell has its value; nothing is left to do"
-        ),
+        Transition(CapturePhase.FINISHED, "leave", CapturePhase.OVER, "every storage has its value"),
         Transition(
             CapturePhase.RECORDING,
             "leave",
             CapturePhase.LEFT,
             "the graph can still be taken from a step that is not executed",
         ),
-        Transition(CapturePhase.PAUSED, "leave", CapturePhase.LEFT, "the same where only traced functions record"),
+        Transition(CapturePhase.PAUSED, "leave", CapturePhase.LEFT, "the same if only traced functions are recorded"),
         Transition(CapturePhase.REPLAYING, "leave", CapturePhase.LEFT, "the loop ends before the step has run"),
-        Transition(CapturePhase.LEFT, "enter", CapturePhase.RECORDING, "a step that was left can be gone on with"),
+        Transition(
+            CapturePhase.LEFT, "enter", CapturePhase.RECORDING, "the recording of a step that was left can continue"
+        ),
         Transition(CapturePhase.FEEDING, "abandon", CapturePhase.OVER, "the batch was wrong"),
-        Transition(CapturePhase.LEFT, "abandon", CapturePhase.OVER, "every cell is as it was before"),
+        Transition(CapturePhase.LEFT, "abandon", CapturePhase.OVER, "every storage has its value from before the step"),
     ),
 )
 """The allowed transitions of a capture; any other event raises TraceError."""
@@ -212,7 +210,7 @@ class Capture:
         if not self.readable:
             kind = ClientValueError if what == ".numpy()" else TraceError
             error = kind(
-                f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
+                f"{what} needs the value of a {n.type}, but tensors have no values while a step is traced",
                 where=source.where(),
                 hint=self.way_out,
                 lead=MATERIALIZED_MESSAGE if what in FETCHING_CALLS else "",

@@ -96,7 +96,7 @@ class CapturedStorages:
         second storage of this step with the same name.
         """
         if cell.epoch is not None:
-            raise StateError("a tensor of one step is used in another", where=source.where())
+            raise StateError("a tensor that was created in one step is used in another step", where=source.where())
         self._unpin(cell)
         # An unregistered tensor may still outlive the step, such as the running total of a closure.
         if not cell.state:
@@ -161,9 +161,9 @@ class CapturedStorages:
         if other is not None and other is not cell and other.home is self.store:
             if other.epoch is self.epoch:
                 raise StateError(
-                    f"two tensors of this step are called {cell.state!r}",
+                    f"two tensors of this step have the name {cell.state!r}",
                     where=source.where(),
-                    hint="Give each tensor that outlives the step a name of its own.",
+                    hint="Give each tensor that outlives the step a different name.",
                 )
             # The value of the other storage will be overwritten in the store, so copy it.
             if other.node is None:

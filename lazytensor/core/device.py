@@ -110,7 +110,7 @@ def resolve_device(device: "str | Device") -> Device:
         raise DeviceAbsent(
             ABSENT_DEVICE_MESSAGES[target.type],
             where=source.where(),
-            hint='Choose the device by what is_available() says, or use "cpu".',
+            hint='Check is_available() before you choose the device, or use "cpu".',
         )
     # There is only one CPU device, so "cpu:0" is the same.
     return CPU if target.type == "cpu" else target
@@ -139,7 +139,10 @@ def check_reading(t: Any, what: str) -> None:
         raise ValuesAbsent(
             f"{text} ({what} reads the values)",
             where=source.where(),
-            hint="Make the tensor on the CPU, or give the model values by to_empty() or load_state_dict(assign=True).",
+            hint=(
+                "Create the tensor on the CPU, or give the model values with to_empty() or "
+                "load_state_dict(assign=True)."
+            ),
         )
     for rule in _reading_rules:
         rule(t, what)

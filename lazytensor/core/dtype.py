@@ -117,7 +117,7 @@ _FLOAT_RANK = {float16: 1, bfloat16: 1, cbfloat16: 1, float32: 2, float64: 3}
 def dtype_by_name(name: str) -> DType:
     """Return the dtype with this name ("float32", without the module). Raises ShapeError for an unknown name."""
     if name not in _BY_NAME:
-        raise ShapeError(f"there is no element type {name!r}", hint=f"Use one of {', '.join(_BY_NAME)}.")
+        raise ShapeError(f"the element type {name!r} does not exist", hint=f"Use one of {', '.join(_BY_NAME)}.")
     return _BY_NAME[name]
 
 
@@ -129,7 +129,7 @@ def dtype_of_array(array: np.ndarray) -> DType:
     dtype = _BY_NUMPY.get(array.dtype.newbyteorder("="))
     if dtype is None:
         raise ShapeError(
-            f"a NumPy array of {array.dtype} has no tensor type",
+            f"a NumPy array of {array.dtype} cannot be converted to a tensor",
             hint="Convert it first, for example with array.astype(numpy.float32).",
         )
     return dtype

@@ -43,5 +43,5 @@ class LifeCycle(Generic[P]):
         raise TraceError(
             f"cannot {event} {self.subject} that is {phase.value} ({phase.name})",
             where=source.where(),
-            hint=f"What can happen to it now: {possible}.",
+            hint=f"In this phase, do only: {possible}.",
         )

@@ -27,7 +27,9 @@ def follow_release(release: str) -> None:
     """Set the PyTorch release whose random numbers are drawn. Raises ValueError if it is not in `RELEASES`."""
     global current_release
     if release not in RELEASES:
-        raise ValueError(f"numbers of PyTorch {release!r} are not known here: choose one of {', '.join(RELEASES)}")
+        raise ValueError(
+            f"the random numbers of PyTorch {release!r} are not available: choose one of {', '.join(RELEASES)}"
+        )
     current_release = release
 
 

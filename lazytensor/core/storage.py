@@ -189,9 +189,9 @@ def set_active_capture(step: ActiveCapture | None) -> ActiveCapture | None:
     thread, other = threading.current_thread(), _capturing_thread
     if step is not None and other is not None and other is not thread and other.is_alive():
         raise TraceError(
-            f"a step is being recorded in the thread {other.name!r}, and {thread.name!r} begins another one",
+            f"the thread {thread.name!r} starts a step while the thread {other.name!r} is recording one",
             where=source.where(),
-            hint="A process records one step at a time: run one loop after the other, or each in a process of its own.",
+            hint=("Run one loop after the other, or each in a separate process: a process records one step at a time."),
         )
     _capturing_thread = None if step is None else thread
     before, thread_state.current = thread_state.current, step
@@ -427,7 +427,7 @@ def register(cell: Storage, state: str) -> None:
     """
     if cell.state and cell.state != state and not cell.state.startswith("unnamed."):
         raise StateError(
-            f"the tensor called {cell.state!r} was given a second name, {state!r}",
+            f"the tensor named {cell.state!r} was registered again as {state!r}",
             where=source.where(),
             hint="Register a tensor once; a module that shares a tensor keeps the first name.",
         )

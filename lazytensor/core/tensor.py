@@ -184,7 +184,9 @@ class Tensor(NumberProtocol, Methods):
         of one call.
         """
         if n.type != self.spec:
-            raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
+            raise ShapeError(
+                f"a value of type {n.type} cannot be written to a tensor of type {self.spec}", where=source.where()
+            )
         self._refuse_write()
         if self.has_separate_history(n):
             self._write_separate_history(n)
@@ -335,7 +337,8 @@ class Tensor(NumberProtocol, Methods):
         put = OPS[name].put
         if put is None:
             raise ShapeError(
-                f"an element of a {name} view stands for several places and cannot be written",
+                f"several elements of a {name} view share one element of its base, so the view cannot be "
+"written",
                 where=source.where(),
                 hint="Call .clone() before writing.",
             )
@@ -468,7 +471,9 @@ class Tensor(NumberProtocol, Methods):
     @data.setter
     def data(self, value: "Tensor") -> None:
         if value.dtype is not self.dtype or self.view_ops:
-            raise ShapeError(f"data of {value.spec} cannot be set on a {self.spec}", where=source.where())
+            raise ShapeError(
+                f"data of type {value.spec} cannot be assigned to a tensor of type {self.spec}", where=source.where()
+            )
         # A storage that is loop-carried state of a step keeps its name: only the value changes.
         before = self.cell
         state, self.cell = before.state, value.detach().contiguous_storage()
@@ -524,12 +529,13 @@ class Tensor(NumberProtocol, Methods):
                     f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of "
                     f"{self.shape}.",
                     where=source.where(),
-                    hint="Give a gradient in the shape of the tensor that it belongs to.",
+                    hint="Pass a gradient with the shape of its tensor.",
                 )
             return cast(gradient.node, self.dtype)
         if self.spec.size != 1:
             raise AutogradError(
-                f"grad can be implicitly created only for scalar outputs, and this is {list(self.shape)}",
+                "grad can be implicitly created only for scalar outputs, but this output has the shape "
+                f"{list(self.shape)}",
                 where=source.where(),
                 hint="Reduce it first, for example with .sum(), or pass gradient=.",
             )

@@ -57,7 +57,9 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
 
     arguments = tree_map(without_value, list(examples))
     if not inputs:
-        raise CompileError("none of the examples is a tensor", hint="Give the step its batch: trace(step, lt.ones(4))")
+        raise CompileError(
+            "no example is a tensor", hint="Pass the batch of the step as an example: trace(step, lt.ones(4))."
+        )
     # The capture restores storages, but not `.grad` attributes, which would refer to tensors of the step. Iterate over
     # a copy of the references, because another thread may create a leaf meanwhile.
     gradients = [(t, t.grad) for weak in leaf_tensors.valuerefs() if (t := weak()) is not None]

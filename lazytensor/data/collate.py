@@ -56,7 +56,7 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
     lengths = {len(sample) for sample in batch}
     if len(lengths) > 1:
         raise DataError(
-            f"each element in list of batch should be of equal size, and there are lengths {sorted(lengths)}",
+            f"each element in list of batch should be of equal size, but the lengths are {sorted(lengths)}",
             where=source.where(),
             hint="Pad the samples, or pass collate_fn= to the DataLoader.",
         )

@@ -22,7 +22,7 @@ class Dataset(Generic[T]):
     """Base class of map-style datasets. A subclass defines `__getitem__(index)` and usually `__len__`."""
 
     def __getitem__(self, index: Any) -> T:
-        raise NotImplementedError(f"{type(self).__name__} has to define __getitem__")
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
 
     def __add__(self, other: "Dataset[Any]") -> "Dataset[Any]":
         return ConcatDataset([self, other])
@@ -33,7 +33,7 @@ class IterableDataset(Dataset[T]):
     """Base class of iterable-style datasets. A subclass defines `__iter__`, and `__len__` if the length is known."""
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__} has to define __iter__")
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
     def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
         return ChainDataset([self, other])
@@ -56,7 +56,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             raise DataError(
                 f"Size mismatch between tensors: the first extents are {lengths}",
                 where=source.where(),
-                hint="Give at least one tensor, and all with the same number of samples.",
+                hint="Pass at least one tensor, and the same number of samples in each.",
             )
         self.tensors = tensors
 
@@ -101,11 +101,11 @@ class ConcatDataset(Dataset[T]):
         streams = [type(d).__name__ for d in self.datasets if isinstance(d, IterableDataset)]
         if streams or not self.datasets:
             raise DataError(
-                f"ConcatDataset does not support IterableDataset, and got {streams}"
+                f"ConcatDataset does not support IterableDataset, but got {streams}"
                 if streams
                 else "datasets should not be an empty iterable",
                 where=source.where(),
-                hint="Join streams with ChainDataset." if streams else "Give at least one data set.",
+                hint="Join iterable-style datasets with ChainDataset." if streams else "Pass at least one dataset.",
             )
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
@@ -116,7 +116,7 @@ class ConcatDataset(Dataset[T]):
         if not -len(self) <= index < len(self):
             # As in PyTorch, ValueError for a negative index. IndexError after the end stops a `for` over the dataset.
             kind = IndexError if index >= 0 else DataOptionError
-            raise kind(f"index {index} is outside a data set of {len(self)} samples")
+            raise kind(f"index {index} is out of range for a dataset of {len(self)} samples")
         index %= len(self)
         # `bisect_right` skips empty datasets, which have the same end as the dataset before.
         which = bisect.bisect_right(self.cumulative_sizes, index)
@@ -153,7 +153,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
         raise DataOptionError(
             f"Sum of input lengths does not equal the length of the input dataset! {list(lengths)} and {total}",
             where=source.where(),
-            hint=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
+            hint=f"Pass integers that sum to {total}, or fractions that sum to 1.",
         )
     # One permutation of all samples, cut into the subsets.
     order = (generator or random.default_generator).permutation(total).tolist()
@@ -166,7 +166,9 @@ def _samples_per_fraction(fractions: Sequence[float], total: int) -> list[int]:
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise DataOptionError(
-                f"Fraction at index {i} is not between 0 and 1: {fraction}", where=source.where(), hint="Correct it."
+                f"Fraction at index {i} is not between 0 and 1: {fraction}",
+                where=source.where(),
+                hint="Use fractions between 0 and 1.",
             )
     counts = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(counts)):

@@ -148,15 +148,17 @@ def _option_error(what: str, hint: str) -> DataOptionError:
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, is_persistent: bool) -> None:
     """Raise DataOptionError for an invalid option of worker processes."""
     if num_workers < 0:
-        raise _option_error(f"num_workers option should be non-negative, and is {num_workers}", "Use num_workers=0.")
+        raise _option_error(f"num_workers option should be non-negative, but is {num_workers}", "Use num_workers=0.")
     if timeout < 0:
-        raise _option_error(f"timeout option should be non-negative, and is {timeout}", "Leave it out.")
+        raise _option_error(f"timeout option should be non-negative, but is {timeout}", "Remove this option.")
     if num_workers == 0 and prefetch_factor is not None:
-        raise _option_error("prefetch_factor says how far workers run ahead, and num_workers is 0", "Leave it out.")
+        raise _option_error("prefetch_factor applies to worker processes, but num_workers is 0", "Remove this option.")
     if num_workers > 0 and prefetch_factor is not None and prefetch_factor <= 0:
-        raise _option_error(f"prefetch_factor option should be above 0, and is {prefetch_factor}", "Leave it out.")
+        raise _option_error(
+            f"prefetch_factor option should be above 0, but is {prefetch_factor}", "Remove this option."
+        )
     if num_workers == 0 and is_persistent:
-        raise _option_error("persistent_workers option needs num_workers > 0", "Leave it out.")
+        raise _option_error("persistent_workers option needs num_workers > 0", "Remove this option.")
 
 
 def _resolve_context(num_workers: int, wanted: Any) -> Any:
@@ -168,16 +170,18 @@ def _resolve_context(num_workers: int, wanted: Any) -> Any:
     if wanted is None:
         return default_context()
     if num_workers == 0:
-        raise _option_error("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
+        raise _option_error(
+            "multiprocessing_context applies to worker processes, but num_workers is 0", "Remove this option."
+        )
     if isinstance(wanted, str) and wanted not in methods:
         raise _option_error(
-            f"multiprocessing_context should be one of {methods}, and is {wanted!r}", "Use one of these."
+            f"multiprocessing_context should be one of {methods}, but is {wanted!r}", "Use one of these."
         )
     if isinstance(wanted, BaseContext):
         return wanted
     if not isinstance(wanted, str):
         raise OptionTypeError(
-            f"multiprocessing_context should be a context or the name of a start method, and is {wanted!r}",
+            f"multiprocessing_context should be a context or the name of a start method, but is {wanted!r}",
             where=source.where(),
             hint=f"Use one of {methods}.",
         )
@@ -193,16 +197,17 @@ def _check_order(
         if is_stream and value is not None and value is not False:
             raise _option_error(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}",
-                "A stream has its own order; leave the option out.",
+                "Remove this option: an iterable-style dataset determines its order itself.",
             )
     if sampler is not None and shuffle:
-        raise _option_error("sampler option is mutually exclusive with shuffle", "Leave out one of them.")
+        raise _option_error("sampler option is mutually exclusive with shuffle", "Remove one of the two options.")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise _option_error(
             "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last",
-            "Leave the others out.",
+            "Remove the other options.",
         )
     if batch_size is None and drop_last:
         raise _option_error(
-            "batch_size=None makes no batches and is mutually exclusive with drop_last", "Leave out one."
+            "batch_size=None makes no batches and is mutually exclusive with drop_last",
+            "Remove drop_last, or set batch_size.",
         )

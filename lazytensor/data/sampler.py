@@ -36,7 +36,7 @@ class Sampler(Generic[T]):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__} has to define __iter__")
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
 
 class SequentialSampler(Sampler[int]):
@@ -146,9 +146,16 @@ class WeightedRandomSampler(Sampler[int]):
         elif not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
             fault = "weights should be finite, not negative and not all zero"
         elif not self.replacement and self.num_samples > np.count_nonzero(w):
-            fault = f"{self.num_samples} samples cannot be drawn without replacement from {np.count_nonzero(w)}"
+            fault = (
+                f"{self.num_samples} samples cannot be drawn without replacement from {np.count_nonzero(w)} "
+                "nonzero weights"
+            )
         if fault:
-            raise DataOptionError(fault, where=source.where(), hint="Give one weight for each sample.")
+            raise DataOptionError(
+                fault,
+                where=source.where(),
+                hint="Pass one finite, non-negative weight for each sample, or draw fewer samples.",
+            )
 
     def __iter__(self) -> Iterator[int]:
         draw = self._with_replacement if self.replacement else self._without_replacement

@@ -30,7 +30,7 @@ def check_count(name: str, value: object) -> None:
         raise DataOptionError(
             f"{name} should be a positive integer value, but got {name}={value!r}",
             where=source.where(),
-            hint=f"Give {name} as a whole number above 0.",
+            hint=f"Pass {name} as an integer above 0.",
         )
 
 
@@ -40,5 +40,5 @@ def check_flag(name: str, value: object) -> None:
         raise DataOptionError(
             f"{name} should be a boolean value, but got {name}={value!r}",
             where=source.where(),
-            hint="Write True or False.",
+            hint="Pass True or False.",
         )

@@ -63,11 +63,11 @@ class WorkerPool:
         # Python's error for this case is an AssertionError without advice.
         if multiprocessing.current_process().daemon:
             raise DataError(
-                "a worker of a DataLoader cannot have workers of its own",
+                "a worker of a DataLoader cannot start workers",
                 where=source.where(),
-                hint="Use num_workers=0 for the loader inside the data set.",
+                hint="Use num_workers=0 for the DataLoader inside the dataset.",
             )
-        self.title, self._ways = title, ways or "a DataLoader with workers takes timeout="
+        self.title, self._ways = title, ways or "set timeout= of the DataLoader to limit the wait"
         self._has_noticed = False
         # A spawned process may not have installed the handler yet, and the signal would end it.
         self._can_tell = bool(STACK_SIGNAL) and context.get_start_method() == "fork"
@@ -148,11 +148,11 @@ class WorkerPool:
         # PyTorch's message, which programs search for.
         is_loader = self.title.startswith("DataLoader")
         what = f"{'DataLoader' if is_loader else self.title} timed out after {timeout} seconds"
-        hint = "Give a longer timeout=, or look at what the data set waits for with num_workers=0."
+        hint = "Increase timeout=, or set num_workers=0 to find out what the dataset waits for."
         raise WorkerError(
             f"{what}: worker {worker} (pid {pid}) has not answered{place}",
             where=source.where(),
-            hint=hint if is_loader else f"Look at what the input function waits for; {self._ways}.",
+            hint=hint if is_loader else f"Find out what the input function waits for; {self._ways}.",
         )
 
     def _told(self, worker: int) -> tuple[str, str]:
@@ -172,7 +172,8 @@ class WorkerPool:
             print(stack, end="", file=sys.stderr)
         who = f"{self.title} {worker} (pid {self.pid(worker)})"
         warnings.warn(
-            f"{who} has sent nothing for {SLOW_WARNING_SECONDS:.0f} seconds{place}. It is waited for on; {self._ways}.",
+            f"{who} has sent nothing for {SLOW_WARNING_SECONDS:.0f} seconds{place}. The loop still waits for "
+            f"it; {self._ways}.",
             SlowWorkerWarning,
             stacklevel=2,
         )
@@ -222,7 +223,10 @@ class WorkerPool:
         raise WorkerError(
             f"{self.title} {worker} (pid {pid}) {how}",
             where=source.where(),
-            hint="If memory ran out, use fewer workers or smaller batches; num_workers=0 shows what the data set does.",
+            hint=(
+                "If memory ran out, use fewer workers or smaller batches. Set num_workers=0 to see errors of the "
+                "dataset."
+            ),
         )
 
 

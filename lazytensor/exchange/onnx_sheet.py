@@ -25,7 +25,7 @@ def load_onnx_module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise LazyError(
-            f"a model for ONNX needs the package onnx ({error})", hint="pip install lazywafer[onnx]"
+            f"the export to ONNX needs the package onnx ({error})", hint="Install it with pip install lazywafer[onnx]."
         ) from error
 
 

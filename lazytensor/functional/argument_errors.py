@@ -97,11 +97,11 @@ def _error_for(
         return misfit
     if not isinstance(error, NumberTooLarge) and any(map(_exceeds_int64, (*args, *kwargs.values()))):
         text = f"{function.__name__}(): Overflow when unpacking long long"
-        return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
+        return NumberTooLarge(text, where=source.where(), hint="Pass a number that fits in 64 bits.")
     if is_ours or function.__name__ in _FUNCTIONS_CALLING_USER_CODE:
         return None
     if isinstance(error, MemoryError) or "array is too big" in str(error):
-        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
+        return MemoryMissing(f"{function.__name__}(): the result is larger than any memory", 0, where=source.where())
     kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
     return _arity_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
 
@@ -112,7 +112,9 @@ def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
         inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
     except TypeError as e:
         text = f"{function.__name__}(): {e}"
-        return ArgumentInvalid(text, where=source.where(), hint=f"Look at help({function.__name__}).")
+        return ArgumentInvalid(
+            text, where=source.where(), hint=f"Compare the arguments with help({function.__name__})."
+        )
     return None
 
 
@@ -168,7 +170,7 @@ def _combination_error(
     """Return an error of class `kind` that lists the types of all arguments of the call."""
     kinds = ", ".join([*map(_argument_text, args), *(f"{k}={_argument_text(v)}" for k, v in kwargs.items())])
     text = f"{function.__name__}() received an invalid combination of arguments - got ({kinds})"
-    return kind(text, where=source.where(), hint="Look at the shapes, types and numbers that are given.")
+    return kind(text, where=source.where(), hint="Check the shapes, types and numbers of the arguments.")
 
 
 def _argument_text(value: Any) -> str:
@@ -214,7 +216,7 @@ def _argument_error(name: str, parameter: str, at: int, hint: Any, value: Any) -
     text = f"{name}(): argument '{parameter}' (position {at}) must be {_hint_name(hint)}, not {type(value).__name__}"
     # PyTorch's exception class depends on whether it parses the argument, reads its value or calls a method of it.
     kind = TensorMissing if hint is Tensor else NumberMissing if isinstance(value, Tensor) else ArgumentInvalid
-    return kind(text, where=source.where(), hint=f"Give {_hint_name(hint)} there.")
+    return kind(text, where=source.where(), hint=f"Pass {_hint_name(hint)} for this argument.")
 
 
 def _hint_name(hint: Any) -> str:

@@ -183,9 +183,10 @@ def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[...,
         if not isinstance(other, _OPERAND_TYPES):
             if isinstance(other, complex):
                 raise TypeUnsupported(
-                    f"a tensor and the complex number {other}: complex tensors are not provided",
+                    f"a tensor cannot be combined with the complex number {other}, because complex tensors are "
+                    "not supported",
                     where=source.where(),
-                    hint="Compute with the real and the imaginary part.",
+                    hint="Compute with the real and the imaginary part separately.",
                 )
             if not isinstance(other, np.number | np.bool_):
                 return foreign(self, other) if isinstance(other, np.ndarray) else NotImplemented

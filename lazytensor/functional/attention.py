@@ -153,7 +153,9 @@ def _repeat_heads(x: Tensor, heads: int) -> Tensor:
     if own == heads:
         return x
     if heads % own:
-        raise ShapeError(f"{heads} heads of the query cannot share {own} of the key", where=source.where())
+        raise ShapeError(
+            f"the query has {heads} heads, which is not a multiple of the {own} heads of the key", where=source.where()
+        )
     # Neighbouring heads of the query share one head of the key, so each head is repeated directly after itself.
     wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))
     return reshape(wide, (*lead, heads, length, width))

@@ -58,7 +58,7 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
         raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
     pairs = tuple((p, p) for p in to_ntuple(padding, len(kernel), "padding"))
     if any(p < 0 for p, _ in pairs):
-        raise ShapeError("negative padding is not supported", where=source.where(), hint="Slice the input.")
+        raise ShapeError("negative padding is not supported", where=source.where(), hint="Slice the input instead.")
     return pairs
 
 
@@ -139,7 +139,7 @@ def _conv_transpose(rank: int, input: Tensor, weight: Tensor, bias: Tensor | Non
     # The extents that a convolution with these options reduces to e. `more` selects one of the s candidates.
     extents = tuple((e - 1) * s - 2 * p + d * (k - 1) + m + 1 for e, k, s, p, m, d in sizes)
     if min(extents) < 0:
-        raise ShapeError(f"the output would have the extents {list(extents)}", where=source.where())
+        raise ShapeError(f"the output would have negative extents: {list(extents)}", where=source.where())
     pairs = tuple((p, p) for p in padding)
     y = call(
         "conv_transposed", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3]

@@ -153,7 +153,7 @@ def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
     except ValueError as e:
         raise _ragged_list_error(data, _nested_extents(data)) or ShapeError(str(e), where=source.where()) from e
     if array.dtype == object:
-        raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
+        raise ShapeError("the nested sequences have an element that is not a number", where=source.where())
     if array.size and array.dtype.kind in "iuf":
         _refuse_overflow(array.min(), array.max(), dtype)
     # `torch.tensor([])` is float32, while NumPy gives float64.
@@ -164,7 +164,9 @@ def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
     """Raise NumberTooLarge if `dtype` is an integer type that cannot hold `least` or `largest`."""
     if dtype is not None and dtype.kind == "i" and not dt.can_hold(dtype, least, largest):
         text = f"value cannot be converted to type {dtype.name} without overflow"
-        raise NumberTooLarge(text, where=source.where(), hint=f"The numbers go from {least} to {largest}.")
+        raise NumberTooLarge(
+            text, where=source.where(), hint=f"Use a dtype that holds numbers from {least} to {largest}."
+        )
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -377,7 +379,7 @@ def arange(
     """
     start, end, step = (_python_scalar(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
-        raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
+        raise ShapeError(f"arange cannot go from {start} to {end} in steps of {step}", where=source.where())
     # One float among the three makes the result floating-point, even if its value is an integer.
     integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
@@ -408,7 +410,10 @@ def linspace(
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
     for end_point in (start, end):
         if isinstance(end_point, Tensor) and end_point.ndim:
-            raise ShapeError(f"linspace takes 0-dimensional ends, got {end_point.spec}", where=source.where())
+            raise ShapeError(
+                f"linspace expects a start and an end without dimensions, but got {end_point.spec}",
+                where=source.where(),
+            )
     start, end = _python_scalar(start), _python_scalar(end)
     result_dtype = dtype or default_dtype()
     if (absent := _meta_tensor((steps,), result_dtype, device, requires_grad)) is not None:
@@ -554,7 +559,7 @@ def randint(
     if positional:
         low = positional.pop()
     if high is None or size is None or positional:
-        raise ArgumentInvalid("randint() takes high and size, or low, high and size", where=source.where())
+        raise ArgumentInvalid("randint() expects high and size, or low, high and size", where=source.where())
     if generator is None and is_replayed() and low < high:
         return put_on_device(
             draw_in_step("random_integers", parse_size((size,)), dtype, low=low, high=high, is_open=True), device

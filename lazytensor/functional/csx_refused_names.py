@@ -288,11 +288,17 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _lowering("torch.aten.elu", _SELU),
         _gradient("torch.aten.elu_backward"),
     ),
-    "round": (_trace("aten::round.decimals", "Scale, round and scale back.", lambda a: a.get("decimals") is not None),),
+    "round": (
+        _trace(
+            "aten::round.decimals",
+            "Multiply by 10 ** decimals, round, and divide.",
+            lambda a: a.get("decimals") is not None,
+        ),
+    ),
     "special_round": (_trace("aten::round.decimals", "Write torch.round(x)."),),
     "sgn": (_backward("aten::_efficientzerotensor"),),
     "signbit": (_trace("aten::signbit"),),
-    "sinc": (_trace("aten::sinc", "Write torch.sin(torch.pi * x) / (torch.pi * x), and 1 where x is 0."),),
+    "sinc": (_trace("aten::sinc", "Write torch.sin(torch.pi * x) / (torch.pi * x), with 1 where x is 0."),),
     "trunc": (_lowering("custom op 'torch.aten.trunc' is unknown", _TRUNC),),
     "xlogy": (
         _lowering("'cirh.Mul' op requires the same type for all operands and result", _FLOAT, _mixes_types_or_numbers),
@@ -300,7 +306,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "xlog1py": (_trace("aten::special_xlog1py"),),
     # Reductions and scans.
     "aminmax": (
-        _lowering("custom op 'torch.aten.aminmax' is unknown", "Take torch.amin and torch.amax."),
+        _lowering("custom op 'torch.aten.aminmax' is unknown", "Use torch.amin and torch.amax."),
         _backward("derivative for aten::aminmax is not implemented"),
     ),
     "bincount": (_trace("aten::bincount", _COUNT, rule="counting"),),
@@ -317,18 +323,22 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "mode": (_trace("aten::mode"),),
     "nanmean": (_trace("aten::nansum"),),
     "nansum": (_trace("aten::nansum", "Write torch.where(x != x, torch.zeros_like(x), x).sum(dim)."),),
-    "norm": (_lowering("torch.aten.norm.ScalarOpt_dim", "Write the sum of powers out.", _has_other_order),),
+    "norm": (_lowering("torch.aten.norm.ScalarOpt_dim", "Write the sum of powers explicitly.", _has_other_order),),
     "normalize": (_lowering("torch.aten.norm.ScalarOpt_dim", "Divide by a sum of powers.", _has_other_order),),
-    "vector_norm": (_lowering("torch.aten.linalg_vector_norm", "Write the sum of powers out.", _has_other_order),),
-    "matrix_norm": (_lowering("torch.aten.linalg_vector_norm", "Write the sum of powers out.", _has_other_order),),
+    "vector_norm": (
+        _lowering("torch.aten.linalg_vector_norm", "Write the sum of powers explicitly.", _has_other_order),
+    ),
+    "matrix_norm": (
+        _lowering("torch.aten.linalg_vector_norm", "Write the sum of powers explicitly.", _has_other_order),
+    ),
     "nanquantile": (_lowering("torch.aten.lerp.Tensor"),),
     "quantile": (
         _trace("quantile() input tensor must be either float or double dtype", _FLOAT, _is_half),
         _lowering("torch.aten.lerp.Tensor"),
     ),
     "renorm": (_lowering("custom op 'torch.aten.renorm' is unknown"),),
-    "std_mean": (_trace("aten::std_mean.correction", "Take torch.std and torch.mean."),),
-    "var_mean": (_trace("aten::var_mean", "Take torch.var and torch.mean."),),
+    "std_mean": (_trace("aten::std_mean.correction", "Use torch.std and torch.mean."),),
+    "var_mean": (_trace("aten::var_mean", "Use torch.var and torch.mean."),),
     "trace": (
         _lowering("torch.aten.trace", "Multiply by an identity matrix and sum."),
         _backward("aten::index_fill_.int_Tensor"),
@@ -400,11 +410,18 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "grid_sample": (_trace("aten::grid_sampler_2d"),),
     "affine_grid": (_trace("aten::as_strided_"),),
     "log_softmax": (Refusal("", "remember", when=lambda a: a["dim"] is not None and a["dim"] < 0),),
-    "linspace": (_lowering("torch-to-cirh lowering failed: aten.linspace.Tensor_Tensor", "Scale torch.arange."),),
+    "linspace": (
+        _lowering(
+            "torch-to-cirh lowering failed: aten.linspace.Tensor_Tensor",
+            "Multiply torch.arange by the step, and add the start.",
+        ),
+    ),
     "logspace": (_trace("aten::logspace.out", "Raise the base to a scaled torch.arange."),),
     "randperm": (_trace("aten::randperm.generator_out"),),
     "exponential_": (_trace("aten::exponential", "Write -torch.log(1 - torch.rand_like(x))."),),
-    "normal": (_trace("aten::normal.Tensor_float", "Scale and shift torch.randn_like(mean).", lambda a: _rank(a) > 0),),
+    "normal": (
+        _trace("aten::normal.Tensor_float", "Write mean + std * torch.randn_like(mean).", lambda a: _rank(a) > 0),
+    ),
     "poisson": (_trace("aten::poisson"),),
     # Products and linear algebra.
     "addbmm": (_trace("aten::addbmm", "Write x + torch.bmm(a, b).sum(0)."),),
@@ -451,16 +468,24 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _backward("aten::adaptive_max_pool2d_backward"),
     ),
     "batch_norm": (
-        _lowering("unsupported type", "Keep the running statistics.", lambda a: a.get("running_mean") is None),
+        _lowering(
+            "unsupported type",
+            "Set track_running_stats=True, or pass running_mean and running_var.",
+            lambda a: a.get("running_mean") is None,
+        ),
     ),
     "instance_norm": (
         _lowering(
             "unsupported type",
-            "Write mean, variance and rsqrt out.",
+            "Write the layer with mean, variance and rsqrt.",
             lambda a: a.get("running_mean") is None or a.get("use_input_stats", True),
         ),
     ),
-    "group_norm": (_lowering("torch.aten.native_group_norm", "Use four dimensions.", lambda a: _rank(a) < 4),),
+    "group_norm": (
+        _lowering(
+            "torch.aten.native_group_norm", "Add a dimension, so that the input has four.", lambda a: _rank(a) < 4
+        ),
+    ),
     "conv1d": (_lowering(_GROUPS, when=_has_groups), _gradient(_NO_1D, _needs_input_gradient)),
     "conv2d": (_lowering(_GROUPS, when=_has_groups),),
     "conv3d": (_lowering(_GROUPS, when=_has_groups),),

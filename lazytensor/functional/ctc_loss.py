@@ -68,7 +68,8 @@ def ctc_loss(
     _check_lengths(log_probs, targets, steps, long, blank)
     if len(steps) != log_probs.spec.shape[1] or len(long) != len(steps) or (steps > log_probs.spec.shape[0]).any():
         raise ShapeError(
-            f"the lengths {steps.tolist()} and {long.tolist()} do not fit log_probs {list(log_probs.shape)}",
+            f"the input lengths {steps.tolist()} and target lengths {long.tolist()} do not match log_probs of "
+            f"shape {list(log_probs.shape)}",
             where=source.where(),
         )
     labels = _insert_blanks(targets.array("ctc_loss"), long, blank)

@@ -173,7 +173,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64
 
 def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
-        raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
+        raise ShapeError(f"expected a matrix, but got a tensor of shape {list(x.spec.shape)}", where=source.where())
     # Limited to the corners, since array code takes 64-bit offsets only.
     most = max(x.spec.shape[-2:])
     lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))

@@ -36,9 +36,9 @@ def refuse_options(**options: Any) -> None:
     for name, value in options.items():
         if value:
             raise OptionMissing(
-                f"an embedding with {name}={value!r} is not provided",
+                f"an embedding with {name}={value!r} is not supported",
                 where=source.where(),
-                hint="Leave the option out.",
+                hint="Remove this option.",
             )
 
 
@@ -58,7 +58,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
         raise OptionMissing(
             f"an embedding with max_norm={max_norm!r} cannot be compiled: it changes its weight in the forward pass",
             where=source.where(),
-            hint="Leave max_norm out, or normalize the weight in torch.no_grad() outside of the step.",
+            hint="Remove max_norm, or normalize the weight in torch.no_grad() outside of the step.",
         )
     if weight.dtype.kind != "f":
         raise ShapeError(
@@ -221,7 +221,7 @@ def _check_offsets(offsets: Tensor, length: int) -> None:
         text = f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {last}"
         raise ShapeError(text, where=source.where())
     if (np.diff(values) < 0).any():
-        raise ShapeError("offsets have to ascend", where=source.where(), hint="Sort the offsets.")
+        raise ShapeError("offsets must be in ascending order", where=source.where(), hint="Sort the offsets.")
 
 
 def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:

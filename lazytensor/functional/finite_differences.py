@@ -66,7 +66,7 @@ def _double_areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> 
     if x is None:
         return total * (1 if dx is None else dx)
     if dx is not None:
-        raise ShapeError("the points are given as x or as dx, not both", where=source.where())
+        raise ShapeError("only one of `x` and `dx` may be given", where=source.where())
     if x.ndim == 1:
         # A vector of points belongs to the integrated dimension; other shapes broadcast from the last dimension.
         at_dim = [1] * y.ndim

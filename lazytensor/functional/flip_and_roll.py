@@ -134,7 +134,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             [1, 3]])
     """
     if len(dims) != 2 or x.ndim < 2:
-        raise ShapeError(f"rot90 turns two dimensions, and got {list(dims)}", where=source.where())
+        raise ShapeError(f"rot90 expects two dimensions, but got {list(dims)}", where=source.where())
     a, b = (normalize_dim(d, x.ndim) for d in dims)
     turns = k % 4
     if turns == 0:

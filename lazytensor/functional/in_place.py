@@ -104,7 +104,7 @@ def _refuse_pending(x: Tensor, value: Tensor) -> None:
         error = TraceError(
             'New output detected outside of "@cstorch.trace" decorator: copy_() of a tensor that the loop computed',
             where=source.where(),
-            hint="Change the tensor in place, for example with mul_(), or copy a tensor of the CPU into it.",
+            hint="Change the tensor in place, for example with mul_(), or copy a CPU tensor into it.",
         )
         refuse("outside trace", error)
 
@@ -125,7 +125,7 @@ def fill_(x: Tensor, value: Operand) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-        raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
+        raise ShapeError(text, where=source.where(), hint="Use x.copy_(value) for a value with dimensions.")
     if not isinstance(value, Tensor) and overlapping_writes.has_repeated_elements(x):
         return overlapping_writes.fill(x, value)
     return overwrite(x, prepare_stored(value, x.dtype, x.spec.shape))

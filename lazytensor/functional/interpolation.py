@@ -60,9 +60,9 @@ def interpolate(
     _check_mode(mode, rank, align_corners)
     if antialias:
         raise OptionMissing(
-            "interpolate with antialias=True is not provided",
+            "interpolate with antialias=True is not supported",
             where=source.where(),
-            hint="Leave it out, or smooth the input before with avg_pool2d.",
+            hint="Remove antialias, or smooth the input with avg_pool2d first.",
         )
     # The step between samples is 1 / factor if factors are given. The ratio of extents differs because of rounding;
     # `recompute_scale_factor` selects the ratio.
@@ -89,7 +89,7 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
     """Raise OptionInvalid if `align_corners` does not apply to `mode`, OptionMissing if `mode` does not fit."""
     if mode == "lanczos":
         raise OptionMissing(
-            "interpolate with mode='lanczos' is not provided", where=source.where(), hint='Use "bicubic".'
+            "interpolate with mode='lanczos' is not supported", where=source.where(), hint='Use "bicubic".'
         )
     if mode not in MODES:
         raise OptionMissing(
@@ -244,7 +244,7 @@ def grid_sample(
     rank = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise OptionInvalid(
-            f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}", where=source.where()
+            f"grid_sample does not support mode={mode!r} with padding_mode={padding_mode!r}", where=source.where()
         )
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
         raise ShapeError(

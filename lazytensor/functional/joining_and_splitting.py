@@ -121,7 +121,9 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
     """Raise ShapeError if `tensors` is empty. `what` is the function's name in the error."""
     if not len(tensors):
-        raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
+        raise ShapeError(
+            f"{what} expects a non-empty TensorList", where=source.where(), hint="Pass at least one tensor."
+        )
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -145,7 +147,9 @@ def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
     """Return the node of `tensors` concatenated along `dim`, in their promoted dtype."""
     types = [x.spec for x in tensors]
     if not all(t.shape for t in types):
-        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
+        raise ShapeError(
+            "zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use torch.stack."
+        )
     # Dtypes are promoted over all tensors.
     dtypes = {t.dtype for t in types}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()

@@ -138,7 +138,7 @@ def pinv(
     error of the dtype. `hermitian` is ignored. Raises OptionMissing if `atol` is given.
     """
     if atol is not None:
-        raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
+        raise OptionMissing("pinv with atol is not supported", where=source.where(), hint="Use rtol instead.")
     n = _matrix_node(A)
     tolerance = rtol if rtol is not None else rcond
     if tolerance is None:
@@ -388,7 +388,7 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
             [0., 3.]])
     """
     if some not in (True, "reduced") or mode != "reduced":
-        raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
+        raise OptionMissing("qr supports only the reduced form", where=source.where(), hint="Use mode='reduced'.")
     packed = tensor_of(call("qr", _matrix_node(A)), A)
     m = A.spec.shape[-2]
     # The operation returns Q above R^T, which both have k columns.
@@ -459,7 +459,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
     k is min(m, n). Raises OptionMissing if `full_matrices` is true and the matrices are not square.
     """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
-        raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
+        raise OptionMissing("svd supports only the reduced form", where=source.where(), hint="Use full_matrices=False.")
     packed, m = tensor_of(call("svd", _matrix_node(A)), A), A.spec.shape[-2]
     vectors = _slice_rows(packed, m + 1, m + 1 + A.spec.shape[-1])
     return SVD(_slice_rows(packed, 0, m), views.select(packed, -2, m), transpose_matrices(vectors))
@@ -588,7 +588,7 @@ def norm(
     if len(dims) == 2:
         return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
     if len(dims) > 2 or isinstance(ord, str):
-        raise ShapeError(f"linalg.norm: ord {ord!r} needs one or two dimensions, got {dims}", where=source.where())
+        raise ShapeError(f"linalg.norm: ord {ord!r} needs one or two dimensions, but got {dims}", where=source.where())
     return vector_norm(A, ord, dims, keepdim, dtype=dtype)
 
 

@@ -28,7 +28,7 @@ def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
             f"Expected target size {list(wanted)}, got {list(labels)}: the logits are {input.spec}, "
             f"the labels {target.spec}",
             where=source.where(),
-            hint="Class scores are [N, C, ...] and the labels int64[N, ...].",
+            hint="Pass class scores of shape [N, C, ...] and labels int64[N, ...].",
             lead=lead,
         )
     if target.dtype.kind not in "iu":
@@ -82,11 +82,9 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
     if labels.min() < 0 or labels.max() >= classes:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]
         if wrong.size:
-            hint = (
-                f"The scores are of {classes} classes: labels are 0 to {classes - 1}, or ignore_index={ignore_index}."
-            )
+            hint = f"Use labels from 0 to {classes - 1} for {classes} classes, or ignore_index={ignore_index}."
             raise IndexInvalid(
-                f"the label {wrong[0]} is no class",
+                f"the label {wrong[0]} is not one of the {classes} classes",
                 where=source.where(),
                 hint=hint,
                 lead=f"Target {wrong[0]} is out of bounds.",
@@ -116,11 +114,11 @@ def class_weights(input: Tensor, weight: Tensor, *, of_labels: bool) -> Tensor:
         raise ShapeError(
             f"expected scalar type {of_input} but found {of_weight}: the weights of classes are {weight.spec}",
             where=source.where(),
-            hint="Give them as weight.to(input.dtype).",
+            hint="Convert the weights with weight.to(input.dtype).",
         )
     return view(weight, -1)
 
 
 def _refuse_weights(text: str, shape: tuple[int, ...], classes: int) -> None:
-    hint = f"There are {classes} classes, and weights of shape {list(shape)}."
+    hint = f"Pass one weight for each of the {classes} classes, not weights of shape {list(shape)}."
     raise ShapeError(text, where=source.where(), hint=hint)

@@ -184,7 +184,7 @@ def soft_margin_loss(
             "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
             "cannot have requires_grad True.",
             where=source.where(),
-            hint="Give target.detach().",
+            hint="Pass target.detach().",
         )
     loss = pw.log1p(pw.exp(-(target * input)))
     return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))

@@ -51,7 +51,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     tensor([[11]])
     """
     if a.ndim != 2 or b.ndim != 2:
-        raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
+        raise ShapeError(f"mm expects two matrices, but got {list(a.shape)} and {list(b.shape)}", where=source.where())
     return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
 
@@ -66,7 +66,9 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     lazytensor.Size([2, 1, 4])
     """
     if a.ndim != 3 or b.ndim != 3:
-        raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
+        raise ShapeError(
+            f"bmm expects two 3-d tensors, but got {list(a.shape)} and {list(b.shape)}", where=source.where()
+        )
     return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
 
@@ -113,7 +115,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     tensor(11)
     """
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
-        raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
+        raise ShapeError(f"dot expects two vectors of the same length, but got {list(a.shape)} and {list(b.shape)}")
     require_elements(a, "fi", "dot")
     with host_autocast(None):
         return matmul(a, b)
@@ -130,9 +132,9 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
     tensor([3, 7])
     """
     if not a.ndim:
-        raise IndexInvalid(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
+        raise IndexInvalid(f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}", where=source.where())
     if a.ndim != 2 or b.ndim != 1:
-        raise ShapeError(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
+        raise ShapeError(f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}", where=source.where())
     # `mv` and `dot` are the only products that PyTorch's autocast on a CPU does not convert.
     with host_autocast(None):
         return matmul(a, b)
@@ -150,7 +152,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
             [6, 8]])
     """
     if a.ndim != 1 or b.ndim != 1:
-        raise ShapeError(f"outer: expected two vectors, got {a.spec} and {b.spec}", where=source.where())
+        raise ShapeError(f"outer expects two vectors, but got {a.spec} and {b.spec}", where=source.where())
     # The row broadcasts without a new dimension, and the vendor's front end prints none.
     return views.unsqueeze(a, 1) * b
 
@@ -254,7 +256,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     outputs, first, second = weight.spec.shape
     if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):
         raise ShapeError(
-            f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not fit the weight "
+            f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not match the weight "
             f"{list(weight.shape)}",
             where=source.where(),
         )

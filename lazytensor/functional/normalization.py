@@ -216,7 +216,11 @@ def _group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the group normalization of `input`, and the means and inverse standard deviations [N, groups]."""
     if not groups:
-        raise CountZero("group_norm: num_groups is 0", where=source.where(), hint="Give a positive number of groups.")
+        raise CountZero(
+            "group_norm expects num_groups above 0, but got 0",
+            where=source.where(),
+            hint="Use a positive number of groups.",
+        )
     if input.ndim < 2 or groups <= 0 or input.spec.shape[1] % groups:
         raise ShapeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "

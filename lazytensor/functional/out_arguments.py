@@ -108,7 +108,7 @@ def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad.",
             where=source.where(),
-            hint="Call it inside torch.no_grad(), or use what it returns instead of out.",
+            hint="Call it inside torch.no_grad(), or use the returned tensor instead of out.",
         )
 
 
@@ -129,7 +129,11 @@ def _write_results(value: Any, out: Any) -> Any:
 
 
 def _expected_out_text(value: Any) -> str:
-    return f"a tuple of {len(value)} tensors" if isinstance(value, tuple | list) else "left out for a plain result"
+    return (
+        f"a tuple of {len(value)} tensors"
+        if isinstance(value, tuple | list)
+        else "None for a result that is not a tensor"
+    )
 
 
 def _write_result(value: Tensor, out: Any) -> Tensor:
@@ -143,7 +147,7 @@ def _write_result(value: Tensor, out: Any) -> Tensor:
         raise ShapeError(
             f"result type {value.dtype.name} can't be cast to the desired output type {out.dtype.name}",
             where=source.where(),
-            hint="Give an output of the type of the result.",
+            hint="Pass an output with the dtype of the result.",
         )
     out.cell, out._seen = wrap(cast(value.node, out.dtype)).cell, None
     return out

@@ -225,7 +225,11 @@ def _divide_checked(name: str, a: Operand, b: Operand) -> Tensor:
         raise TypeUnsupported(text, where=source.where(), hint="Convert to int.")
     # An empty quotient divides nothing.
     if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0) and 0 not in common_shape(a, b):
-        raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
+        raise ShapeError(
+            "ZeroDivisionError",
+            where=source.where(),
+            hint="Remove zeros from the divisor, or convert an operand with .float().",
+        )
     return _binary(name, a, b)
 
 
@@ -826,7 +830,7 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     if not decimals:
         return _round(x)
     if x.dtype.kind != "f":
-        raise ShapeError(f"round with decimals is not known for {x.dtype.name}", where=source.where())
+        raise ShapeError(f"round does not support decimals for {x.dtype.name}", where=source.where())
     # 10 to a positive power is exact (up to 1e22); a power of 0.1 would already be rounded.
     scale = 10.0 ** builtins.abs(decimals)
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale

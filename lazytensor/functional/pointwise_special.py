@@ -313,7 +313,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     tensor([True])
     """
     if result_type(input, other).is_half:
-        raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), hint="Use float32.")
+        raise ShapeError("nextafter does not support 16-bit types", where=source.where(), hint="Use float32.")
     return _nextafter(input, other)
 
 
@@ -388,7 +388,7 @@ def frac(input: Tensor) -> Tensor:
     tensor([ 0.2500, -0.5000])
     """
     if input.dtype.kind != "f":
-        raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
+        raise ShapeError(f"frac does not support {input.dtype.name}", where=source.where(), hint="Use .float().")
     # Rounded towards zero, so that the sign is kept.
     return input - pw.trunc(input)
 

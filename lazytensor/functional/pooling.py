@@ -350,7 +350,9 @@ def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: Outpu
         raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
     # All regions are listed.
     if count > MAX_REGIONS:
-        raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
+        raise MemoryMissing(
+            f"{name}: an output of {count:,} regions is larger than any memory", 0, where=source.where()
+        )
     return outputs
 
 
@@ -542,7 +544,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
         wanted = tuple(output_size)[-rank:]
         if any(abs(w - e) >= s for w, e, s in zip(wanted, extents, steps, strict=True)):
             raise OptionInvalid(
-                f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}",
+                f"invalid output_size {list(wanted)}: it must differ from {list(extents)} by less than the stride",
                 where=source.where(),
             )
         extents = wanted

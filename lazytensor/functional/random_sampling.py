@@ -42,9 +42,9 @@ def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
     """
     if is_replayed():
         raise TraceError(
-            "this distribution cannot be drawn inside a traced step",
+            "this distribution cannot be sampled inside a traced step",
             where=source.where(),
-            hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
+            hint="Compute it from torch.rand or torch.randn, which draw new numbers in each step.",
         )
     rounded = arrange_in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
     x.write(leaf(rounded, x.spec) if storage.thread_state.current is None else tensor_of_draws(rounded, x.dtype).node)

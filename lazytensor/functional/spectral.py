@@ -21,7 +21,9 @@ def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
     if mode == "constant":
         return constant_pad_nd(x, (width, width))
     if mode != "reflect" or width >= n:
-        raise ShapeError(f"stft: cannot pad {n} places by {width} in the mode {mode!r}", where=source.where())
+        raise ShapeError(
+            f"stft: cannot pad a signal of {n} elements by {width} in the mode {mode!r}", where=source.where()
+        )
     before = flip_and_roll.flip(views.slice_dim(x, 1, 1, width + 1), 1)
     after = flip_and_roll.flip(views.slice_dim(x, 1, n - 1 - width, n - 1), 1)
     return joining_and_splitting.cat([before, x, after], 1)
@@ -67,7 +69,7 @@ def stft(
     """
     if return_complex is not False:
         raise ShapeError(
-            "stft: there are no complex tensors here", where=source.where(), hint="Pass return_complex=False."
+            "stft: complex tensors are not supported", where=source.where(), hint="Pass return_complex=False."
         )
     if x.ndim not in (1, 2):
         raise ShapeError(f"stft: expected a 1D or 2D tensor, got {x.ndim}D", where=source.where())

@@ -279,7 +279,9 @@ def norm(
     """
     if p == "nuc":
         if x.ndim != 2 or keepdim or len(normalize_dims(dim, 2)) != 2:
-            raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
+            raise ShapeError(
+                "norm(p='nuc') supports only one matrix", where=source.where(), hint="Use torch.linalg.norm."
+            )
         return red.sum(pw.tensor_of(call("singular_values", operand_node(x)), x))
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f"linalg.matrix_norm: Order {p} not supported.", where=source.where())

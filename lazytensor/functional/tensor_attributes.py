@@ -246,9 +246,7 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         dtype = f"{dtype.__module__}.{dtype.__name__}"
     module, _, name = dtype.rpartition(".")
     if module == "torch.cuda" and name in DTYPES_BY_TENSOR_TYPE:
-        raise ShapeError(
-            "Cannot initialize CUDA without ATen_cuda library: there is no GPU here.", where=source.where()
-        )
+        raise ShapeError("Cannot initialize CUDA without ATen_cuda library: no GPU is available.", where=source.where())
     if module != "torch" or name not in DTYPES_BY_TENSOR_TYPE:
         raise OptionInvalid(f"invalid type: {dtype!r}", where=source.where())
     return pw.cast_to(x, DTYPES_BY_TENSOR_TYPE[name])

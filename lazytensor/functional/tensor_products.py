@@ -183,7 +183,7 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     tensor([0, 0, 1])
     """
     if x.ndim != other.ndim or x.dtype is not other.dtype:
-        raise ShapeError(f"cross: inputs must agree in rank and type, got {x.spec} and {other.spec}")
+        raise ShapeError(f"cross: inputs must have the same rank and dtype, but got {x.spec} and {other.spec}")
     shape = broadcast_shape(x.spec.shape, other.spec.shape)
     if dim is None:
         dim = next((d for d, e in enumerate(shape) if e == 3), None)
@@ -239,7 +239,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
     chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
     if any(t.ndim != 2 for t in chain):
-        raise ShapeError("multi_dot(): the tensors have to be matrices, the first and last may be vectors")
+        raise ShapeError("multi_dot(): the tensors must be matrices; only the first and the last may be vectors")
     place = _optimal_splits([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
 
     def product(i: int, j: int) -> Tensor:
@@ -278,14 +278,14 @@ def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str]
     terms = operands.split(",")
     if len(terms) != len(tensors):
         raise ShapeError(
-            f"einsum(): the equation {equation!r} has {len(terms)} operands, and {len(tensors)} were given",
+            f"einsum(): the equation {equation!r} has {len(terms)} operands, but {len(tensors)} were given",
             where=source.where(),
         )
     wide = [t.ndim - len(term.replace("...", "")) for term, t in zip(terms, tensors, strict=True)]
     spelled = [term.replace("...", _ellipsis_labels(n)) for term, n in zip(terms, wide, strict=True)]
     for term, t in zip(spelled, tensors, strict=True):
         if len(term) != t.ndim:
-            raise ShapeError(f"einsum(): the labels {term!r} do not fit the shape {list(t.shape)}")
+            raise ShapeError(f"einsum(): the labels {term!r} do not match the shape {list(t.shape)}")
     widest = _ellipsis_labels(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
     if arrow:
         return spelled, result.replace("...", widest)
@@ -323,7 +323,7 @@ def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str])
     for c in shared:
         sizes = x.spec.shape[xl.index(c)], y.spec.shape[yl.index(c)]
         if sizes[0] != sizes[1] and 1 not in sizes:
-            raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
+            raise ShapeError(f"einsum(): one label has the different extents {sizes}", where=source.where())
         if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
             x, y = (_expand_dim(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
     # Each pair is one batched matrix product: shared labels that are kept form the batch, the others are summed.

@@ -48,9 +48,9 @@ def set_default_dtype(dtype: DType) -> None:
 
 def mixed_dtypes_error(dtype: DType, other: DType, text: str) -> ShapeError:
     """Return a ShapeError with the message `text` and a hint to convert operands of `other` to `dtype`."""
-    hint = f"Convert one of them: .to({dtype}) where it is {other}."
+    hint = f"Convert the operand of type {other} with .to({dtype})."
     if half_type() is not None:
-        hint += " Automatic casts give products in a half type, and sums, powers and losses in float32."
+        hint += " Automatic casts compute products in a half type, and sums, powers and losses in float32."
     return ShapeError(text, where=source.where(), hint=hint)
 
 
@@ -126,7 +126,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                     f"The size of tensor a ({out[i]}) must match the size of tensor b ({e}) at non-singleton "
                     f"dimension {i}; the shapes are {', '.join(str(list(s)) for s in shapes)}",
                     where=source.where(),
-                    hint="Reshape or unsqueeze one of them so that the dimensions line up.",
+                    hint="Reshape or unsqueeze one of them, so that the dimensions match.",
                 )
             out[i] = e if e != 1 else out[i]
     return tuple(out)

@@ -148,7 +148,7 @@ def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
     bits = np.frombuffer(raw.tobytes(), FILE_DTYPES[dtype]).reshape(extents)
     copy = tensor_of(from_array(decode_elements(bits, dtype), dtype).node, x)
     copy.__dict__[READ_ONLY_ATTRIBUTE] = (
-        f"the view of {names} is a copy here, and a write to it would not reach the tensor",
+        f"the view of {names} is a copy, so a write to it would not change the tensor",
         "Write to the tensor itself, or to a clone() of the view.",
     )
     return copy
@@ -258,7 +258,9 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     rank = x.ndim
     if len(wanted) != rank:
-        raise ShapeError(f"permute() of {rank} dimensions got an order of {len(wanted)}", where=source.where())
+        raise ShapeError(
+            f"permute() of a tensor with {rank} dimensions got {len(wanted)} dimensions", where=source.where()
+        )
     return x.make_view("transpose", permutation=tuple([normalize_dim(d, rank) for d in wanted]))
 
 
@@ -336,11 +338,13 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     lead = len(target) - x.ndim
     # -1 keeps an extent, which a new dimension does not have.
     if lead < 0 or any(e == -1 for e in target[:lead]):
-        raise ShapeError(f"expand({target}): the tensor has the shape {list(x.spec.shape)}", where=source.where())
+        raise ShapeError(
+            f"expand({target}) does not match the shape {list(x.spec.shape)} of the tensor", where=source.where()
+        )
     shape = tuple(x.spec.shape[i - lead] if e == -1 else int(e) for i, e in enumerate(target))
     if any(x.spec.shape[i - lead] not in (1, e) for i, e in enumerate(shape) if i >= lead):
         raise ShapeError(
-            f"The expanded size {list(shape)} does not fit the shape {list(x.spec.shape)}", where=source.where()
+            f"The expanded size {list(shape)} does not match the shape {list(x.spec.shape)}", where=source.where()
         )
     if x.spec.shape == shape:
         return x

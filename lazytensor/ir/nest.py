@@ -125,10 +125,12 @@ class Nest:
         for operand, access in zip((*self.inputs, *self.outputs), (*self.reads, *self.writes), strict=True):
             low, high = _bounds(access, self.loops)
             if runs and (low < 0 or high >= operand.size):
-                raise CompileError(f"nest {self.name} touches {low}..{high} of {operand.size} elements")
+                raise CompileError(
+                    f"nest {self.name} accesses elements {low} to {high} of an operand with {operand.size} elements"
+                )
         for n, scalar in enumerate(self.body):
             if any(a >= n for a in scalar.args):
-                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) needs a later one")
+                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) uses a later scalar")
             if not scalar.unit and scalar.op not in UNITLESS_SCALAR_OPS:
                 raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it")
         for store, access in zip(self.stores, self.writes, strict=True):

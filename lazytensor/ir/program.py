@@ -156,7 +156,7 @@ class Program:
         # Instructions refer to buffers by their index in the tuple.
         for n, b in enumerate(self.buffers):
             if b.index != n:
-                raise CompileError(f"buffer {n} calls itself {b.index}")
+                raise CompileError(f"buffer {n} has the index {b.index}")
         for instr in self.instrs:
             for r in instr.reads:
                 if r not in known:
@@ -164,5 +164,5 @@ class Program:
             known.update(instr.writes)
         missing = [i for i in (*self.fetches, *(o for _, o in self.state.values())) if i not in known]
         if missing:
-            raise CompileError(f"buffers {missing} are asked for and never written")
+            raise CompileError(f"buffers {missing} are fetched, but never written")
         return self

@@ -156,7 +156,7 @@ class BatchInterpolation:
             return a
         rise, rest = divmod((b - a) * (self.at - self.first), self.second - self.first)
         if rest:
-            raise NotAffine(f"{a} and {b}, which give no whole number for {self.at}")
+            raise NotAffine(f"{a} and {b}, which give no integer for {self.at} samples")
         return a + rise
 
     def _number(self, a: float, b: float) -> float:
@@ -229,7 +229,9 @@ class StepFamily:
             return self.first
         assert batch_size is not None
         if batch_size < 1:
-            raise CompileError(f"there is no batch of {batch_size} samples", hint="Give a number from 1 on.")
+            raise CompileError(
+                f"the batch size is {batch_size}, but must be at least 1", hint="Use a batch size of at least 1."
+            )
         ends = self._record_two_batches()
         if batch_size in ends:
             return ends[batch_size]
@@ -243,7 +245,7 @@ class StepFamily:
         """
         try:
             self._record_two_batches()
-            record = _FailedRecording(CompileError("a step that came from another process cannot be recorded again"))
+            record = _FailedRecording(CompileError("a step from another process cannot be recorded again"))
         except LazyError as e:
             record = _FailedRecording(e)
         except Exception as e:
@@ -300,7 +302,7 @@ def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -
             return _nonaffine_error(f"{x.label}: {e}", x, first, second)
         if x.work != y.work and _has_two_batch_extents(x, y, a, b):
             return _nonaffine_error(
-                f"{x.label}: its work grows with the square of the batch", x, first, second, SuperlinearWork
+                f"{x.label}: the work grows with the square of the batch size", x, first, second, SuperlinearWork
             )
     if len(a.instrs) != len(b.instrs):
         return _nonaffine_error(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
@@ -328,7 +330,9 @@ def _nonaffine_error(
     what: str, instr: Instr | None, first: int, second: int, kind: type[CompileError] = CompileError
 ) -> CompileError:
     return kind(
-        f"the program does not follow the batch: with {first} and {second} samples it has {what}",
+        f"the program is not a linear function of the batch size. With {first} and {second} samples: {what}",
         where=instr.where if instr is not None else None,
-        hint="Take the batch from the data (x.shape[0]) instead of fixing it; the script's own batch can be planned.",
+        hint=(
+            "Read the batch size from the data (x.shape[0]) instead of fixing it, or plan the batch size of the script."
+        ),
     )

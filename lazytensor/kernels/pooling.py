@@ -14,7 +14,7 @@ from lazytensor.kernels.routine import Routine
 PART_ELEMENTS = 1 << 15  # minimum taps or elements per part that are worth waking a thread for
 LEAST_ELEMENTS = 1 << 13  # minimum taps or elements for a routine; smaller operations run in NumPy
 MOST_PARTS = 32
-BAD_PLACE = "found an invalid max index: the places are 0..{}"
+BAD_PLACE = "found an invalid max index: the indices are 0 to {}"
 
 
 def _three(values: tuple[int, ...], alone: int) -> tuple[int, ...]:

@@ -62,20 +62,20 @@ def _kernel(source: str, name: str) -> ast.FunctionDef:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node
-    raise Unknown(f"no function {name}")
+    raise Unknown(f"a text without the function {name}")
 
 
 def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
     """Return the types of the result and of the arguments, from the decorator. Raise Unknown if it is not valid."""
     (decorator,) = definition.decorator_list
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.args[0], ast.Constant):
-        raise Unknown("no signature")
+        raise Unknown("a function without a signature")
     match = _SIGNATURE.fullmatch(str(decorator.args[0].value))
     if match is None or match[1] not in ("void", "boolean"):
-        raise Unknown("a result")
+        raise Unknown("a result type other than void and boolean")
     kinds = tuple(k.strip().replace("boolean", "bool").replace("[::1]", "*") for k in match[2].split(", "))
     if any(kind.rstrip("*") not in KINDS for kind in kinds):
-        raise Unknown(f"arguments of {kinds}")
+        raise Unknown(f"arguments of the types {kinds}")
     return match[1].replace("boolean", "bool"), *kinds
 
 
@@ -109,12 +109,12 @@ class _Body:
 
     def _annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is None:
-            raise Unknown("a name without a value")
+            raise Unknown("a declaration without a value")
         self._put(statement.target, expressions.results(statement.value, self.scope)[0])
 
     def _return(self, statement: ast.Return) -> None:
         if not self.result:
-            raise Unknown("a function that ends in several places")
+            raise Unknown("an inlined function with more than one return")
         value = expressions.truth(statement.value, self.scope).text if statement.value else ""
         self.function.end(f"i1 {value}" if value else "void")
         # Code after the return is unreachable, and LLVM removes it.
@@ -151,7 +151,7 @@ class _Body:
                 value = Value(KINDS["uint8"], self.function.new(f"zext i1 {value.text} to i8"))
             self.function.line(f"store {array.kind.stored} {value.text}, ptr {pointer}")
         else:
-            raise Unknown("an assignment")
+            raise Unknown("an assignment to something other than a name or an array element")
 
     def _if(self, statement: ast.If) -> None:
         function = self.function
@@ -192,12 +192,12 @@ class _Body:
     def _for(self, statement: ast.For) -> None:
         function, scope, call = self.function, self.scope, statement.iter
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
-            raise Unknown("a loop over something else")
+            raise Unknown("a loop over something other than range()")
         numbers = [function.converted(expressions.number(a, scope), INT) for a in call.args]
         first = numbers[0] if len(numbers) > 1 else Value(INT, "0")
         last, step = numbers[min(1, len(numbers) - 1)], numbers[2] if len(numbers) > 2 else Value(INT, "1")
         if not isinstance(statement.target, ast.Name):
-            raise Unknown("a loop of several names")
+            raise Unknown("a loop with several loop variables")
         self._counted(statement.target.id, first, last, step, statement.body)
 
     def _counted(self, name: str, first: Value, last: Value, step: Value, body: Sequence[ast.stmt]) -> None:

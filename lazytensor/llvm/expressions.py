@@ -51,14 +51,14 @@ def number(node: ast.expr, scope: Scope) -> Value:
     """Write an expression, and return the one number that it gives. Raise Unknown if it gives something else."""
     value = _single(node, scope)
     if not isinstance(value, Value):
-        raise Unknown("something else than a number")
+        raise Unknown("a value that is not a number")
     return value
 
 
 def _single(node: ast.expr, scope: Scope) -> Value | Array:
     values = results(node, scope)
     if len(values) != 1:
-        raise Unknown("several numbers in place of one")
+        raise Unknown("several values where one is expected")
     return values[0]
 
 
@@ -126,7 +126,7 @@ def _array(node: ast.expr, scope: Scope) -> Array:
         table = meaning(node.id, scope.module, scope.text).table if array is None else None
         if table is not None:
             return scope.function.constants(table)
-    raise Unknown("an element of something else")
+    raise Unknown("an element of a value that is not an array")
 
 
 def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
@@ -134,7 +134,7 @@ def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
     array = _array(node.value, scope)
     first = number(part.lower or ast.Constant(0), scope)
     if part.step is not None:
-        raise Unknown("every other element")
+        raise Unknown("a slice with a step")
     at = scope.function.converted(first, INT).text
     return Array(array.kind, scope.function.new(f"getelementptr {array.kind.stored}, ptr {array.text}, i64 {at}"))
 
@@ -156,12 +156,12 @@ def _name(node: ast.Name, scope: Scope) -> Value:
         kind, place = known
         return Value(kind, scope.function.new(f"load {kind.llvm}, ptr {place}"))
     if known is not None:
-        raise Unknown(f"{node.id} as a number")
+        raise Unknown(f"{node.id}, which is not a number, used as a number")
     given = meaning(node.id, scope.module, scope.text)
     if given.number is not None:
         return literal(given.number, INT)
     if given.value is None:
-        raise Unknown(f"{node.id} as a number")
+        raise Unknown(f"{node.id}, which is not a number, used as a number")
     return number(given.value, _scope_of(given, scope))
 
 
@@ -235,7 +235,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Value:
         return Value(INT, function.new(f"sub i64 0, {a.text}"))
     if isinstance(node.op, ast.Invert):
         return Value(INT, function.new(f"xor i64 {a.text}, -1"))
-    raise Unknown("a sign")
+    raise Unknown("a unary operator other than -, ~ and not")
 
 
 def _compare(node: ast.Compare, scope: Scope) -> Value:
@@ -323,7 +323,7 @@ def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scop
             sides.append((lines, Value(POINTER, value.text) if isinstance(value, Array) else value))
     kinds = [value.kind for _, value in sides]
     if len(arrays) == 1 or len({array.kind for array in arrays}) > 1:
-        raise Unknown("a choice of two things that are not alike")
+        raise Unknown("a choice between values of different types")
     kind = kinds[0] if kinds[0] is kinds[1] else common(*kinds)
     place = function.place(kind)
     for lines, value in sides:
@@ -362,7 +362,7 @@ def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
     if isinstance(node.func, ast.Attribute):
         return (_numpy(node.func.attr, _numbers(arguments), scope),)
     if not isinstance(node.func, ast.Name):
-        raise Unknown("a call")
+        raise Unknown("a call of an expression that is not a name")
     if node.func.id in _BUILT_IN:
         return (_BUILT_IN[node.func.id](_numbers(arguments), scope),)
     given = meaning(node.func.id, scope.module, scope.text)
@@ -384,7 +384,7 @@ def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
 
 def _numbers(arguments: Sequence[Value | Array]) -> list[Value]:
     if any(isinstance(a, Array) for a in arguments):
-        raise Unknown("an array as a number")
+        raise Unknown("an array used as a number")
     return [a for a in arguments if isinstance(a, Value)]
 
 
@@ -395,7 +395,7 @@ def _empty(node: ast.Call, scope: Scope) -> Array:
     """
     count, given = node.args
     if not isinstance(given, ast.Attribute) or given.attr.removesuffix("_") not in KINDS:
-        raise Unknown("memory of some kind")
+        raise Unknown("np.empty with an unsupported element type")
     kind = KINDS[given.attr.removesuffix("_")]
     if isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value <= MAX_STACK_ELEMENTS:
         return Array(kind, scope.function.array(kind, count.value))
@@ -462,7 +462,7 @@ def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
     def extreme(arguments: list[Value], scope: Scope) -> Value:
         a, b = arguments
         if "f" in (a.kind.sort, b.kind.sort):
-            raise Unknown("an extreme of floating-point numbers")
+            raise Unknown("min or max of floating-point numbers")
         a, b = (scope.function.converted(v, INT) for v in (a, b))
         chosen = scope.function.new(f"icmp {which} i64 {a.text}, {b.text}")
         return _selected(Value(BOOL, chosen), a, b, scope)
@@ -491,10 +491,10 @@ _BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
 def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value | Array, ...]:
     """Write a call of a function that a module defines as `inline(lambda ...)`; return its result."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name) or value.func.id != "inline":
-        raise Unknown("a function")
+        raise Unknown("a call of a name that is not a function")
     (function,) = value.args
     if not isinstance(function, ast.Lambda):
-        raise Unknown("a function")
+        raise Unknown("a call of a name that is not a function")
     return scope.function.written_out(
         function.args, [ast.Return(value=function.body)], _numbers(given_arguments), scope
     )

@@ -29,7 +29,7 @@ def written(name: str, arguments: Sequence[Value], function: Function) -> Value:
     Raise Unknown for an unknown name, and for arguments of the wrong number or type.
     """
     if len(arguments) != _COUNTS.get(name.partition("_")[0], 1):
-        raise Unknown(f"{name} of {len(arguments)} arguments")
+        raise Unknown(f"{name} with {len(arguments)} arguments")
     if name in _BITS:
         kind = KINDS[_BITS[name]]
         (a,) = arguments

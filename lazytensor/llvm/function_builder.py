@@ -209,7 +209,7 @@ class Scope:
             self.names[name] = value
             return
         if isinstance(known, Array) or (known and known[0] is not value.kind and not may_change):
-            raise Unknown(f"{name} is {known} and {value.kind.name}")
+            raise Unknown(f"the variable {name} with two types, {known} and {value.kind.name}")
         if known is None or known[0] is not value.kind:
             known = self.names[name] = (value.kind, self.function.place(value.kind))
         self.function.line(f"store {value.kind.llvm} {value.text}, ptr {known[1]}")

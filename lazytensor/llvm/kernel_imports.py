@@ -67,7 +67,7 @@ def meaning(name: str, module: str, text: str = "") -> Meaning:
         return Meaning(module, value=node)
     if module.startswith(HOMES) and isinstance(table := _computed(name, module), np.ndarray):
         return Meaning(module, table=table)
-    raise Unknown(f"{name} of {module}")
+    raise Unknown(f"the name {name} of {module}")
 
 
 def _computed(name: str, module: str) -> object:
@@ -78,7 +78,7 @@ def _computed(name: str, module: str) -> object:
 def _number(name: str, module: str) -> int:
     value = _computed(name, module)
     if not isinstance(value, int):
-        raise Unknown(f"{name} of {module}")
+        raise Unknown(f"the name {name} of {module}")
     return value
 
 

@@ -17,7 +17,7 @@ def total(name: str, arguments: Sequence[Value | Array], function: Function) -> 
     """
     lanes, count = arguments
     if not isinstance(lanes, Array) or not isinstance(count, Value) or lanes.kind.sort != "f" or name not in _STEPS:
-        raise Unknown(f"{name} of something else than lanes")
+        raise Unknown(f"{name} of a value that is not an array of lanes")
     kind = lanes.kind.llvm
     vectors = []
     for k in range(0, int(count.text), GROUP):

@@ -46,11 +46,11 @@ def written(name: str, arguments: Sequence[Value | Array], function: Function) -
     if write is None:
         raise Unknown(f"a call of {name}")
     if name in _OF_WORDS and not isinstance(arguments[0], Array):
-        raise Unknown(f"{name} of something else than an array of words")
+        raise Unknown(f"{name} of a value that is not an array of words")
     try:
         return write(function, *arguments)
     except TypeError as error:
-        raise Unknown(f"{name} of {len(arguments)} arguments") from error
+        raise Unknown(f"{name} with {len(arguments)} arguments") from error
 
 
 def _word(value: Value, function: Function) -> str:

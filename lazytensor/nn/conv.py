@@ -214,7 +214,7 @@ class _ConvTransposeNd(_ConvNd):
         sizes = zip(extents, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
         least = [(e - 1) * s - 2 * int(p) + d * (k - 1) + 1 for e, s, p, d, k in sizes]
         if any(not low <= w < low + s for w, low, s in zip(wanted, least, self.stride, strict=True)):
-            raise ValueError(f"requested an output size of {list(wanted)}, but the least is {least}")
+            raise ValueError(f"requested an output size of {list(wanted)}, but the minimum is {least}")
         return tuple(w - low for w, low in zip(wanted, least, strict=True))
 
 

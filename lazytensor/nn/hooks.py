@@ -226,9 +226,10 @@ class _BackwardHookCall:
         # hooks are on one node, can still replace them.
         if sum(x is not None for x in self.grad_inputs) > 1:
             raise AutogradError(
-                "a backward hook replaces the gradients of several arguments, of which some have passed on already",
+                "a backward hook replaces the gradients of several arguments, but some of them have already "
+                "been propagated",
                 where=source.where(),
-                hint="Use tensor.register_hook on the arguments.",
+                hint="Register hooks on the arguments instead, with tensor.register_hook().",
             )
         replaced = answer[i] if isinstance(answer, tuple) else answer
         return g if replaced is None else replaced.node

@@ -500,14 +500,14 @@ class Module:
 
     def get_extra_state(self) -> Any:
         """Return additional state for the state dict. Subclasses override it; the default raises RuntimeError."""
-        raise RuntimeError("Module.get_extra_state() is to be defined by a subclass, and is called by state_dict()")
+        raise RuntimeError("state_dict() calls Module.get_extra_state(), which the subclass must define")
 
     def set_extra_state(self, state: Any) -> None:
         """Restore `state`, which `get_extra_state` returned.
 
         Subclasses override it; the default raises RuntimeError.
         """
-        raise RuntimeError("Module.set_extra_state() is to be defined by a subclass, and by load_state_dict()")
+        raise RuntimeError("load_state_dict() calls Module.set_extra_state(), which the subclass must define")
 
     get_extra_state.is_default = set_extra_state.is_default = True  # type: ignore[attr-defined]
 

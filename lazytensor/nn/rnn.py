@@ -88,9 +88,9 @@ class RNNBase(Module):
         super().__init__()
         if proj_size:
             raise OptionMissing(
-                f"{mode} with proj_size={proj_size} is not provided",
+                f"{mode} with proj_size={proj_size} is not supported",
                 where=source.where(),
-                hint="Leave it out, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
+                hint="Remove proj_size, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
             )
         if not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element")

@@ -120,9 +120,9 @@ def load_state_dict(module: Any, state_dict: Any, strict: bool, assign: bool) ->
         lines = "\n\t".join(problems)
         # PyTorch's class and message, since scripts catch and print it.
         raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}\n"
-            f"  {source.where()}: Build the model with the sizes of the checkpoint, or leave these keys out. "
-            "Values that fit have been loaded."
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n	{lines}\n  {source.where()}: Build "
+            "the model with the sizes of the checkpoint, or remove these keys. All other values have been "
+            "loaded."
         )
     return IncompatibleKeys(missing, unexpected)
 

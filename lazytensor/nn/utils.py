@@ -47,7 +47,7 @@ def get_total_norm(
         raise ShapeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
             "clipped.",
-            hint="Pass error_if_nonfinite=False to scale the gradients by it all the same.",
+            hint="Pass error_if_nonfinite=False to scale the gradients by it anyway.",
         )
     return total
 

@@ -76,7 +76,7 @@ def _work(out: Type, x: Type, *, kernel: Dims, **window: Any) -> Any:
     return elementwise_work(math.prod(kernel))(out, x)
 
 
-_DIVISOR_HINT = "Leave divisor_override out and scale the result; give a batch dimension."
+_DIVISOR_HINT = "Remove divisor_override and scale the result, and add a batch dimension."
 
 
 def _average_in_3d(x: Node, *, divisor: int | None, **window: Any) -> Node | None:

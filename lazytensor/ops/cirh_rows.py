@@ -31,7 +31,7 @@ def _gather_rows(x: Node, numbers: Node, *, dim: int) -> Node:
 
 def _gather_rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     if len(numbers.shape) != 1 or numbers.dtype.kind != "i":
-        raise ShapeError(f"rows are named by a vector of integers, not by {numbers}")
+        raise ShapeError(f"rows must be selected by a vector of integers, not by {numbers}")
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
@@ -81,7 +81,7 @@ def _decompose_embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int
 
 def _embedding_type(weight: Type, numbers: Type, *, padding: int) -> Type:
     if numbers.dtype.kind != "i":
-        raise ShapeError(f"an embedding is indexed by integers, not by {numbers}")
+        raise ShapeError(f"an embedding must be indexed by integers, not by {numbers}")
     return Type((*numbers.shape, *weight.shape[1:]), weight.dtype)
 
 
@@ -274,7 +274,7 @@ def _spell_repeat(out: Listing, n: Node) -> str:
         raise CompileError(
             "'cirh.Repeat' op `input` and `result` rank must be the same",
             where=n.where,
-            hint="Give the tensor its new dimensions before, with unsqueeze.",
+            hint="Add the new dimensions with unsqueeze first.",
         )
     return f"cirh.Repeat {arguments(out, n)} {{repeats = {ints_text(n.attrs['times'])}}} : {function_type(n)}"
 

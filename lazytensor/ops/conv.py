@@ -43,12 +43,15 @@ def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, di
 def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims, groups: int) -> Type:
     """Infer rule of a convolution: x [N, C, ...] and w [out, C / groups, ...] give [N, out, ...]."""
     if len(x.shape) != len(w.shape) or x.dtype is not w.dtype:
-        raise ShapeError(f"the input is {x}, the weight {w}", hint="Both need the same rank and dtype.")
+        raise ShapeError(
+            f"the input {x} and the weight {w} do not have the same rank and dtype",
+            hint="Reshape or convert one of them.",
+        )
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ShapeError(
             f"Given groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
             f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead",
-            hint="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
+            hint="Pass an input [N, C, ...] and a weight [out, C / groups, ...], where groups divides out.",
         )
     spatial = output_extents(x.shape[2:], w.shape[2:], stride, padding, dilation)
     # Batch and channels come first in every layout, followed by any number of spatial dimensions.
@@ -164,7 +167,10 @@ def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -
         raise ShapeError(
             f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} "
             f"channels, but got {g.shape[1]} channels instead",
-            hint="The input is [N, C, ...], the weight [C, out / groups, ...] in the same dtype; groups divides C.",
+            hint=(
+                "Pass an input [N, C, ...] and a weight [C, out / groups, ...] of the same dtype, where groups "
+                "divides C."
+            ),
         )
     return Type((g.shape[0], w.shape[1] * groups, *extents), g.dtype)
 

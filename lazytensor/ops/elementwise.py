@@ -45,7 +45,10 @@ def _test_type(x: Type) -> Type:
 
 def _where_type(c: Type, a: Type, b: Type) -> Type:
     if c.dtype is not bool_ or c.shape != a.shape:
-        raise ShapeError(f"the condition is {c}, the values are {a}", hint="The condition has to be bool[same shape].")
+        raise ShapeError(
+            f"the condition {c} does not match the values {a}",
+            hint="Pass a condition of type bool with the shape of the values.",
+        )
     return same_types(a, b)
 
 
@@ -86,7 +89,7 @@ def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
 def where(c: Node, a: Node | float, b: Node | float) -> Node:
     """Return `a` where `c` is True and `b` elsewhere. One of `a` and `b` may be a number."""
     if not isinstance(a, Node):
-        assert isinstance(b, Node), "two numbers have no type"
+        assert isinstance(b, Node), "at least one of the values must be a node"
         return call("where", c, full_like(a, b), b)
     return call("where", c, a, b if isinstance(b, Node) else full_like(b, a))
 

@@ -21,7 +21,9 @@ def _check_zero_divisor(ufunc: Any) -> Any:
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         # NumPy would warn and return 0. PyTorch raises a RuntimeError with this text; ShapeError is a RuntimeError.
         if b.dtype.kind != "f" and not np.all(b):
-            raise ShapeError("ZeroDivisionError", hint="Integers cannot be divided by zero; convert them to float.")
+            raise ShapeError(
+                "ZeroDivisionError", hint="Remove zeros from the divisor, or convert an operand with .float()."
+            )
         with np.errstate(all="ignore"):
             return np.asarray(ufunc(a, b))
 

@@ -55,7 +55,7 @@ def _concat_rows(*parts: Node) -> Node:
 
 def _square_type(x: Type, **attrs: Any) -> Type:
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"A must be batches of square matrices, but they are {list(x.shape)}")
+        raise ShapeError(f"A must be batches of square matrices, but the shape is {list(x.shape)}")
     if x.dtype.kind != "f":
         raise ShapeError(f"Expected a floating point tensor as input. Got {x.dtype.name}")
     return x
@@ -115,7 +115,7 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
-            hint="Add a small multiple of the unit matrix, or use another factorization.",
+            hint="Add a small multiple of the identity matrix, or use another factorization.",
         ) from e
 
 
@@ -180,7 +180,7 @@ def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.solve: The solver failed because the input matrix is singular.",
-            hint="Use torch.linalg.pinv for a least-squares answer.",
+            hint="Use torch.linalg.pinv for a least-squares solution.",
         ) from e
 
 
@@ -282,7 +282,7 @@ _factor(
 def _qr_type(x: Type) -> Type:
     """Return the type of Q [m, k] above the transpose [n, k] of R."""
     if len(x.shape) < 2 or x.dtype.kind != "f":
-        raise ShapeError(f"qr needs matrices of floating point, got {x}")
+        raise ShapeError(f"qr expects floating-point matrices, but got {x}")
     m, n = x.shape[-2:]
     return Type((*x.shape[:-2], m + n, min(m, n)), x.dtype)
 
@@ -349,7 +349,7 @@ _factor(
 def _svd_type(x: Type) -> Type:
     """Return the type of U [m, k] above the singular values [1, k] above V [n, k]."""
     if len(x.shape) < 2 or x.dtype.kind != "f":
-        raise ShapeError(f"svd needs matrices of floating point, got {x}")
+        raise ShapeError(f"svd expects floating-point matrices, but got {x}")
     m, n = x.shape[-2:]
     return Type((*x.shape[:-2], m + 1 + n, min(m, n)), x.dtype)
 

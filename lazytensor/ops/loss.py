@@ -120,8 +120,8 @@ op(
 def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1] or labels.dtype is not int64:
         raise ShapeError(
-            f"the logits are {logits}, the labels {labels}",
-            hint="Class scores are [N, C] and the labels int64[N].",
+            f"the labels {labels} do not match the logits {logits}",
+            hint="Pass class scores of shape [N, C] and labels int64[N].",
         )
     return Type(labels.shape, logits.dtype), logits
 

@@ -31,21 +31,22 @@ def op(
     """
     record = Op(name=name, infer=infer, eval=eval, cirh=cirh or Legality(), **facets)
     if name in OPS:
-        raise IncompleteOperation(f"the operation {name!r} has two rows", hint="Give one of them another name.")
+        raise IncompleteOperation(f"the operation {name!r} is defined twice", hint="Rename one of the two operations.")
     if cirh is None and record.composite is not None:
         record = replace(record, cirh=legal_by_decomposition(record.composite))
     elif cirh is None and not record.is_leaf:
         raise IncompleteOperation(
             f"the operation {name!r} has no facet `cirh`",
-            hint="Give its spelling, legal_by_decomposition(formula), or illegal_with_hint(text).",
+            hint="Pass its spelling, legal_by_decomposition(formula), or illegal_with_hint(text).",
         )
     elif not (record.is_leaf or record.cirh.is_legal or record.cirh.decomposition or record.cirh.hint):
         raise IncompleteOperation(
-            f"the operation {name!r} is refused in CIRH without a hint", hint="Say in PyTorch's words what to write."
+            f"the operation {name!r} is refused in CIRH without a hint",
+            hint="Pass a hint that replaces the operation by PyTorch code.",
         )
     if record.body is not None and record.composite is not None:
         raise IncompleteOperation(
-            f"the operation {name!r} has a loop body, and a composite that stands in its place on the host",
+            f"the operation {name!r} has a loop body and also a composite, which replaces it on the host",
             hint="Remove the composite, or write `cirh=legal_by_decomposition(...)`.",
         )
     OPS[name] = record
@@ -118,7 +119,7 @@ def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: 
 
 def refuse_elements(what: str, type: Type) -> None:
     """Raise TypeUnsupported, as PyTorch does if a kernel is not implemented for a dtype. `what` is the operation."""
-    hint = "Convert it, as with .float()."
+    hint = "Convert the tensor, for example with .float()."
     raise TypeUnsupported(f"{what}: not implemented for {type}", where=source.where(), hint=hint)
 
 
@@ -155,7 +156,7 @@ def _round_value(value: float, dtype: DType) -> float:
     # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
     """Return a number converted to a dtype, as PyTorch converts a Python number. Raise NumberTooLarge on overflow."""
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
-        raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
+        raise NumberTooLarge("int too big to convert", where=source.where(), hint="Pass a number that fits in 64 bits.")
     if dtype.kind == "i":
         refuse_overflow(value, dtype)
         return wrap_integer(int(value), dtype)
@@ -172,7 +173,7 @@ def refuse_overflow(value: float, dtype: DType) -> None:
     """
     if not can_hold(dtype, value, value):
         text = f"value cannot be converted to type {C_TYPE_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
-        raise NumberTooLarge(text, where=source.where(), hint=f"Give a number that {dtype} holds.")
+        raise NumberTooLarge(text, where=source.where(), hint=f"Pass a number within the range of {dtype}.")
 
 
 def full_like(value: float, like: Node) -> Node:
@@ -184,7 +185,7 @@ def combine(name: str, a: Node | float, b: Node | float | None = None) -> Node:
     """Return the node `name(a)` or `name(a, b)`. A number becomes a constant of the type of the other operand."""
     if isinstance(b, Node):
         return call(name, a if isinstance(a, Node) else full(a, b.type), b)
-    assert isinstance(a, Node), "numbers alone have no type"
+    assert isinstance(a, Node), "at least one operand must be a node"
     return call(name, a) if b is None else call(name, a, full(b, a.type))
 
 
@@ -208,7 +209,9 @@ def same_types(*types: Type, **attrs: Any) -> Type:
     """
     for t in types[1:]:
         if t != types[0]:
-            raise ShapeError(f"the operands are {types[0]} and {t}", hint="Give both the same shape and dtype.")
+            raise ShapeError(
+                f"the operands {types[0]} and {t} have different types", hint="Reshape or convert one of them."
+            )
     return types[0]
 
 

@@ -15,7 +15,10 @@ from lazytensor.ops.shape import reshape
 
 def _one_hot_type(labels: Type, *, type: Type, on: float, off: float) -> Type:
     if labels.dtype is not int64 or type.shape[:-1] != labels.shape:
-        raise ShapeError(f"the labels are {labels}, the result is {type}", hint="Labels are int64[...] of [..., C].")
+        raise ShapeError(
+            f"the labels {labels} do not match the result {type}",
+            hint="Pass labels int64[...] for a result of shape [..., C].",
+        )
     return type
 
 
@@ -33,8 +36,8 @@ composite("one_hot", _one_hot, _one_hot_type, cirh=one_hot(), vjp=None)
 def _loss_type(logp: Type, labels: Type, *, reduction: str, ignore_index: int) -> Type:
     if len(logp.shape) != 2 or labels.shape != logp.shape[:1] or labels.dtype is not int64:
         raise ShapeError(
-            f"the log-probabilities are {logp}, the labels {labels}",
-            hint="Log-probabilities are [N, C] and the labels int64[N].",
+            f"the labels {labels} do not match the log-probabilities {logp}",
+            hint="Pass log-probabilities of shape [N, C] and labels int64[N].",
         )
     return Type(labels.shape if reduction == "none" else (), logp.dtype)
 

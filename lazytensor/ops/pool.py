@@ -153,7 +153,10 @@ op(
 
 def _gather_at_type(x: Type, places: Type) -> Type:
     if x.shape[:-1] != places.shape[:-1] or places.dtype is not int64:
-        raise ShapeError(f"the values are {x}, the places {places}", hint="Both need the same leading extents.")
+        raise ShapeError(
+            f"the indices {places} do not match the values {x}",
+            hint="Pass int64 indices with the leading dimensions of the values.",
+        )
     return Type(places.shape, x.dtype)
 
 
@@ -166,7 +169,7 @@ def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: b
     rows = int(np.prod(lead))
     # Indices may come from a script (un-pooling), and a negative one would refer to another row in `bincount`.
     if places.size and (places.min() < 0 or places.max() >= extent):
-        raise ShapeError(f"found an invalid max index: the places are 0..{extent - 1}")
+        raise ShapeError(f"found an invalid max index: the indices are 0 to {extent - 1}")
     # One bincount over all rows, each with a separate range of numbers.
     flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
     # A weighted bincount sums in double precision and is many times faster than `add.at`.
@@ -199,7 +202,7 @@ op(
     vjp=lambda gg, y, g, places, **attrs: (call("at_places", gg, places), None),
     work=elementwise_work(1),
     cirh=legal_by_decomposition(
-        pool_max_gradient, "Un-pool with F.interpolate on the client, or upsample by a transposed convolution."
+        pool_max_gradient, "Unpool with F.interpolate on the client, or upsample with a transposed convolution."
     ),
 )
 

@@ -20,7 +20,7 @@ def check_probabilities(x: np.ndarray, *, what: str) -> np.ndarray:
         raise ShapeError(
             f"all elements of {what} should be between 0 and 1",
             where=source.where(),
-            hint="Apply torch.sigmoid first, or use binary_cross_entropy_with_logits.",
+            hint="Apply torch.sigmoid first, or use F.binary_cross_entropy_with_logits.",
         )
     return x
 

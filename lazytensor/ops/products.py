@@ -19,12 +19,14 @@ def _shape_as_read(t: Type, flag: bool) -> tuple[int, int]:
 
 def _matmul_type(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2] or a.dtype is not b.dtype:
-        raise ShapeError(f"{a} and {b} cannot be multiplied", hint="Both need the same leading extents and dtype.")
+        raise ShapeError(
+            f"{a} and {b} cannot be multiplied", hint="Use operands with the same leading extents and dtype."
+        )
     (m, k), (k2, n) = _shape_as_read(a, transpose_a), _shape_as_read(b, transpose_b)
     if k != k2:
         raise ShapeError(
             f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})",
-            hint="The columns of the first must equal the rows of the second.",
+            hint=("Reshape or transpose an operand, so that the columns of the first equal the rows of the second."),
         )
     return Type((*a.shape[:-2], m, n), a.dtype)
 
@@ -70,15 +72,15 @@ def _linear(x: Type, w: Type, *b: Type) -> Type:
     if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[1]:
         raise ShapeError(
             f"mat1 and mat2 shapes cannot be multiplied ({_row_count(x)}x{x.shape[-1] if x.shape else 1} and "
-            f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, the weight {list(w.shape)}",
-            hint=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
+            f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, and the weight is {list(w.shape)}",
+            hint=f"Pass an input whose last extent is in_features = {w.shape[-1]}.",
         )
     if x.dtype is not w.dtype:
         raise ShapeError(f"mat1 and mat2 must have the same dtype, but got {x} and {w}", hint="Convert the input.")
     if b and b[0].dtype is not w.dtype:
         raise ShapeError(f"self and mat2 must have the same dtype, but the bias is {b[0]} and the weight {w}")
     if b and b[0].shape != (w.shape[0],):
-        raise ShapeError(f"the bias is {list(b[0].shape)}, the weight {list(w.shape)}")
+        raise ShapeError(f"the bias {list(b[0].shape)} does not match the weight {list(w.shape)}")
     return Type((*x.shape[:-1], w.shape[0]), x.dtype)
 
 
@@ -134,7 +136,7 @@ def _add_bias_type(x: Type, bias: Type, *, dim: int) -> Type:
     if bias.shape != (x.shape[dim],) or bias.dtype is not x.dtype:
         raise ShapeError(
             f"a bias of {bias} cannot be added along dimension {dim} of {x}",
-            hint=f"Give one {x.dtype.name} for each of the {x.shape[dim]} places of that dimension.",
+            hint=(f"Pass a bias with one {x.dtype.name} for each of the {x.shape[dim]} elements of that dimension."),
         )
     return x
 

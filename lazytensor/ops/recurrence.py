@@ -55,10 +55,12 @@ def _layer_type(gates: Type, weight: Type, bias: Type, *state: Type, mode: str, 
     hidden = weight.shape[-1]
     rows = cell.gates * hidden
     if weight.shape != (rows, hidden) or bias.shape != (rows,) or gates.shape[2:] != (rows,) or not gates.shape[0]:
-        raise ShapeError(f"products {gates}, a weight {weight} and a bias {bias} are no {mode} of {hidden} units")
+        raise ShapeError(
+            f"the gates {gates}, the weight {weight} and the bias {bias} do not match a layer {mode} of {hidden} units"
+        )
     steps, batch = gates.shape[:2]
     if len(state) != cell.parts or any(s.shape != (batch, hidden) for s in state):
-        raise ShapeError(f"the state of {batch} sequences of {hidden} units is not {list(map(str, state))}")
+        raise ShapeError(f"the state {list(map(str, state))} does not match {batch} sequences and {hidden} units")
     kept = (Type((steps, batch, cell.kept * hidden), gates.dtype),) if cell.kept else ()
     return Type((steps, batch, hidden), gates.dtype), *state[1:], *kept
 
@@ -265,7 +267,7 @@ op(
     _backward_type,
     _backward_eval,
     work=_backward_work,
-    cirh=illegal_with_hint("Let the gradient be recorded whole: a sweep is what the host makes of it."),
+    cirh=illegal_with_hint("Keep the gradient in the graph as one operation: only the host splits it into sweeps."),
 )
 op(
     # The host needs only some of the layer's operands; the others would be kept alive without use.

@@ -22,7 +22,8 @@ from lazytensor.ops.shape import Dims, broadcast_to, reshape
 def _reduce_type(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
     if kind in ("maximum", "minimum", "max", "min") and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(
-            f"the {kind} of no elements: the shape is {list(x.shape)}, the dimensions are {list(dims)}",
+            f"the {kind} of zero elements does not exist: the shape is {list(x.shape)}, the dimensions are "
+            f"{list(dims)}",
             hint="Expected reduction dim to have non-zero size.",
         )
     return Type(

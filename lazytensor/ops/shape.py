@@ -23,15 +23,17 @@ Dims = tuple[int, ...]
 def _reshape_type(x: Type, *, shape: Dims) -> Type:
     if math.prod(shape) != x.size:
         raise ShapeError(
-            f"shape {list(shape)} has {math.prod(shape)} elements, the input {list(x.shape)} has {x.size}",
-            hint="Give a shape with the same number of elements, or -1 for one extent.",
+            f"shape {list(shape)} has {math.prod(shape)} elements, but the input {list(x.shape)} has {x.size}",
+            hint="Pass a shape with the same number of elements, or -1 for one extent.",
         )
     return Type(shape, x.dtype)
 
 
 def _transpose_type(x: Type, *, permutation: Dims) -> Type:
     if sorted(permutation) != list(range(len(x.shape))):
-        raise ShapeError(f"{list(permutation)} is no permutation of the {len(x.shape)} dimensions of {list(x.shape)}")
+        raise ShapeError(
+            f"{list(permutation)} is not a permutation of the {len(x.shape)} dimensions of {list(x.shape)}"
+        )
     return Type(tuple(x.shape[p] for p in permutation), x.dtype)
 
 
@@ -84,7 +86,7 @@ def _concat_type(*types: Type, dim: int) -> Type:
     for t in types:
         shape = t.shape
         if t.dtype is not first.dtype or shape[:dim] != before or shape[dim + 1 :] != behind:
-            raise ShapeError(f"{first} and {t} do not fit along dimension {dim}")
+            raise ShapeError(f"{first} and {t} cannot be concatenated along dimension {dim}")
     return Type((*before, sum([t.shape[dim] for t in types]), *behind), first.dtype)
 
 

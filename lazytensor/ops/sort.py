@@ -157,8 +157,8 @@ def _mode_index(row: np.ndarray) -> int:
 def _search_type(rows: Type, x: Type, *, right: bool) -> Type:
     if rows.dtype is not x.dtype or (len(rows.shape) != 1 and rows.shape[:-1] != x.shape[:-1]):
         raise ShapeError(
-            f"boundaries {rows} and values {x} do not fit",
-            hint="Boundaries have one dimension, or all but the last dimension in common with the values.",
+            f"boundaries {rows} do not match values {x}",
+            hint="Pass boundaries with one dimension, or with the same leading dimensions as the values.",
         )
     return Type(x.shape, int64)
 
@@ -187,7 +187,7 @@ op(
     _indices_type,
     _argscan,
     work=elementwise_work(1),
-    cirh=illegal_with_hint("Compare x with a running maximum that the step carries as state, or take x.amax(dim)."),
+    cirh=illegal_with_hint("Compare x with a running maximum that is state of the step, or use x.amax(dim)."),
 )
 
 
@@ -211,21 +211,21 @@ op(
     _single_index_type,
     _arg_pick,
     work=_sort_work,
-    cirh=illegal_with_hint("Sort the row and take its middle: x.sort(dim)[0].select(dim, n // 2)."),
+    cirh=illegal_with_hint("Sort the row and select its middle: x.sort(dim)[0].select(dim, n // 2)."),
 )
 op(
     "searchsorted",
     _search_type,
     _search,
     work=elementwise_work(10),
-    cirh=illegal_with_hint("Count: (boundaries < x.unsqueeze(-1)).sum(-1)."),
+    cirh=illegal_with_hint("Count the boundaries: (boundaries < x.unsqueeze(-1)).sum(-1)."),
 )
 op(
     "isin",
     lambda x, wanted: Type(x.shape, bool_),
     lambda x, wanted: np.isin(x, wanted),
     work=elementwise_work(10),
-    cirh=illegal_with_hint("Compare with each: (x.unsqueeze(-1) == wanted).any(-1)."),
+    cirh=illegal_with_hint("Compare with each element: (x.unsqueeze(-1) == wanted).any(-1)."),
 )
 
 

@@ -179,7 +179,7 @@ _pointwise(
     lambda x: np.where(x < 0, x.dtype.type(-np.inf), values.xlogy(-x, x)),
     lambda g, y, x: (-(g * (call("log", x) + 1)),),
     flops=12,
-    cirh=illegal_with_hint("Write torch.where(x > 0, -x * torch.log(x), 0.0) for x that are not negative."),
+    cirh=illegal_with_hint("Write torch.where(x > 0, -x * torch.log(x), 0.0) for non-negative x."),
 )
 
 
@@ -263,9 +263,7 @@ _pointwise(
     flops=1,
     cirh=illegal_with_hint("Write torch.minimum(a, b); replace NaN with torch.where(x != x, other, x) first."),
 )
-_pointwise(
-    "nextafter", np.nextafter, _nextafter_vjp, flops=1, cirh=illegal_with_hint("Add a small number of your own.")
-)
+_pointwise("nextafter", np.nextafter, _nextafter_vjp, flops=1, cirh=illegal_with_hint("Add a small number to x."))
 _pointwise(
     "logaddexp",
     np.logaddexp,
@@ -307,7 +305,9 @@ _pointwise(
 
 def _gamma_types(a: Type, x: Type) -> Type:
     if a.shape != x.shape:
-        raise ShapeError(f"the operands are {a} and {x}", hint="Give both the same shape.")
+        raise ShapeError(
+            f"the operands {a} and {x} have different types", hint="Expand one of them to the shape of the other."
+        )
     return x
 
 
@@ -322,7 +322,7 @@ def _igamma_vjp(sign: float) -> Any:
             raise AutogradError(
                 "the derivative for 'igamma: input' is not implemented",
                 where=source.where(),
-                hint="Detach the first operand.",
+                hint="Detach the first operand, input.detach().",
             )
         a = call("cast", a, dtype=x.type.dtype) if a.type.dtype is not x.type.dtype else a
         # In logarithms, because x ** (a - 1) and gamma(a) overflow long before their quotient does.

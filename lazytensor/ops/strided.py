@@ -27,13 +27,13 @@ def contiguous_strides(shape: Dims) -> Dims:
 
 def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
     if len(size) != len(stride) or any(s < 0 for s in (*size, *stride)) or offset < 0:
-        raise ShapeError(f"a window of size {list(size)}, stride {list(stride)}, offset {offset} does not exist")
+        raise ShapeError(f"a window with size {list(size)}, stride {list(stride)} and offset {offset} is invalid")
     last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
     if 0 not in size and last >= x.size:
         raise ShapeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} reach element {last}, "
-            f"and there are {x.size}",
-            hint="Take a smaller window.",
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} reach element "
+            f"{last}, but there are {x.size}",
+            hint="Use a smaller window.",
         )
     return Type(size, x.dtype)
 
@@ -110,7 +110,7 @@ op(
     vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
     put=lambda base, value, **place: call("strided_put", base, value, **place),
     work=elementwise_work(0),
-    cirh=legal_by_decomposition(_window_as_points, "Take slices, or torch.stack of slices for overlapping windows."),
+    cirh=legal_by_decomposition(_window_as_points, "Use slices, or torch.stack of slices for overlapping windows."),
 )
 op(
     "strided_sum",
@@ -118,7 +118,7 @@ op(
     _window_sum,
     vjp=lambda gg, y, g, *, shape, **place: (call("as_strided", gg, **place),),
     work=elementwise_work(1),
-    cirh=illegal_with_hint("Take slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
+    cirh=illegal_with_hint("Use slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
 )
 op(
     "strided_put",

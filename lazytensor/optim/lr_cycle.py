@@ -60,7 +60,10 @@ class OneCycleLR(LRScheduler):
                 raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR cannot go with {total_steps=}, {pct_start=}, {anneal_strategy=}")
+            raise ValueError(
+                f"OneCycleLR does not accept total_steps={total_steps!r}, pct_start={pct_start!r}, "
+                f"anneal_strategy={anneal_strategy!r}"
+            )
         self.total_steps = total_steps
         phases = curves.one_cycle_phases(total_steps, pct_start, three_phase)
         self._schedule_phases = [_phase(*phase) for phase in phases]

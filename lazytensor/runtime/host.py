@@ -148,7 +148,7 @@ class HostExecutable:
         array of another dtype is converted.
         """
         if len(batch) != len(self._bound):
-            raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
+            raise ShapeError(f"the step takes {len(self._bound)} arrays, but the batch has {len(batch)}")
         self._bring(batch)
         if self._is_handed_out:
             self._move()
@@ -329,7 +329,7 @@ def _address(array: np.ndarray) -> int:
 def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
     """Return `array`. Raise CompileError if its shape, its dtype or its memory order is not that of `type`."""
     if array.shape != type.shape or array.dtype != type.dtype.host or not array.flags.c_contiguous:
-        raise CompileError(f"{name} is held as {array.dtype}{list(array.shape)}, the program needs {type}")
+        raise CompileError(f"state {name} is stored as {array.dtype}{list(array.shape)}, but the program needs {type}")
     return array
 
 
@@ -340,8 +340,9 @@ def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
     """
     if array.shape != type.shape:
         raise ShapeError(
-            f"batch element {name or ''} is {list(array.shape)}, the step was compiled for {list(type.shape)}",
-            hint="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
+            f"batch element {name or ''} has the shape {list(array.shape)}, but the step was compiled for "
+            f"{list(type.shape)}",
+            hint="Use batches of one shape; drop_last=True of the DataLoader drops the last incomplete batch.",
         )
     # The caller may pass float32 values that were never rounded to the half type of the step.
     if type.dtype.is_half or array.dtype != type.dtype.host:

@@ -76,7 +76,7 @@ class Timings:
         ]
         rest = len(rows) - len(shown)
         return "\n".join([f"profile of compiled steps on the host: {sums}", Table(columns, cells).text()]) + (
-            f"\nand {rest} more that have a kernel" if rest else ""
+            f"\nand {rest} more rows with a kernel" if rest else ""
         )
 
 

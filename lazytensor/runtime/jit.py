@@ -92,5 +92,5 @@ def _compiled(source: str, function: str) -> MachineCode:
         return load_native(source, f"{name} {function}", function)  # type: ignore[no-any-return]
     except Unknown as error:
         raise CompileError(
-            f"kernel {name} does not compile: {error}", hint="LT_JIT=0 runs without compiling."
+            f"kernel {name} does not compile: {error}", hint="Set LT_JIT=0 to run without compiled kernels."
         ) from error

@@ -109,10 +109,12 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
     except (MemoryError, ValueError, OverflowError, TypeError) as e:
         size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
         if size >> 63 and isinstance(n.type, Type) and max(n.type.shape) >> 63:
-            raise NumberTooLarge(f"{n.op} gives {n.type}: an extent of more than 64 bits", where=n.where) from e
+            raise NumberTooLarge(
+                f"{n.op} returns {n.type}, which has an extent of more than 64 bits", where=n.where
+            ) from e
         # NumPy raises ValueError, not MemoryError, for arrays larger than the address space.
         if isinstance(e, MemoryError) or size > MOST_BYTES:
-            raise MemoryMissing(f"{n.op} gives {n.type}: {size:,} bytes", size, where=n.where) from e
+            raise MemoryMissing(f"{n.op} returns {n.type}, which has {size:,} bytes", size, where=n.where) from e
         raise _unfit(n, e) from e
     if isinstance(n.type, tuple):
         return tuple(_typed(m, t) for m, t in zip(result, n.type, strict=True))  # type: ignore[return-value]
@@ -124,10 +126,10 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
 def _without_value(n: Node) -> LazyError:
     """Return the error for a node that has no value outside of its captured step."""
     if n.op not in ("state", "batch"):
-        return CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
+        return CompileError(f"{n.op} {dict(n.attrs)} has no value outside of a step", where=n.where)
     name = n.attrs["id"] if n.op == "state" else n.attrs["name"]
     return TraceError(
-        f"a tensor that a traced step computed from {name} is read outside of the step, and was not fetched",
+        f"a tensor that a traced step computed from {name} is read outside of the step, but was not fetched",
         where=source.where(),
         hint="Pass it to a @cstorch.step_closure in each step, and read it there.",
     )
@@ -140,7 +142,7 @@ def _unfit(n: Node, error: Exception) -> LazyError:
     kind = {TypeError: ArgumentInvalid, OverflowError: NumberTooLarge}.get(type(error), ShapeError)
     given = ", ".join([*(str(i.type) for i in n.inputs), *(f"{k}={v!r}" for k, v in n.attrs.items())])
     return kind(
-        f"{n.op}({given}) cannot be computed", where=n.where, hint="Look at the types and numbers that are given."
+        f"{n.op}({given}) cannot be computed", where=n.where, hint="Check the types and numbers of the arguments."
     )
 
 

@@ -379,4 +379,4 @@ def replace(runs: list[Step], place: Place, step: Step) -> None:
     elif isinstance(step, Parts):
         chain.put(k, step)
     else:
-        raise CompileError("a step that was machine code is none with other arrays")
+        raise CompileError("a step that was compiled to machine code cannot be compiled for its new arrays")

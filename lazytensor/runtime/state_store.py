@@ -27,7 +27,7 @@ class Store:
     def add(self, state: StateId, array: np.ndarray) -> np.ndarray:
         """Add new state with a contiguous copy of `array`, and return the copy. Raise StateError if the id is taken."""
         if state in self._arrays:
-            raise StateError(f"there is already state called {state}", hint="Give each tensor its own name.")
+            raise StateError(f"a state named {state} exists already", hint="Give each tensor a different name.")
         given = np.asarray(array)
         self._arrays[state] = own = aligned(given.shape, given.dtype)
         own[...] = given
@@ -37,7 +37,10 @@ class Store:
         """Return the live array of a state, which steps overwrite. Raise StateError if the id is unknown."""
         if state not in self._arrays:
             known = ", ".join(list(self._arrays)[:5])
-            raise StateError(f"there is no state called {state}", hint=f"The store knows {known or 'no state yet'}.")
+            raise StateError(
+                f"the state {state} does not exist",
+                hint=f"Use the name of a stored state: {known or 'none is stored yet'}.",
+            )
         return self._arrays[state]
 
     def put(self, state: StateId, array: np.ndarray) -> None:
@@ -47,7 +50,9 @@ class Store:
         """
         live = self.array(state)
         if live.shape != np.shape(array):
-            raise StateError(f"{state} is {list(live.shape)}, the new value {list(np.shape(array))}")
+            raise StateError(
+                f"state {state} has the shape {list(live.shape)}, but the new value has {list(np.shape(array))}"
+            )
         # Compiled steps are bound to the live array, so it is overwritten in place.
         np.copyto(live, array, casting="unsafe")
 

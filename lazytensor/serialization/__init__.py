@@ -108,8 +108,9 @@ def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
     if archive.filelist and min(info.header_offset for info in archive.filelist) != start:
         archive.close()
         raise file_error(
-            "the archive does not begin where the file is read: other bytes, or another archive, are in front of it",
-            "Save each object to a file of its own, or several into one open file with "
+            "the archive does not start at the position where the file is read: other data or another archive "
+            "precedes it",
+            "Save each object to a separate file, or several to one open file with "
             "_use_new_zipfile_serialization=False.",
         )
     return archive
@@ -132,6 +133,6 @@ def _read_object(
 
 def _unreadable_error(e: BaseException) -> CheckpointError:
     return file_error(
-        f"this is no file in PyTorch's zip format, or it is damaged: {e}",
-        "Write it again with torch.save of PyTorch 1.6 or later.",
+        f"the file is not in PyTorch's zip format, or it is damaged: {e}",
+        "Save it again with torch.save of PyTorch 1.6 or later.",
     )

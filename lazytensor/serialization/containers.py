@@ -22,9 +22,9 @@ def _counter(counts: Any = ()) -> Counter[Any]:
 def _default_dict(factory: Any = None, items: Any = ()) -> defaultdict[Any, Any]:
     if not any(factory is allowed for allowed in DEFAULT_FACTORIES):
         raise file_error(
-            f"the file has a defaultdict whose factory is {getattr(factory, '__name__', 'an object')!r}, "
-            "and a factory is called without being asked for",
-            "Save dict(the defaultdict), or one whose factory is list, dict, set, int, float or str.",
+            f"the file has a defaultdict whose factory is {getattr(factory, '__name__', 'an object')!r}, which "
+            "is not allowed, because looking up a missing key calls it",
+            "Save dict(the defaultdict), or use list, dict, set, int, float or str as the factory.",
         )
     return defaultdict(factory, items if isinstance(items, dict) else ())
 
@@ -44,13 +44,15 @@ def _frozenset(items: Any = ()) -> frozenset[Any]:
 def _sequence(items: Any) -> Any:
     # Other iterables, such as a range of 10^15 numbers, could be huge.
     if not isinstance(items, list | tuple):
-        raise file_error(f"the file fills a container from a {type(items).__name__}")
+        raise file_error(
+            f"the file fills a container with the items of a {type(items).__name__}, which is not a list or tuple"
+        )
     return items
 
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int):
-        raise file_error(f"the file has a {type(value).__name__} where an integer belongs")
+        raise file_error(f"the file has a {type(value).__name__} where an integer is expected")
     return value
 
 
@@ -69,13 +71,13 @@ def encode_text(text: Any, coding: Any = "latin-1") -> bytes:
     Raises CheckpointError for another encoding.
     """
     if not isinstance(text, str) or coding not in ("latin-1", "latin1"):
-        raise file_error("the file has bytes in an unknown coding")
+        raise file_error("the file has bytes in an unknown encoding")
     return text.encode("latin-1")
 
 
 def _complex(*parts: Any) -> complex:
     if not all(isinstance(part, int | float) for part in parts):
-        raise file_error("the file has a complex number that is not made of numbers")
+        raise file_error("the file has a complex number whose parts are not numbers")
     return complex(*parts)
 
 

@@ -55,7 +55,9 @@ MAX_KEY_VALUES = 10_000
 """Maximum number of values in a key of a dict or set, because hashing visits each of them."""
 
 
-def file_error(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
+def file_error(
+    what: str, hint: str = "Get the file again from a source that you trust: it is damaged or malicious."
+) -> CheckpointError:
     """Return the error for an invalid file: what is wrong, the user's line, and a hint."""
     return CheckpointError(what, where=source.where(), hint=hint)
 
@@ -76,7 +78,9 @@ def check_hashable(key: Any) -> Any:
             waiting += item
         code = type(item).__hash__
         if isinstance(code, FunctionType) and code.__module__.partition(".")[0] not in _TRUSTED_HASH_MODULES:
-            raise file_error(f"a key of the file is a {type(item).__name__}, which is hashed by code of its own")
+            raise file_error(
+                f"a key in the file is a {type(item).__name__}, a class that defines its own hash function"
+            )
     return key
 
 
@@ -95,7 +99,7 @@ def check_walk(value: Any, most: int, what: str) -> Any:
         elif isinstance(item, dict):
             waiting += item.values()
         if left < len(waiting):
-            raise file_error(f"{what} is more than {most:,} values to who walks through it, or holds itself")
+            raise file_error(f"{what} has more than {most:,} values, or contains itself")
     return value
 
 
@@ -120,17 +124,19 @@ def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any
     # bool is a subclass of int in Python, but is not allowed here.
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-        raise file_error("a tensor of the file is described by something else than numbers")
+        raise file_error("a tensor in the file has an offset, size or stride that is not an integer")
     # PyTorch has no negative strides, so the last element of a view has the largest index, and checking it is enough.
     if len(size) != len(stride) or min(numbers) < 0:
-        raise file_error(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
+        raise file_error(
+            f"a tensor of size {list(size)} has the invalid strides {list(stride)} or the invalid offset {offset}"
+        )
     # With a stride of 0, a few bytes can represent any number of elements, which would exhaust the memory later.
     if math.prod(size) > MAX_STORAGE_ELEMENTS:
         raise file_error(f"a tensor of size {list(size)} is larger than any memory")
     # An empty view is always in bounds.
     last = last_element(offset, size, stride)
     if math.prod(size) and last >= count:
-        raise file_error(f"a tensor reaches element {last} of a storage of {count}")
+        raise file_error(f"a tensor reads element {last} of a storage with {count} elements")
 
 
 def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> int:
@@ -149,7 +155,7 @@ def description_root(archive: zipfile.ZipFile) -> str:
     if len(names) != 1:
         raise file_error(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
     if archive.getinfo(names[0]).file_size > MAX_DESCRIPTION_BYTES:
-        raise file_error("the description of the file is larger than any real one")
+        raise file_error("the description of the file (data.pkl) has more than {MAX_DESCRIPTION_BYTES:,} bytes")
     root = names[0].rpartition("/")[0]
     _check_records(archive, root)
     return root
@@ -163,10 +169,10 @@ def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     names = archive.namelist()
     # Which of two equal names is read depends on the reader, so a file could deceive a security scanner.
     if len(set(names)) != len(names):
-        raise file_error("the archive has two records of one name")
+        raise file_error("the archive has two records with the same name")
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise file_error(f"the record {info.filename!r} is compressed, and PyTorch's never are")
+            raise file_error(f"the record {info.filename!r} is compressed, but PyTorch's records never are")
     # Overlapping records: a small file could fill the memory when all of them are read.
     stream = archive.fp
     assert stream is not None

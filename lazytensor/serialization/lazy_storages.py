@@ -48,7 +48,7 @@ class LazyStorages:
         `requires_grad` is ignored.
         """
         if not isinstance(storage, _LazyStorage):
-            raise file_error("a tensor of the file is described by something else than numbers")
+            raise file_error("a tensor in the file has no valid storage")
         check_view(storage.count, offset, size, stride)
         # Check now and read later, so that an invalid file raises its error while it is loaded.
         load = partial(self._read, storage, offset, size, stride)
@@ -92,6 +92,6 @@ def read_into(stream: Any, target: np.ndarray) -> None:
     while done < room.size:
         piece = stream.read(min(room.size - done, _READ_BLOCK_BYTES))
         if not piece:
-            raise EOFError(f"its bytes end after {done} of {room.size}")
+            raise EOFError(f"the data end after {done} of {room.size} bytes")
         room[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)

@@ -85,7 +85,7 @@ class Reader:
             raise file_error(f"the description of the file is damaged: {e}") from e
         # A name without a call is not an object that can be returned.
         if isinstance(answer, NamedGlobal):
-            raise file_error(f"the file holds nothing but the name {answer.path!r}")
+            raise file_error(f"the file contains only the name {answer.path!r}, but no object")
         return answer
 
     def action(self, opcode: Any, position: int | None) -> "Callable[[Any, Any], Any]":
@@ -93,7 +93,7 @@ class Reader:
         action = _OPCODES.get(opcode.name)
         if action is None:
             raise file_error(
-                f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed",
+                f"the file uses the pickle operation {opcode.name} at byte {position}, which is not allowed",
                 "Save a state_dict() of tensors and plain containers instead.",
             )
         return action
@@ -103,7 +103,7 @@ class Reader:
         # Search from the top, because marks can be nested. Compare by identity, because `==` of tensors is elementwise.
         mark = next((i for i in reversed(range(len(self.stack))) if self.stack[i] is _MARK), -1)
         if mark < 0:
-            raise IndexError("an operation finds no mark")
+            raise IndexError("an operation needs a mark, but the stack has no mark")
         items = self.stack[mark + 1 :]
         del self.stack[mark:]
         return items
@@ -112,7 +112,7 @@ class Reader:
         """Pop and return the last n values. Raises IndexError if there are fewer."""
         # Slicing would silently return fewer values.
         if len(self.stack) < n:
-            raise IndexError("an operation finds too few values")
+            raise IndexError("an operation needs more values than the stack has")
         items = self.stack[len(self.stack) - n :]
         del self.stack[len(self.stack) - n :]
         return items
@@ -138,17 +138,16 @@ class Reader:
             return NamedGlobal(path)
         if path in UNSUPPORTED_GLOBALS:
             raise file_error(
-                f"the file is whole and holds {UNSUPPORTED_GLOBALS[path]} ({path.replace(' ', '.')}), for "
-                f"which there is no "
-                "type here",
-                "Save it again in PyTorch as dense tensors of floating-point numbers, integers or truth values.",
+                f"the file is valid, but contains {UNSUPPORTED_GLOBALS[path]} ({path.replace(' ', '.')}), "
+                "which this package does not support",
+                "Save it again in PyTorch as dense tensors of floating-point numbers, integers or bools.",
             )
         return None
 
     def unlisted(self, path: str) -> CheckpointError:
         """Return the error for a name that is not in the tables."""
         return file_error(
-            f"the file asks for {path.replace(' ', '.')!r}, which is not on the list of what may be loaded",
+            f"the file uses {path.replace(' ', '.')!r}, which is not on the list of allowed names",
             "Save a state_dict() of tensors and plain containers instead.",
         )
 
@@ -156,7 +155,7 @@ class Reader:
         """Pop a module and a name, and push the object for the name."""
         module, name = self.take(2)
         if not isinstance(module, str) or not isinstance(name, str) or " " in module:
-            raise file_error("the file has a name that is no text")
+            raise file_error("the file has a name that is not a string")
         self.named(python3_path(f"{module} {name}"))
 
     def reduce(self, _: Any) -> None:
@@ -174,12 +173,12 @@ class Reader:
         Raises CheckpointError if the function is not in the tables.
         """
         if not isinstance(args, tuple):
-            raise file_error("the file calls something with arguments that are no tuple")
+            raise file_error("the file calls a function with arguments that are not a tuple")
         if isinstance(function, NamedGlobal) and function.path in _CALLS:
             return _CALLS[function.path](self, *args)
         if isinstance(function, type) and function in CONSTRUCTORS:
             return CONSTRUCTORS[function](*args)
-        raise file_error("the file calls something that is not on the list")
+        raise file_error("the file calls an object that is not on the list of allowed functions")
 
     def persistent(self, _: Any) -> None:
         """Pop a persistent id and push the storage that it refers to."""
@@ -195,10 +194,10 @@ class Reader:
         # PyTorch's form: ("storage", storage class, key of the record, device, number of elements). Files from before
         # the zip format add the part of another storage, which is mostly None.
         if not isinstance(answer, tuple) or len(answer) not in (5, 6) or answer[0] != "storage":
-            raise file_error("the file refers to something that is no storage")
+            raise file_error("the file refers to an object that is not a storage")
         _, kind, key, location, count, *part = answer
         if not isinstance(kind, NamedGlobal):
-            raise file_error("the file refers to something that is no storage")
+            raise file_error("the file refers to an object that is not a storage")
         if kind.path == _UNTYPED_STORAGE:
             return _UntypedBytes(_check_text(key), count, _check_text(location))
         dtype = STORAGE_DTYPES[kind.path.removeprefix("torch ")]
@@ -207,7 +206,7 @@ class Reader:
             return storage
         _, offset, length = part[0]
         if not isinstance(storage, SavedStorage):
-            raise file_error("an archive has no parts of storages")
+            raise file_error("the file has a part of a storage, which is not allowed in an archive")
         return SavedStoragePart(storage, offset, length)
 
     def extend(self, _: Any) -> None:
@@ -272,7 +271,7 @@ class Reader:
         """Return the top of the stack. Raises CheckpointError if it is not an instance of `kind`."""
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
-            raise file_error(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
+            raise file_error(f"the file fills a {type(self.stack[-1]).__name__} like a {name}")
         return self.stack[-1]
 
     def push(self, value: Any) -> None:
@@ -286,7 +285,7 @@ class Reader:
             self.stack.append(raw if self.encoding == "bytes" else raw.decode(self.encoding))
         except UnicodeDecodeError as e:
             raise file_error(
-                f"the file has a text of Python 2 that is not {self.encoding}: {e}",
+                f"the file has a string of Python 2 that cannot be decoded as {self.encoding}: {e}",
                 "Pass encoding='latin1' or encoding='bytes' to torch.load.",
             ) from e
 
@@ -313,14 +312,14 @@ def _rebuild_typed_tensor(
 ) -> Tensor | LazyArray:
     """Return a view of an untyped storage, for `torch._utils._rebuild_tensor_v3`."""
     if not isinstance(storage, _UntypedBytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
-        raise file_error("a tensor of the file is described by something else than numbers")
+        raise file_error("a tensor in the file has no valid storage or dtype")
     typed = r.storages.storage(storage.key, dtype, storage.count // dtype.itemsize, storage.location)
     return _rebuild_tensor(r, typed, offset, size, stride, requires_grad)
 
 
 def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
     if not isinstance(dtype, DType):
-        raise file_error("a tensor of the file has no type")
+        raise file_error("a tensor in the file has no valid dtype")
     return empty(*size, dtype=dtype, device="meta", requires_grad=requires_grad is True)
 
 
@@ -340,7 +339,7 @@ def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: An
 
 def _rebuild_parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Tensor | LazyArray:
     if not isinstance(data, Tensor | LazyArray):
-        raise file_error("a parameter of the file is no tensor")
+        raise file_error("a parameter in the file is not a tensor")
     return r.storages.parameter(data, requires_grad is True)  # type: ignore[arg-type]
 
 
@@ -354,7 +353,7 @@ def _check_text(value: Any) -> str:
     # The text of a nested tuple could be larger than the memory.
     """Return a name as a string. Raises CheckpointError for anything but a string or an integer."""
     if not isinstance(value, str | int):
-        raise file_error(f"the file has a {type(value).__name__} where a name belongs")
+        raise file_error(f"the file has a {type(value).__name__} where a name is expected")
     return str(value)
 
 

@@ -71,7 +71,7 @@ def device_rule(map_location: Any) -> DeviceRule:
     if isinstance(map_location, str | Device):
         return lambda storage, said: _device_of_location(str(map_location))
     if not callable(map_location):
-        raise TypeError(f"map_location is a device, a dict or a function, not {type(map_location).__name__}")
+        raise TypeError(f"map_location must be a device, a dict or a function, not {type(map_location).__name__}")
     # As in PyTorch, if the function returns the storage itself, it stays on the CPU; None means the device in the file.
     return lambda storage, said: CPU if map_location(storage, said) is storage else _device_of_location(said)
 
@@ -87,9 +87,9 @@ def _device_of_location(location: str) -> Device:
 
 def _no_device_error(location: str) -> CheckpointError:
     if location.startswith("cuda"):
-        what = "the file's tensors are to come on a CUDA device, and torch.cuda.is_available() is False"
+        what = "the file's tensors are for a CUDA device, but torch.cuda.is_available() is False"
     else:
-        what = f"there is no device {location!r} to put the file's tensors on"
+        what = f"the file's tensors are for the device {location!r}, which is not available"
     return CheckpointError(what, where=source.where(), hint="Use torch.load(..., map_location='cpu').")
 
 
@@ -118,7 +118,7 @@ class SavedStorages:
             storage.device = self._place(storage, location)
         # No file of PyTorch has this, because `torch.save` refuses tensors that view one storage as different types.
         if storage.dtype is not dtype or len(storage.elements) != count:
-            raise file_error(f"storage {key!r} is used as two different ones")
+            raise file_error(f"storage {key!r} is used with two different types or sizes")
         return storage
 
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
@@ -131,7 +131,7 @@ class SavedStorages:
             check_view(len(storage.storage.elements), storage.offset, (storage.count,), (1,))
             storage, offset = storage.storage, storage.offset + offset
         if not isinstance(storage, SavedStorage):
-            raise file_error("a tensor of the file is described by something else than numbers")
+            raise file_error("a tensor in the file has no valid storage")
         check_view(len(storage.elements), offset, size, stride)
         # Uninitialised: the shape of the storage depends on all tensors that use it.
         tensor = new_uninitialized(Tensor)

@@ -175,7 +175,9 @@ class Writer:
         Raises CheckpointError if no tensor type corresponds to its type.
         """
         if a.dtype is None:
-            raise file_error(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
+            raise file_error(
+                f"{a.key!r} has elements of a type that no tensor can have", "Remove it, or convert its elements first."
+            )
         # Each array has a separate storage, because sharing in other files is unknown.
         key = str(len(self.storages))
         self.storages[key] = a.stored
@@ -205,7 +207,9 @@ class Writer:
             self._write_untyped_rebuild(dtype, key, size, offset, shape, stride)
             return
         if dtype not in _STORAGE_NAMES:
-            raise file_error(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
+            raise file_error(
+                f"the file format has no tensors of type {dtype}", "Convert it first, for example with .float()."
+            )
         # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`. The storage is a
         # persistent id (opcode `Q`), from which PyTorch's reader finds the record in the archive.
         self.name("torch._utils _rebuild_tensor_v2")

@@ -40,7 +40,7 @@ def deprecate_paths(new_paths: Mapping[str, str], removed_packages: Sequence[str
         sys.meta_path.insert(0, _MovedModuleFinder())
     OLD_PATHS.update(new_paths)
     for name in removed_packages:
-        package = ModuleType(name, "A package of an older release, which holds old paths only.")
+        package = ModuleType(name, "A package of an older release, which has only old paths.")
         package.__path__ = []
         sys.modules.setdefault(name, package)
 
@@ -63,6 +63,6 @@ def moved_attribute(module: str, name: str) -> Any:
 def _resolve_moved(old_path: str, stacklevel: int) -> Any:
     """Return the object at the new path of an old path, with a DeprecationWarning."""
     new_path = OLD_PATHS[old_path]
-    text = f"{old_path} is {new_path} now, and the old path goes with release {REMOVAL_RELEASE}"
+    text = f"{old_path} has moved to {new_path}; release {REMOVAL_RELEASE} removes the old path"
     warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)
     return resolve_name(new_path)

@@ -21,7 +21,7 @@ def open_descriptor(path: str | os.PathLike[str]) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{os.fspath(path)} is a directory")
     raise CheckpointError(
-        f"{os.fspath(path)} is a pipe or a device, and no file", hint="Copy what it gives into a file first."
+        f"{os.fspath(path)} is a pipe or a device, not a file", hint="Copy its data into a file first."
     )
 
 

@@ -108,7 +108,7 @@ def _read_private_file(path: pathlib.Path) -> bytes:
     with open(os.open(path, _READ_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is no plain file")
+            raise OSError("it is not a regular file")
         if not _is_owned_by_user(status) or _has_mode_bits(status, _OTHERS_WRITE_BITS):
             raise OSError("other users can write it")
         return file.read()
@@ -151,7 +151,7 @@ def _make_private_folder(folder: pathlib.Path) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise OSError("it is a link")
     if not stat.S_ISDIR(status.st_mode):
-        raise OSError("it is no folder")
+        raise OSError("it is not a folder")
     if not _is_owned_by_user(status):
         raise OSError(f"it belongs to user {status.st_uid}")
     if _has_mode_bits(status, _OTHERS_ANY_BITS):
@@ -164,8 +164,8 @@ def _make_private_folder(folder: pathlib.Path) -> None:
 def _warn_no_cache(reason: str) -> None:
     _warn_once(
         "without",
-        f"compiled kernels are not kept: {reason}. The run goes on and compiles what it needs; LT_CACHE names another "
-        "folder for them.",
+        f"compiled kernels are not cached: {reason}. The run continues and compiles its kernels again. Set "
+        "LT_CACHE to another folder to cache them.",
     )
 
 

@@ -25,8 +25,8 @@ def warn_of_no_thread(error: BaseException) -> None:
     if not _warned_reasons:
         _warned_reasons.add(str(error))
         warnings.warn(
-            f"The system starts no more threads ({error}): the run goes on with those that it has, and is slower. "
-            "Raise the limit of processes (ulimit -u), or set LT_THREADS=1.",
+            f"The system cannot start more threads ({error}): the run continues with fewer threads and is "
+            "slower. Raise the limit of processes (ulimit -u), or set LT_THREADS=1.",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -163,7 +163,7 @@ def test_a_second_thread_that_records_a_step_is_told_which_does():
 
     with (
         Capture(Store(), readable=True),
-        pytest.raises(TraceError, match=r"recorded in the thread 'MainThread'(.|\n)*one step at a time"),
+        pytest.raises(TraceError, match=r"while the thread 'MainThread' is recording one(.|\n)*one step at a time"),
     ):
         together(record)
     together(record)

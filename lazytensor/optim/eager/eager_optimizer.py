@@ -40,10 +40,10 @@ def _way_out(kind: type) -> str:
     """Return a hint for a traced step that says which constructor to use instead of the class `kind`."""
     name = next((c.__name__ for c in kind.__mro__ if c.__name__ in optim.__all__ and c.__name__ != "Optimizer"), "")
     if not name:
-        return "Write it as a subclass of cstorch.optim.Optimizer, with its state made in preinitialize()."
+        return "Write it as a subclass of cstorch.optim.Optimizer that creates its state in preinitialize()."
     return (
-        f"Write cstorch.optim.{name}(...) where the script makes it, in place of torch.optim.{name}(...), or "
-        f"cbtorch.optim.{name}(...) for a loop in a cbtorch.Session."
+        f"Replace torch.optim.{name}(...) by cstorch.optim.{name}(...), or by cbtorch.optim.{name}(...) for a "
+        "loop in a cbtorch.Session."
     )
 
 
@@ -101,7 +101,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         """
         if storage.thread_state.current is not None and not storage.is_abstract:
             error = TraceError(
-                f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
+                f"torch.optim.{type(self).__name__} needs values, but tensors have no values while a step is traced",
                 where=source.where(),
                 hint=_way_out(type(self)),
             )
@@ -277,13 +277,13 @@ def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
         raise AutogradError(
             "a leaf Variable that requires grad is being used in an in-place operation.",
             where=source.where(),
-            hint="Leave out differentiable=True, which makes step() record its changes of the parameters.",
+            hint="Remove differentiable=True, with which step() records its changes of the parameters.",
         )
     if group.get("capturable") and ready:
         raise OperandInvalid(
             "If capturable=True, params and state_steps must be on supported devices: ['cuda', 'xpu', 'hpu'].",
             where=source.where(),
-            hint="Leave out capturable=True, which is for CUDA graphs.",
+            hint="Remove capturable=True, which is for CUDA graphs.",
         )
 
 

@@ -500,7 +500,7 @@ class Muon(Optimizer):
         """Create the momentum buffer. Raises ValueError for a parameter with less than two dimensions."""
         if len(p.shape) < 2:
             raise ValueError(
-                f"Muon is for parameters of two and more dimensions, got one of shape {tuple(p.shape)}. "
-                "Give biases and norms to another optimizer, such as AdamW."
+                "Muon supports only parameters with two or more dimensions, but got one of shape "
+                f"{tuple(p.shape)}. Pass biases and norms to another optimizer, such as AdamW."
             )
         super()._make_state(group, p)

@@ -333,7 +333,7 @@ torch.autograd.grad(y.sum(), x, create_graph=True)
     outcome = plan(text)
     assert outcome.returncode == 1
     assert "script.py:7: One of the differentiated Tensors" in outcome.stderr
-    assert "A plan begins where the model is called" in outcome.stderr
+    assert "A plan begins at the call of the model" in outcome.stderr
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ def test_reading_what_no_closure_was_given_names_the_way_out(backend):
         return kept[0] * 2
 
     loader = cstorch.utils.data.DataLoader(lambda: [(lt.ones(2, 3),)])
-    with pytest.raises(RuntimeError, match=r"read outside of the step, and was not fetched[^@]*@cstorch.step_closure"):
+    with pytest.raises(RuntimeError, match=r"read outside of the step, but was not fetched[^@]*@cstorch.step_closure"):
         for batch in cstorch.utils.data.DataExecutor(loader):
             read(step(batch))
 

@@ -103,16 +103,16 @@ def text_of_sum() -> str:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("torch.aten.add", "torch.aten.nothing", r"line 4: there is no operation 'torch.aten.nothing'"),
+        ("torch.aten.add", "torch.aten.nothing", r"line 4: the operation 'torch.aten.nothing' does not exist"),
         ("%arg0, %arg0)", "%arg0, %arg7)", r"line 4: %arg7 is used before it is defined"),
-        ("-> tensor<2x3xf32>\n", "-> tensor<2x4xf32>\n", r"line 4: .*add gives float32\[2, 3\], and the text says"),
-        ("tensor<2x3xf32>)", "tensor<2x3xcomplex>)", "is no type of a tensor here"),
+        ("-> tensor<2x3xf32>\n", "-> tensor<2x4xf32>\n", r"line 4: .*add returns float32\[2, 3\], but the text declares"),
+        ("tensor<2x3xf32>)", "tensor<2x3xcomplex>)", "is not a supported tensor type"),
         ('"torch.aten.add"(', '"torch.aten.add"[', r"line 4: '\(' is missing"),
         ('"func.func"', '"func.call"', "has 0 functions"),
         ("%arg0", "§", "is not understood"),
         ('"func.func"', "(" * 5000, "is missing"),
         ("^bb0(", "^bb0(%other: tensor<2xf32>, ", "this is no graph"),
-        ('lt.leaf = "batch"', 'lt.leaf = "disk"', "'disk', and not one of batch, state"),
+        ('lt.leaf = "batch"', 'lt.leaf = "disk"', "'disk', but the only kinds are batch, state"),
         ("torch.aten.add", "torch.aten.transpose", "line 4: torch.aten.transpose"),
     ],
 )

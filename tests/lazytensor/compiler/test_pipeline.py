@@ -81,7 +81,7 @@ def spoil_operands(graph: Graph, calls: list) -> list:
 
 SPOILED = [
     ("simplify", Pass("spoil", spoil_graph, ("graph",), "graph", 2), "neg gives float32[4, 4]"),
-    ("match", Pass("spoil", spoil_matches, ("graph", "matches"), "matches", 3), "reads what is not in the graph"),
+    ("match", Pass("spoil", spoil_matches, ("graph", "matches"), "matches", 3), "reads a node that is not in the graph"),
     ("fuse", Pass("spoil", spoil_nests, ("graph", "calls"), "calls", 3), "touches 1000..1015 of 16 elements"),
     ("fuse", Pass("spoil", spoil_operands, ("graph", "calls"), "calls", 3), "operands of other types"),
     ("fuse", Pass("spoil", lambda g, c: c[1:], ("graph", "calls"), "calls", 3), "which no call computes"),
@@ -94,7 +94,7 @@ SPOILED = [
     (
         "plan",
         Pass("spoil", lambda p: replace(p, fetches=()), ("program",), "program", 3),
-        "1 results are asked for, the program gives 0",
+        "the graph has 1 outputs, but the program returns 0",
     ),
 ]
 

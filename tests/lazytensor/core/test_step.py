@@ -236,7 +236,7 @@ def test_two_tensors_of_one_name_cannot_meet_in_a_step():
     a, b = lt.zeros(2), lt.ones(2)
     for t in (a, b):
         storage.register(t.cell, "model.weight")
-    with pytest.raises(StateError, match=r"test_step\.py:\d+: two tensors of this step are called 'model.weight'"):
+    with pytest.raises(StateError, match=r"test_step\.py:\d+: two tensors of this step have the name 'model.weight'"):
         Machine().step(lambda: a.add_(b))
     assert a.tolist() == [0.0, 0.0]
 
@@ -255,7 +255,7 @@ def test_tensor_has_one_name():
     a = lt.zeros(2)
     storage.register(a.cell, "model.weight")
     storage.register(a.cell, "model.weight")
-    with pytest.raises(StateError, match=r"test_step\.py:\d+: the tensor called 'model.weight' was given a second"):
+    with pytest.raises(StateError, match=r"test_step\.py:\d+: the tensor named 'model.weight' was registered again as"):
         storage.register(a.cell, "model.bias")
 
 

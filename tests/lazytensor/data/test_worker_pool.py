@@ -359,7 +359,7 @@ def test_timeout_names_the_worker():
 
 def test_a_worker_has_no_workers():
     inner = Read(2, lambda i: next(iter(data.DataLoader(range(2), num_workers=1))))
-    with pytest.raises(DataError, match="workers of its own"):
+    with pytest.raises(DataError, match="a worker of a DataLoader cannot start workers"):
         list(data.DataLoader(inner, num_workers=1))
 
 

@@ -225,7 +225,7 @@ def test_a_place_outside_of_its_row_is_refused():
     runs, _ = schedule.chains([*steps, *steps])
     # The second time is a call of its own, which is not made.
     assert len(runs) == 2
-    with pytest.raises(ShapeError, match=r"invalid max index: the places are 0..4"):
+    with pytest.raises(ShapeError, match=r"invalid max index: the indices are 0 to 4"):
         runs[0]()
 
 

@@ -94,7 +94,7 @@ def test_a_run_without_threads_gives_the_same_numbers_and_one_warning(backend, w
         done = python(*options, cwd=tmp_path / name)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout.splitlines()[:5])
-        warnings = [line for line in done.stderr.splitlines() if "starts no more threads" in line]
+        warnings = [line for line in done.stderr.splitlines() if "cannot start more threads" in line]
         assert len(warnings) <= (name == "limited") + workers
     assert warnings, done.stderr
     assert printed[0] == printed[1]

@@ -159,7 +159,7 @@ WORDS = {
     "again": ("cbtorch.initialize()", "a second time"),
     "reading": ("print(step(b))", "inside a traced step"),
     "leaving": ("for b in loader:", "Call mark_step() before leaving"),
-    "carrying": ("total = total + step(b)", "a tensor of one step is used in another"),
+    "carrying": ("total = total + step(b)", "a tensor that was created in one step is used in another step"),
     "spelling": ("cbtorch.optim.lr_scheduler.Constnt", "Did you mean"),
     "counting": ("loss = criterion(model(batch[0]), batch[1]) * factor", "the graph is compiled once"),
 }
