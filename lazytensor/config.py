@@ -1,17 +1,20 @@
-"""Settings of the package, read once from the environment; `override` changes them temporarily.
+"""Settings of the package, read once from environment variables; `override` changes them temporarily.
 
-LT_DEBUG=0..4   print while compiling; each level includes the lower ones: 1 the recorded graph, 2 each rewrite and the
-                graph after each pass, 3 kernels, loop nests with their source, and the program, 4 placement
-LT_CHECK=1      verify the result of each compiler pass (tests do)
-LT_DUMP=dir     write the output of all debug levels to files in `dir`, whatever LT_DEBUG is
-LT_JIT=0        run loop nests with NumPy instead of compiling them
+LT_DEBUG=LEVEL  Print the results of the compiler to standard error. LEVEL is 0 (nothing, the default) to 4, and each
+                level includes the lower ones: 1 prints the recorded graph; 2 each rewrite, and the graph after each
+                pass; 3 kernels, loop nests with their source, and the program; 4 the location of each buffer.
+LT_DUMP=FOLDER  Write the output of all debug levels to files in FOLDER, independently of LT_DEBUG.
+LT_CHECK=1      Verify the result of each compiler pass.
+LT_JIT=0        Run loop nests with NumPy instead of compiled code.
+LT_THREADS=N    Use N threads for a step, unless the script sets another number with torch.set_num_threads(). The
+                default is the number of cores that the process may use.
+LT_CACHE=FOLDER
+                Store compiled kernels in a subfolder of FOLDER for each user. The default is ~/.cache/lazywafer.
 LT_TRACEBACK=full
-                show internal frames in tracebacks, which are hidden by default
-LT_THREADS=n    number of threads for a kernel, by default the number of cores that the process may use
-LT_INPUT_TIMEOUT=n
-                seconds after which a silent input worker of the wafer is given up, by default 1800; 0 means no limit,
-                as for a DataLoader without timeout=
-LT_CACHE=dir    folder for compiled kernels, with a subfolder for each user; by default ~/.cache/lazywafer
+                Show the internal frames of tracebacks, which are hidden by default.
+LT_INPUT_TIMEOUT=SECONDS
+                End a run with an error if an input worker of the wafer has not answered for this number of seconds.
+                The default is 1800; 0 means no limit. For a DataLoader, set timeout= instead.
 """
 
 import os

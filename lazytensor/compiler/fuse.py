@@ -143,7 +143,7 @@ class _NestEmitter:
             return self._load(n, index)
         if n.op in MOVEMENT_OPS:
             pushed = map_view_input(n, index, len(self.loops))
-            assert pushed is not None, "group.py asks for a buffer where a view is not affine"
+            assert pushed is not None, "group.py requests a buffer if a view is not affine"
             return self.value(n.inputs[0], pushed)
         arguments = tuple(self.value(i, index) for i in n.inputs)
         self._count(n)

@@ -88,7 +88,9 @@ def check_program(graph: Graph, program: Program) -> None:
     program.check()
     if len(program.fetches) != len(graph.outputs):
         wanted = len(graph.outputs)
-        raise CompileError(f"the graph has {wanted} outputs, but the program returns {len(program.fetches)}")
+        raise CompileError(
+            f"the number of outputs of the graph is {wanted}, but the program returns {len(program.fetches)}"
+        )
     for f, n in zip(program.fetches, graph.outputs, strict=True):
         if program.buffers[f].type != n.type:
             raise CompileError(

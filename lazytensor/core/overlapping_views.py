@@ -128,8 +128,8 @@ def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
 def order_dependent_write_error() -> ShapeError:
     """Return the error for an in-place operation that reads elements after it has written them."""
     return ShapeError(
-        "an in-place operation reads elements of an operand after it has written them, so its result in "
-        "PyTorch depends on the order of the elements",
+        "an in-place operation reads elements of an operand after it has written them, so the result depends "
+        "on the order of PyTorch's loop over the elements",
         where=source.where(),
         hint="Please clone() the operand before performing the operation.",
     )

@@ -337,8 +337,7 @@ class Tensor(NumberProtocol, Methods):
         put = OPS[name].put
         if put is None:
             raise ShapeError(
-                f"several elements of a {name} view share one element of its base, so the view cannot be "
-"written",
+                f"several elements of a {name} view share one element of its base, so the view cannot be written",
                 where=source.where(),
                 hint="Call .clone() before writing.",
             )

@@ -208,6 +208,6 @@ def _check_order(
         )
     if batch_size is None and drop_last:
         raise _option_error(
-            "batch_size=None makes no batches and is mutually exclusive with drop_last",
+            "batch_size=None disables batching and is mutually exclusive with drop_last",
             "Remove drop_last, or set batch_size.",
         )

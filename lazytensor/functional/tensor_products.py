@@ -436,7 +436,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         raise OptionInvalid(text, where=source.where())
     if not isinstance(equation, str):
         raise ArgumentInvalid(
-            "einsum(): the equation has to be a string, or lists of numbers after the operands", where=source.where()
+            "einsum(): the equation must be a string, or lists of numbers after the operands", where=source.where()
         )
     terms, result = _parse_equation(equation, tensors)
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):

@@ -44,7 +44,7 @@ class Kernel:
         leading = len(self._kinds) - len(arguments)
         for part in parts:
             if len(part) != leading:
-                raise TypeError(f"a kernel of {len(self._kinds)} arguments is given {len(part) + len(arguments)}")
+                raise TypeError(f"a kernel with {len(self._kinds)} arguments got {len(part) + len(arguments)}")
         # To get the address of an array takes a microsecond, so parts that share arrays get it once.
         words = [self._word(argument, dtype) for argument, dtype in zip(arguments, self._dtypes[leading:], strict=True)]
         return [Bound(self, self._table(*part, *words), (*part, *arguments)) for part in parts]
@@ -54,7 +54,10 @@ class Kernel:
         if dtype is None:
             return argument  # type: ignore[no-any-return]
         if argument.dtype != dtype or not argument.flags.c_contiguous:
-            raise TypeError(f"a kernel over {dtype} is given {argument.dtype}")
+            raise TypeError(
+                f"a kernel needs a contiguous array of {dtype}, but got an array of {argument.dtype} with the "
+                f"strides {argument.strides}"
+            )
         address: int = argument.__array_interface__["data"][0]
         return address
 

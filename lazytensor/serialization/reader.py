@@ -271,7 +271,7 @@ class Reader:
         """Return the top of the stack. Raises CheckpointError if it is not an instance of `kind`."""
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
-            raise file_error(f"the file fills a {type(self.stack[-1]).__name__} like a {name}")
+            raise file_error(f"the file adds items to a {type(self.stack[-1]).__name__} as if it were a {name}")
         return self.stack[-1]
 
     def push(self, value: Any) -> None:

@@ -174,7 +174,7 @@ def test_batch_whose_square_is_worked_on_is_refused():
 
 def test_program_for_one_sample_is_known_by_itself_alone():
     assert family("perceptron", 1).program(7).work == family("perceptron", 7).program().work
-    with pytest.raises(CompileError, match="batch of 0"):
+    with pytest.raises(CompileError, match="the batch size is 0"):
         family("perceptron", 2).program(0)
 
 

@@ -220,7 +220,9 @@ def test_a_type_that_automatic_casts_gave_is_named_with_the_way_out():
         lambda: x.index_add(0, places, y),
     )
     for write in writes:
-        with pytest.raises(RuntimeError, match=r"operand of type lazytensor.float16 with \.to\(lazytensor.float32\)") as plain:
+        with pytest.raises(
+            RuntimeError, match=r"operand of type lazytensor.float16 with \.to\(lazytensor.float32\)"
+        ) as plain:
             write()
         assert "casts" not in str(plain.value)
         with (

@@ -109,7 +109,7 @@ def test_operand_that_is_partly_written_is_refused(write):
     ],
 )
 def test_result_that_depends_on_the_order_of_a_loop_is_refused(write):
-    with pytest.raises(ShapeError, match="depends on the order of its loop"):
+    with pytest.raises(ShapeError, match="depends on the order of PyTorch's loop"):
         write(six())
 
 
