@@ -261,7 +261,7 @@ def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
     for part in kernel.bound_parts(((0, 3), (5, 8)), (a, b)):
         part()
     assert b.tolist() == [1, 2, 3, 0, 0, 6, 7, 8]
-    with pytest.raises(TypeError, match="a kernel of 4 arguments is given 3"):
+    with pytest.raises(TypeError, match="a kernel with 4 arguments got 3"):
         kernel.bound_parts(((0, 3), (5,)), (a, b))
 
 

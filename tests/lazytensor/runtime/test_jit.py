@@ -263,7 +263,7 @@ def a_full_disk(cache, monkeypatch):
 @pytest.mark.parametrize("place", [not_own, a_link, a_file, a_full_disk])
 def test_without_a_place_of_its_own_a_run_goes_on_with_one_warning(cache, place, monkeypatch):
     place(cache, monkeypatch)
-    with pytest.warns(UserWarning, match="are not kept(.|\n)*LT_CACHE") as warned:
+    with pytest.warns(UserWarning, match="are not cached(.|\n)*LT_CACHE") as warned:
         assert (run(4, 2.0), run(4, 3.0)) == ([2, 2, 2, 2], [3, 3, 3, 3])
     assert len(warned) == 1 and not kernels(cache)
     assert not list(cache.parent.glob("elsewhere/*"))

@@ -118,7 +118,7 @@ def test_a_rate_that_is_a_tensor_gives_the_same_step(kind, rate):
         ("Adafactor", {"lr": 0.1, "clip_threshold": 2.0}, "Only `clip_threshold=1.0` is supported"),
         ("Adafactor", {"lr": None, "relative_step": True, "warmup_init": True}, "is not supported yet"),
         ("Muon", {"lr": -1}, "Invalid learning rate: -1 - should be >= 0.0"),
-        ("Muon", {}, "two and more dimensions"),
+        ("Muon", {}, "two or more dimensions"),
     ],
 )
 def test_bad_settings_are_refused(kind, settings, message):
