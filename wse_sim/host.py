@@ -57,7 +57,7 @@ class Host:
         for name in HOST_FIELDS:
             value = getattr(self, name)
             if value < 0 or (value == 0 and name not in _FIELDS_THAT_MAY_BE_ZERO):
-                raise LazyError(f"a host has {name} = {value}", hint="Give a positive number.")
+                raise LazyError(f"the host has {name} = {value}", hint="Give a positive number.")
 
     def input_seconds(self, batch_bytes: int, systems: int = 1) -> float:
         """Return the seconds in which the workers of all `systems` prepare a batch of `batch_bytes` in total."""
@@ -104,8 +104,8 @@ APPLIANCE = _build_host(
         ),
         "step_control_s": (
             0,
-            "assumed none: FC-MNIST's 535 us a step are all charged to the workers, and as all rows have one batch "
-            "size the two cannot be told apart",
+            "assumed to be zero: FC-MNIST's 535 us a step are all attributed to the workers, because all rows have "
+            "one batch size, so that the two cannot be separated",
         ),
         "programming_s": (241.4, "fitted on prog_dit, ALCF: 241.4 s on a CS-3; other logs have 200 to 245 s"),
         "first_weights_bytes_per_s": (

@@ -37,7 +37,7 @@ class Rect:
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:
-            raise LazyError(f"{self} holds no PE", hint="Give extents of at least 1.")
+            raise LazyError(f"{self} has no PE", hint="Give a width and a height of at least 1.")
 
     @classmethod
     def whole(cls, machine: Machine) -> "Rect":
@@ -112,7 +112,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.kind not in LAYOUT_KINDS:
-            raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(LAYOUT_KINDS)}.")
+            raise LazyError(f"layout {self.kind!r} is unknown", hint=f"Use one of {', '.join(LAYOUT_KINDS)}.")
 
     def tile_of(self, type: Type, x: int, y: int) -> tuple[range, range]:
         """Return the ranges of matrix rows and columns of a tensor of `type` that the PE at (`x`, `y`) has.

@@ -107,7 +107,10 @@ class Machine:
             if value < 0 or (value == 0 and name not in _FIELDS_THAT_MAY_BE_ZERO):
                 raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
-            raise LazyError(f"machine {self.name!r} reserves its whole mesh", hint="Reserve fewer rows or columns.")
+            raise LazyError(
+                f"machine {self.name!r} reserves all rows or all columns of its mesh",
+                hint="Reserve fewer rows or columns.",
+            )
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the machine's numbers, each with its source."""
@@ -129,7 +132,7 @@ class Machine:
         known = canonical_machine_name(name)
         if known not in MACHINES:
             raise LazyError(
-                f"there is no machine {name!r}", hint=f"Use one of {', '.join(MACHINES)}, or CS-1, CS-2, CS-3."
+                f"machine {name!r} is unknown", hint=f"Use one of {', '.join(MACHINES)}, or CS-1, CS-2, CS-3."
             )
         return MACHINES[known]
 
@@ -212,7 +215,7 @@ _WSE2: SourcedValues = {
     "special_f32_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
     "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
     "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
-    "conflict_slowdown": (2, "SPMM: 2 N + 6 against N + 6 where the operands lie in one bank"),
+    "conflict_slowdown": (2, "SPMM: 2 N + 6 instead of N + 6 if the operands are in one bank"),
     "launch_cycles": (117, _DECODING_SOURCE),
     "task_start_cycles": (3, f"assumed as on WSE-3 ({_TASK_START_SOURCE})"),
     "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
@@ -221,7 +224,7 @@ _WSE2: SourcedValues = {
     "ramp_cycles": (2, "LUCZ: T_R = 2, fitted there"),
     "turn_cycles": (0, "LUCZ: the model has no term for turns; assumed none"),
     "colours": (24, "SDKWP, EX: ids 0 to 23 can be routed"),
-    "queue_depth": (2, "assumed: no text gives it; 2 is the least that keeps a link at one wavelet a cycle"),
+    "queue_depth": (2, "assumed: no source states it; 2 is the minimum for one wavelet a cycle on a link"),
     "microthreads": (8, "EX: ids 0 to 7 for operations that run beside a task"),
     "sram_banks": (8, "LIE: eight banks of 6 KiB, each 32 bits wide"),
     "edge_bits_per_s": (1.2e12, "SDKWP: 12 x 100 Gb Ethernet"),

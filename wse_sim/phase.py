@@ -42,7 +42,7 @@ COMBINE_OPS = ("add", "max")
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
     if value not in known:
-        raise LazyError(f"there is no {what} {value!r}", hint=f"Use one of {', '.join(known)}.")
+        raise LazyError(f"{value!r} is not a valid {what}", hint=f"Use one of {', '.join(known)}.")
 
 
 def _require_line(rect: Rect, axis: str, groups: int) -> None:
@@ -51,22 +51,23 @@ def _require_line(rect: Rect, axis: str, groups: int) -> None:
     # The axis "xy" has no groups: use several smaller rectangles instead.
     length = {"x": rect.width, "y": rect.height, "xy": 1}[axis]
     if not 1 <= groups <= length:
-        raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", hint=f"Use 1 to {length}.")
+        raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", hint=f"Use 1 to {length} groups.")
 
 
 def _require_not_negative(**counts: int) -> None:
     for name, value in counts.items():
         if value < 0:
-            raise LazyError(f"{name} = {value}", hint="Give a number of at least 0.")
+            raise LazyError(f"{name} is negative: {value}", hint="Give a number of at least 0.")
 
 
 def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
     """Raise LazyError if `algorithm` is neither empty nor in `known`, or if `size` is given without "two_phase"."""
     if algorithm:
-        _require(algorithm, known, "reduction")
+        _require(algorithm, known, "reduction algorithm")
     # Any other algorithm would silently ignore the size.
     if size and (algorithm != "two_phase" or size < 0):
-        raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", hint="Use two_phase.")
+        hint = 'Give a positive size with algorithm="two_phase", or leave size out.'
+        raise LazyError(f"a reduction with algorithm {algorithm!r} cannot use groups of {size} PEs", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Local:
             for operand in getattr(instruction, "operands", ()):
                 # Tested by attribute, since the operand classes are not imported here.
                 if hasattr(operand, "colour"):
-                    hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
+                    hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream to move words over the fabric."
                     raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)
 
 
@@ -159,7 +160,8 @@ class Broadcast:
         _require_not_negative(words=self.words, take=self.take, put=self.put)
         length = {"x": self.rect.width, "y": self.rect.height, "xy": self.rect.area}[self.axis] // self.groups
         if not 0 <= self.source < length:
-            raise LazyError(f"no position {self.source} on a line of {length} PEs", hint=f"Use 0 to {length - 1}.")
+            what = f"a broadcast starts at position {self.source} of a line of {length} PEs"
+            raise LazyError(what, hint=f"Use a position from 0 to {length - 1}.")
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,8 @@ class Reduce:
         _require_algorithm(self.algorithm, self.size, REDUCTION_ALGORITHMS)
         _require_line(self.rect, self.axis, self.groups)
         _require_not_negative(words=self.words, at=self.at)
-        _require(self.dtype, DTYPES, "type to reduce")
-        _require(self.combine, COMBINE_OPS, "combination")
+        _require(self.dtype, DTYPES, "type of a reduction")
+        _require(self.combine, COMBINE_OPS, "operation of a reduction")
 
 
 @dataclass(frozen=True)
@@ -217,8 +219,8 @@ class AllReduce:
         _require_algorithm(self.algorithm, self.size, (*REDUCTION_ALGORITHMS, "ring"))
         _require_line(self.rect, self.axis, self.groups)
         _require_not_negative(words=self.words, at=self.at)
-        _require(self.dtype, DTYPES, "type to reduce")
-        _require(self.combine, COMBINE_OPS, "combination")
+        _require(self.dtype, DTYPES, "type of a reduction")
+        _require(self.combine, COMBINE_OPS, "operation of a reduction")
 
 
 @dataclass(frozen=True)
@@ -239,8 +241,8 @@ class Stream:
     at: int = 0
 
     def __post_init__(self) -> None:
-        _require(self.direction, ("in", "out"), "direction")
-        _require(self.port, PORTS, "port")
+        _require(self.direction, ("in", "out"), "direction of a stream")
+        _require(self.port, PORTS, "port of a stream")
         _require_not_negative(bytes=self.bytes, at=self.at)
 
 
@@ -290,7 +292,8 @@ class Rounds:
     def __post_init__(self) -> None:
         _require_not_negative(times=self.times)
         if self.looks < 1:
-            raise LazyError(f"rounds that are looked at {self.looks} times", hint="Look at one of them at least.")
+            what = f"looks is {self.looks}, but the cost model prices at least one round"
+            raise LazyError(what, hint="Give looks of at least 1.")
 
     @property
     def parts(self) -> "Iterator[Phase]":

@@ -73,7 +73,7 @@ def test_overlap_is_a_shared_pe(a, b):
 
 def test_whole_machine_and_bad_records():
     assert Rect.whole(WSE2) == Rect(0, 0, 750, 994)
-    with pytest.raises(LazyError, match="holds no PE"):
+    with pytest.raises(LazyError, match="has no PE"):
         Rect(0, 0, 0, 3)
     with pytest.raises(LazyError, match=r"'ring'[\s\S]*block"):
         Layout(Rect(0, 0, 1, 1), "ring")

@@ -50,5 +50,5 @@ def test_negative_numbers_are_refused(name):
 
 
 def test_a_mesh_without_usable_pes_is_refused():
-    with pytest.raises(LazyError, match="reserves its whole mesh"):
+    with pytest.raises(LazyError, match="reserves all rows or all columns of its mesh"):
         replace(TINY, reserved_rows=8)

@@ -16,7 +16,7 @@ def test_machine_is_taken_by_its_name(program):
     assert plan(program, "wse3", "streaming").report == plan(program, WSE3, "streaming").report
     assert simulate(program, "wse3", "streaming") == plan(program, WSE3, "streaming").report
     assert simulate(program).machine == "wse2"
-    with pytest.raises(LazyError, match="there is no machine 'wse9'"):
+    with pytest.raises(LazyError, match="machine 'wse9' is unknown"):
         plan(program, "wse9")
 
 

@@ -143,7 +143,8 @@ def number_lanes(mesh: Mesh) -> LaneNumbering:
             numbers[k, source] = count if is_single else count + rank
         count += 1 if is_single else len(used)
     if count > MAX_LANES:
-        raise LazyError(f"{count} lanes of colours and sources", hint=f"Switch fewer colours: {MAX_LANES} at most.")
+        what = f"the colours of the mesh and their sources need {count} lanes, but a router has at most {MAX_LANES}"
+        raise LazyError(what, hint="Use fewer colours, or switch the source of fewer colours.")
     return LaneNumbering(tuple(mesh.colours), numbers)
 
 
@@ -176,7 +177,9 @@ def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[
     machine, threads = mesh.machine, 1 + _microthread_count(mesh)
     if machine.queue_depth > MAX_QUEUE_DEPTH:
         raise LazyError(
-            f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {MAX_QUEUE_DEPTH} at most."
+            f"machine {machine.name!r} has queues of {machine.queue_depth} wavelets, but the engine supports "
+            f"{MAX_QUEUE_DEPTH}",
+            hint=f"Use a machine with a queue_depth of at most {MAX_QUEUE_DEPTH}.",
         )
     colours = max(1, len(lanes.colours))
     # Padding is never written, so it always compares as empty.
@@ -184,7 +187,7 @@ def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[
     # A power of two, so that a slot is a bit mask of the head.
     ring = 1 << (max(_queue_capacities(mesh)) - 1).bit_length()
     bytes_at = record.THREADS_AT + threads * record.THREAD
-    assert bytes_at % 2 == 0, "heads begin where a word of 64 bits does"
+    assert bytes_at % 2 == 0, "the heads of queues must begin at a multiple of 64 bits"
     positions_at = bytes_at + -(-(3 * queued + lanes.count + colours) // 4)
     queues_at, queue = positions_at + lanes.count, record.RING_AT + 2 * ring
     stride = queues_at + queue * (lanes.count + colours)

@@ -52,8 +52,9 @@ class Mesh:
     def __init__(self, machine: Machine, width: int, height: int):
         if not (1 <= width <= machine.width and 1 <= height <= machine.height):
             raise PlacementError(
-                f"a mesh of {width} x {height} on {machine.name!r}, which has {machine.width} x {machine.height}",
-                hint="Take a smaller mesh or another machine.",
+                f"a mesh of {width} x {height} does not fit {machine.name!r}, which has {machine.width} x "
+                f"{machine.height}",
+                hint="Use a smaller mesh or another machine.",
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[CoreProgram] = []
@@ -85,7 +86,7 @@ class Mesh:
         ]
         heads = Column("", is_words=True), Column("program", is_words=True), Column("cores"), Column("words")
         head = f"{self.width} x {self.height} cores of {self.machine.name}, {len(self.colours)} colours"
-        every = f"; each {rows}th row and {columns}th column" if rows > 1 or columns > 1 else ""
+        every = f"; 1 of {rows} rows and 1 of {columns} columns shown" if rows > 1 or columns > 1 else ""
         picture = escape("\n".join(lines))
         return f'<p>{escape(head)}{every}</p><pre style="line-height:1">{picture}</pre>{Table(heads, listed).html()}'
 
@@ -113,7 +114,7 @@ class Mesh:
         for another `dtype`. `memory` reports an address outside the memory, when the run starts.
         """
         if dtype not in ITEM_BYTES:
-            raise LazyError(f"no element type {dtype!r}", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
+            raise LazyError(f"element type {dtype!r} is not supported", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
         self._data.append((x, y, address, to_bits(values, dtype)))
 
     def reload(self, values: Any) -> None:
@@ -131,20 +132,21 @@ class Mesh:
         a router has a route of this colour and position from another source.
         """
         if not 0 <= colour < self.machine.colours:
-            raise LazyError(f"there is no colour {colour}", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
+            raise LazyError(f"colour {colour} does not exist", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
         if not 0 <= position < MAX_SWITCH_POSITIONS:
-            raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {MAX_SWITCH_POSITIONS - 1}.")
+            raise LazyError(f"switch position {position} does not exist", hint=f"Use 0 to {MAX_SWITCH_POSITIONS - 1}.")
         # A set, so that a repeated target counts once.
         outputs = sum({1 << t for t in targets})
         if outputs == 0:
-            raise LazyError(f"a route of colour {colour} without targets", hint="Leave it out.")
+            what = f"a route of colour {colour} has no targets"
+            raise LazyError(what, hint="Give at least one target, or remove the route.")
         blank = np.zeros((self.height, self.width), np.uint8)
         table = self._routes.setdefault(colour, {}).setdefault(position, blank)
         before = table[y, x]
         if np.any((before != 0) & (before >> _SOURCE_SHIFT != source)):
             where = self._first(table, (table != 0) & (table >> _SOURCE_SHIFT != source), x, y)
-            what = f"two inputs on colour {colour}" + (f" at switch position {position}" if position else "")
-            raise LazyError(what, where=where, hint="Use another colour or position for one of them.")
+            what = f"the router has two inputs on {_colour_label(colour, position)}"
+            raise LazyError(what, where=where, hint="Use another colour or switch position for one of the routes.")
         # A route is a byte for each router, colour and position: five bits of targets and three for the source. Targets
         # of the same source are added, so a multicast can be routed piece by piece.
         table[y, x] = before | np.uint8(outputs | source << _SOURCE_SHIFT)
@@ -182,7 +184,8 @@ class Mesh:
             size = self.words * WORD_BYTES // bits.itemsize
             count = bits.shape[-1] if bits.ndim else 1
             if address < 0 or address + count > size:
-                raise LazyError(f"data for elements {address} to {address + count - 1} of {size}", hint="Load less.")
+                what = f"data is loaded to elements {address} to {address + count - 1} of a memory of {size}"
+                raise LazyError(what, hint="Load fewer elements, or use another address.")
             memory.view(bits.dtype)[y, x, address : address + count] = bits
         return memory.view(np.float32)
 
@@ -245,12 +248,12 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
     _require_nowhere(
         goes & np.all([takes == -1 for takes in there], axis=0),
         f"{named} goes {side} to a router without a route for it",
-        "Route it there, or end the route here.",
+        "Add a route at that router, or end the route here.",
     )
     _require_nowhere(
         goes & np.all([takes != (direction + 2) % 4 for takes in there], axis=0),
-        f"{named} goes {side} to a router that takes it from another side: two inputs on one colour",
-        "Use another colour for one of them, or another switch position.",
+        f"{named} goes {side} to a router that receives this colour from another side",
+        "Use another colour or switch position for one of the routes.",
     )
 
 
@@ -268,8 +271,8 @@ def neighbour_values(table: np.ndarray, direction: int, outside: int) -> np.ndar
 def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
     sources = mesh.sources(colour, position)
     back = (sources >= 0) & (mesh.outputs(colour, position) >> np.maximum(sources, 0) & 1 == 1)
-    hint = "Leave that direction out."
-    _require_nowhere(back, f"the route of {_colour_label(colour, position)} forks back to where it comes from", hint)
+    hint = "Remove the source of the route from its targets."
+    _require_nowhere(back, f"the route of {_colour_label(colour, position)} leads back to its source", hint)
 
 
 def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
@@ -310,14 +313,14 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
         _require_nowhere(
             to_core & ~np.isin(mesh.program_at, able),
             f"control wavelets on colour {colour} activate {task!r} at a core that has no such task",
-            "Give its program the task, or use another colour.",
+            "Add the task to the program of the core, or use another colour.",
         )
     # A colour that is not read would fill its queue and block every route behind it.
     readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received_colours(p)]
     _require_nowhere(
         to_core & ~np.isin(mesh.program_at, readers),
         f"colour {colour} goes to a core whose program never receives it",
-        "Receive it, or do not route it to the core.",
+        "Receive the colour in the program, or do not route it to the core.",
     )
 
 
@@ -327,13 +330,14 @@ def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
     Raises LazyError, with the first core that fails.
     """
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
-    _require_nowhere(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
+    what = f"{program.name!r} needs {needed} bytes of memory, but a PE has {usable}"
+    _require_nowhere(here & (needed > usable), what, "Use less memory in the program.")
     for place, instruction in program.numbered_instructions():
         for wrong, colour, lack in _missing_routes(mesh, instruction):
             _require_nowhere(
                 here & wrong,
                 f"{program.name}, {place}, `{instruction}`: colour {colour} has no {lack} the core",
-                "Route the colour there.",
+                "Add the missing route.",
             )
 
 

@@ -58,7 +58,8 @@ class RunResult:
         """
         bits = self.memory.view(np.uint32 if ITEM_BYTES[dtype] == 4 else np.uint16)
         if not 0 <= base <= base + length <= bits.shape[-1]:
-            raise LazyError(f"elements {base} to {base + length - 1} of {bits.shape[-1]}", hint="Read less.")
+            what = f"elements {base} to {base + length - 1} are read from a memory of {bits.shape[-1]} elements"
+            raise LazyError(what, hint="Read fewer elements, or start at another one.")
         return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
     def expect_finished(self) -> "RunResult":
@@ -69,7 +70,8 @@ class RunResult:
         if self.status != "finished":
             shown = "\n  ".join(self.waits[:_MAX_SHOWN_WAITS])
             more = f"\n  and {len(self.waits) - _MAX_SHOWN_WAITS} more" if len(self.waits) > _MAX_SHOWN_WAITS else ""
-            raise LazyError(f"{self.status} after {self.cycles} cycles", hint=f"{shown}{more}")
+            what = f"the run did not finish: {self.status} after {self.cycles} cycles"
+            raise LazyError(what, hint=f"{shown}{more}")
         return self
 
 
@@ -82,9 +84,10 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
     raised.
     """
     if engine not in ENGINES:
-        raise LazyError(f"there is no engine {engine!r}", hint=f"Use one of {', '.join(ENGINES)}.")
+        raise LazyError(f"engine {engine!r} is unknown", hint=f"Use one of {', '.join(ENGINES)}.")
     if threads < 1 or max_cycles < 1:
-        raise LazyError(f"{threads} threads and {max_cycles} cycles", hint="Give at least 1 of each.")
+        what = f"a run with {threads} threads and at most {max_cycles} cycles cannot start"
+        raise LazyError(what, hint="Give at least 1 thread and 1 cycle.")
     check(mesh)
     state, rows = assemble_mesh(mesh)
     return read_result(mesh, state, rows, run_to_end(state, engine, threads, max_cycles), max_cycles)
@@ -173,7 +176,7 @@ def _describe_waits(mesh: Mesh, state: EngineState, rows: ProgramRows, lanes: La
         row, ready, done = threads[t, u, : record.CREDIT].tolist()
         is_issued = ready < record.NEVER_CYCLE
         reason = _wait_reason(state, lanes, occupancy[t], t, row) if is_issued else "waits to be issued"
-        yield f"{_core_label(mesh, t)}: {rows.source(row)} after {done if is_issued else 0} elements {reason}"
+        yield f"{_core_label(mesh, t)}: {rows.source(row)} {reason} after {done if is_issued else 0} elements"
     active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
     for t in np.flatnonzero(active):
         for i, (name, _) in enumerate(mesh.programs[state.cores[t, record.PROGRAM]].tasks):
@@ -197,14 +200,14 @@ def _describe_stuck_queue(
     """
     t, j = queue
     if j >= lanes.count:
-        return f"{_core_label(mesh, t)}: {count} of colour {lanes.colours[j - lanes.count]} wait to be received"
+        colour = lanes.colours[j - lanes.count]
+        return f"{_core_label(mesh, t)}: colour {colour} waits to be received; wavelets in the queue: {count}"
     colour = lanes.colours[int(state.lanes[j, record.LANE_COLOUR])]
     route = state.outputs()[t, j]
     outs = ", ".join(d for i, d in enumerate(DIRECTIONS) if route >> i & 1)
-    here = f"router of {_core_label(mesh, t)}: {count} of colour {colour}"
-    return (
-        f"{here} go round, to {outs}" if goes_round else f"{here} wait to go to {outs or 'where no switch lets them'}"
-    )
+    does = f"waits to go to {outs}" if outs else "waits for a switch position that routes it"
+    does = f"circulates to {outs}" if goes_round else does
+    return f"router of {_core_label(mesh, t)}: colour {colour} {does}; wavelets in the queue: {count}"
 
 
 def _core_label(mesh: Mesh, t: Any) -> str:
@@ -224,5 +227,5 @@ def _wait_reason(state: EngineState, lanes: LaneNumbering, occupancy: np.ndarray
         if kind == record.RECEIVED and occupancy[lanes.count + base] == 0:
             return f"waits for colour {lanes.colours[base]}"
         if kind == record.SENT and occupancy[base] >= state.field(2)[t, base]:
-            return f"waits for room on colour {lanes.colours[int(state.lanes[base, record.LANE_COLOUR])]}"
-    return "goes on"
+            return f"waits for space in the queue of colour {lanes.colours[int(state.lanes[base, record.LANE_COLOUR])]}"
+    return "runs"

@@ -48,7 +48,7 @@ def trace(
     for x, y in cores:
         if not (0 <= x < mesh.width and 0 <= y < mesh.height):
             raise LazyError(
-                f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", hint="Trace cores that are on the mesh."
+                f"core ({x}, {y}) is outside the mesh of {mesh.width} x {mesh.height}", hint="Trace cores of the mesh."
             )
     check(mesh)
     state, rows = assemble_mesh(mesh)

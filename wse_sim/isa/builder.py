@@ -56,7 +56,9 @@ class Builder:
         taken.
         """
         if name in self._tasks:
-            raise LazyError(f"program {self._name!r} has two tasks {name!r}", hint="Give each task its own name.")
+            raise LazyError(
+                f"program {self._name!r} has two tasks named {name!r}", hint="Give each task a different name."
+            )
         self._tasks[name] = []
         self._current = name
 

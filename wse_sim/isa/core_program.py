@@ -283,7 +283,8 @@ def check_program(program: CoreProgram) -> None:
     # All names first, since a task may refer to tasks that are declared later.
     names = [name for name, _ in program.tasks]
     if len(names) > MAX_TASKS:
-        raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {MAX_TASKS}.")
+        what = f"{program.name!r} has {len(names)} tasks, but a core has at most {MAX_TASKS}"
+        raise LazyError(what, hint="Use fewer tasks.")
     for name, body in program.tasks:
         check_body(body, program.words, names, f"{program.name}, {name}")
 
@@ -301,14 +302,14 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
             if isinstance(instruction, LoopStart):
                 rounds.append(instruction.times)
             elif isinstance(instruction, LoopEnd):
-                _require(bool(rounds), "an end without a loop", "Open a loop first.")
+                _require(bool(rounds), "the loop end has no loop start", "Start the loop first.")
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
         # The place is added to the message of the check.
         except LazyError as error:
-            raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", hint=error.hint) from None
+            raise LazyError(f"{error.what}, in `{instruction}`", where=f"{where}.{i}", hint=error.hint) from None
     if rounds:
-        raise LazyError(f"a loop of {rounds[-1]} rounds is not closed", where=where, hint="Close it with an end.")
+        raise LazyError(f"a loop of {rounds[-1]} rounds has no end", where=where, hint="Add the loop end.")
 
 
 def _require(holds: bool, what: str, hint: str) -> None:
@@ -327,24 +328,32 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
             if instruction.then:
                 _check_completion(instruction.then, tasks)
         case LoopStart(times):
-            _require(times >= 1, f"a loop of {times} rounds", "Give a count of at least 1.")
-            _require(len(rounds) <= MAX_LOOP_DEPTH, f"loops nest {len(rounds)} deep", f"Nest at most {MAX_LOOP_DEPTH}.")
+            _require(times >= 1, f"the loop has {times} rounds", "Give a count of at least 1.")
+            _require(
+                len(rounds) <= MAX_LOOP_DEPTH, f"loops are nested {len(rounds)} deep", f"Nest at most {MAX_LOOP_DEPTH}."
+            )
         case Branch(address, comparison, _, task):
             _check_memory(Memory(address), 1, words, ())
             _check_task(task, tasks)
-            _require(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
+            _require(
+                comparison in COMPARISONS,
+                f"comparison {comparison!r} is unknown",
+                f"Use one of {' '.join(COMPARISONS)}.",
+            )
         # Any task may be changed, including the running one.
         case TaskChange(_, task):
             _check_task(task, tasks)
         case ControlWavelet(_, commands, _):
             _require(
                 len(commands) <= MAX_SWITCH_COMMANDS,
-                f"{len(commands)} commands",
-                f"Give at most {MAX_SWITCH_COMMANDS}.",
+                f"a control wavelet has {len(commands)} commands",
+                f"Give at most {MAX_SWITCH_COMMANDS} commands.",
             )
             for command in commands:
                 _require(
-                    command in SWITCH_COMMANDS, f"no command {command!r}", f"Use one of {', '.join(SWITCH_COMMANDS)}."
+                    command in SWITCH_COMMANDS,
+                    f"command {command!r} is unknown",
+                    f"Use one of {', '.join(SWITCH_COMMANDS)}.",
                 )
         case ConfigureSwitch(_, position):
             _check_position(position)
@@ -352,12 +361,18 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
 
 def _check_position(position: int) -> None:
     _require(
-        0 <= position < MAX_SWITCH_POSITIONS, f"switch position {position}", f"Use 0 to {MAX_SWITCH_POSITIONS - 1}."
+        0 <= position < MAX_SWITCH_POSITIONS,
+        f"switch position {position} does not exist",
+        f"Use 0 to {MAX_SWITCH_POSITIONS - 1}.",
     )
 
 
 def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
-    _require(then[0] in ("activate", "unblock"), f"completion cannot {then[0]!r}", "Use activate=TASK or unblock=TASK.")
+    _require(
+        then[0] in ("activate", "unblock"),
+        f"a vector operation cannot {then[0]!r} a task when it completes",
+        "Use activate=TASK or unblock=TASK.",
+    )
     _check_task(then[1], tasks)
 
 
@@ -370,24 +385,24 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
     _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
-    _require(len(sources) == wanted, f"{len(sources)} sources", f"Give {wanted}.")
-    _require(vector.length >= 1, f"a length of {vector.length}", "Give a length of at least 1.")
+    _require(len(sources) == wanted, f"the operation has {len(sources)} sources", f"Give {wanted}.")
+    _require(vector.length >= 1, f"the length is {vector.length}", "Give a length of at least 1.")
     _require(
         isinstance(target, Memory | Sent),
         f"{target} cannot be written",
-        "The first operand is memory or a colour to send on.",
+        "Give memory or a colour to send on as the first operand.",
     )
     _require(
         not any(isinstance(s, Sent) for s in sources),
-        "a colour to send on stands as a source",
-        "Read with received(colour).",
+        "a colour to send on is used as a source",
+        "Use a received colour as the source.",
     )
     colours = [s.colour for s in sources if isinstance(s, Received)]
     # Both would read the same queue, in an undefined order.
-    _require(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
+    _require(len(set(colours)) == len(colours), "two sources read the same colour", "Move one of them to memory first.")
     _require(
         isinstance(target, Sent) or not vector.advance,
-        "an advance without a colour to send on",
+        "advance is set, but the target is not a colour to send on",
         "Use control() instead.",
     )
     _check_dtypes(vector)
@@ -406,19 +421,31 @@ def _check_dtypes(vector: Vector) -> None:
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
-        _require(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
+        _require(
+            dtype in ITEM_BYTES, f"element type {dtype!r} is not supported", f"Use one of {', '.join(ITEM_BYTES)}."
+        )
     # A move copies bits, so a change of type would be a reinterpretation.
     if vector.op == "move":
-        _require(len(dtypes) == 1, "a move between two types", "Use convert.")
+        _require(len(dtypes) == 1, "a move has operands of different types", "Use convert.")
     else:
         is_integer = OPERATIONS[vector.op].is_integer
         _require(
-            is_integer or vector.op == "convert" or "uint16" not in dtypes, "arithmetic on uint16", "Convert first."
+            is_integer or vector.op == "convert" or "uint16" not in dtypes,
+            "arithmetic is not defined for uint16",
+            "Convert the operands to a floating-point type first.",
         )
-        _require(not is_integer or dtypes == {"uint16"}, f"bits of {', '.join(sorted(dtypes))}", "Give uint16 alone.")
+        _require(
+            not is_integer or dtypes == {"uint16"},
+            f"bitwise operands are {', '.join(sorted(dtypes))}",
+            "Give only uint16 operands.",
+        )
     widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
     # An operation advances by whole wavelets: it cannot consume half of one and all of another.
-    _require(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
+    _require(
+        len(widths) < 2,
+        "one operation uses wavelets of 32 and of 16 bits",
+        "Convert the elements in memory, in two steps.",
+    )
 
 
 def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]) -> None:
@@ -431,26 +458,30 @@ def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]
     extents = [extent for extent, _ in vector.outer]
     _require(
         len(extents) <= MAX_OUTER_DIMENSIONS and min(extents, default=1) >= 1 and length % prod(extents) == 0,
-        f"{length} elements over {len(extents)} outer extents {extents}",
-        f"Give at most {MAX_OUTER_DIMENSIONS}, whose product divides the length.",
+        f"{length} elements do not fit {len(extents)} outer extents {extents}",
+        f"Give at most {MAX_OUTER_DIMENSIONS} positive extents, whose product divides the length.",
     )
     _require(
         len(vector.steps) <= len(rounds),
-        f"{len(vector.steps)} steps in {len(rounds)} loops",
-        "Give one for each enclosing loop.",
+        f"an operand has {len(vector.steps)} steps, but only {len(rounds)} loops enclose it",
+        "Give at most one step for each enclosing loop.",
     )
     # The value of an index is known only when the operation starts; the engine checks it then.
     if vector.index is not None:
         halves = words * WORD_BYTES // ITEM_BYTES["uint16"]
-        _require(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")
+        _require(
+            0 <= vector.index < halves,
+            f"the index is element {vector.index} of {halves}",
+            "Use an index inside the memory.",
+        )
         return
     first, last = vector.span(length, rounds)
     _require(
         first >= 0 and last < size,
         f"{vector} x{length} reaches from element {first} to {last} of {size}",
-        "Stay inside the memory.",
+        "Use addresses inside the memory.",
     )
 
 
 def _check_task(task: str, tasks: Sequence[str]) -> None:
-    _require(task in tasks, f"no task {task!r}", f"The tasks are {', '.join(tasks)}.")
+    _require(task in tasks, f"task {task!r} does not exist", f"Use one of the tasks {', '.join(tasks)}.")

@@ -60,5 +60,6 @@ def pack(values: np.ndarray, dtype: str) -> np.ndarray:
 def as_words(memory: np.ndarray) -> np.ndarray:
     """Return a copy of a memory [..., words] of 32-bit words as uint32. Raises LazyError for other widths."""
     if memory.dtype.itemsize != WORD_BYTES:
-        raise LazyError(f"a memory of {memory.dtype}", hint="Give words of 32 bits; pack 16-bit elements in pairs.")
+        hint = "Give 32-bit elements; pack 16-bit elements in pairs."
+        raise LazyError(f"the memory is an array of {memory.dtype}", hint=hint)
     return np.array(memory, order="C").view(np.uint32)

@@ -40,7 +40,7 @@ def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     name = operation(instr)
     if name not in CALLS:
         known = ", ".join(["nest", *sorted(CALLS)])
-        raise LazyError(f"no kernel that runs for {name!r}", hint=f"There are {known}.")
+        raise LazyError(f"{name!r} has no mesh kernel", hint=f"Use one of {known}.")
     return CALLS[name](instr, reads, cores)
 
 
@@ -136,7 +136,8 @@ def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     a, b = (read.shape for read in reads[:2])
     flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
     if min(len(a), len(b)) < len("mk"):
-        raise LazyError(f"a product of {a} and {b}", hint="Give both two dimensions at least, by reshape.")
+        what = f"a mesh kernel cannot multiply operands of shapes {a} and {b}"
+        raise LazyError(what, hint="Reshape both operands to at least two dimensions.")
     # Leading dimensions of the first operand become rows of one product.
     if len(b) == len("kn") and not flips[0]:
         a = (prod(a[:-1]), a[-1])
@@ -183,7 +184,8 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
         """Return the logits, and labels as one-hot rows; rows of ignored (negative) labels are zero."""
         logits, labels = arrays
         if labels.max(initial=0) >= columns:
-            raise LazyError(f"a label of {labels.max()} for {columns} classes", hint=f"Use 0 to {columns - 1}.")
+            what = f"a label is {labels.max()}, but there are {columns} classes"
+            raise LazyError(what, hint=f"Use labels from 0 to {columns - 1}.")
         # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product. The step later
         # discards the loss of ignored labels, which is NaN only on the host.
         chosen = labels.reshape(-1, 1) == np.arange(columns)

@@ -225,7 +225,7 @@ class Room:
         for an unsupported type.
         """
         if dtype not in ITEM_BYTES:
-            raise LazyError(f"cores have no {dtype}", hint=f"Give one of {', '.join(ITEM_BYTES)}.")
+            raise LazyError(f"cores do not support {dtype}", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
         wanted = self._bank if bank is None else bank
         # At most three words stay empty to reach the selected pair.
         address = self.words + (wanted - self.words) % BANK_PAIRS
@@ -318,7 +318,7 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     """
     names = {placed.name for placed in kernel.operands if placed.is_given}
     if names != set(values):
-        raise LazyError(f"operands {', '.join(sorted(values))}", hint=f"Give {', '.join(sorted(names))}.")
+        raise LazyError(f"the kernel got the operands {sorted(values)}", hint=f"Give {', '.join(sorted(names))}.")
     memory = blank(kernel)
     for placed in kernel.operands:
         # Operands of the kernel itself, such as a row of ones, are not in `values`.
@@ -363,7 +363,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
     """
     if values.size != placed.rows * placed.columns * placed.depth:
         extents = f"{placed.rows} x {placed.columns * placed.depth}"
-        raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {extents} elements.")
+        raise LazyError(f"operand {placed.name!r} has shape {values.shape}", hint=f"Give {extents} elements.")
     matrix = to_bits(values.reshape(placed.rows, placed.columns, placed.depth), placed.dtype)
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):

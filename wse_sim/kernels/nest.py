@@ -89,7 +89,8 @@ def _require_exact(numbers: np.ndarray | float) -> None:
     """Raise LazyError for integers that float32 does not represent."""
     # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
     if np.abs(numbers).max(initial=0) > LARGEST_INTEGER:
-        raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
+        what = f"integers exceed {LARGEST_INTEGER:,}, above which float32 does not represent every integer"
+        raise LazyError(what, hint="Use smaller integers, because cores compute with them in float32.")
 
 
 class _NestBuilder:
@@ -340,11 +341,11 @@ def core_type(name: str) -> str:
     if kind in "bi":
         return WIDE
     if name not in ITEM_BYTES:
-        raise LazyError(f"a nest over {name}", hint="Cores compute in float32, float16 and bfloat16.")
+        raise LazyError(f"cores cannot compute in {name}", hint="Use float32, float16 or bfloat16.")
     return name
 
 
 def _known(store: NestStore) -> str:
     if store.reduce not in _STARTS:
-        raise LazyError(f"a store that combines by {store.reduce!r}", hint=f"Use {', '.join(_STARTS)}.")
+        raise LazyError(f"cores cannot combine stored values by {store.reduce!r}", hint=f"Use {', '.join(_STARTS)}.")
     return store.reduce

@@ -47,7 +47,7 @@ def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
         return _cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
     name = f"{scalar.op} {' '.join(map(str, (scalar.attr or {}).values()))}".strip()
     if name not in POINTWISE:
-        raise LazyError(f"no instructions for {name!r}", hint=f"Use {', '.join(sorted(POINTWISE))}.")
+        raise LazyError(f"cores have no instructions for {name!r}", hint=f"Use one of {', '.join(sorted(POINTWISE))}.")
     return POINTWISE[name]
 
 

@@ -51,7 +51,8 @@ def _run_body(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[in
         elif isinstance(instruction, Vector):
             _run_vector(instruction, words, rounds)
         else:
-            raise LazyError(f"`{instruction}` in the body of a Local", hint="Use vector operations and loops.")
+            what = f"the body of a Local cannot contain `{instruction}`"
+            raise LazyError(what, hint="Use only vector operations and loops.")
         i += 1
 
 
@@ -62,7 +63,7 @@ def _find_loop_end(body: tuple[Instruction, ...], start: int) -> int:
         depth += isinstance(body[i], LoopStart) - isinstance(body[i], LoopEnd)
         if not depth:
             return i
-    raise LazyError(f"`{body[start]}` has no end", hint="Close the loop.")
+    raise LazyError(f"`{body[start]}` has no end", hint="Add the loop end.")
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def _operand_addresses(
     if isinstance(operand, float | int):
         return None
     if not isinstance(operand, Memory):
-        raise LazyError(f"`{vector}` in the body of a Local", hint="Use operands in memory; a move is a phase.")
+        what = f"`{vector}` in the body of a Local uses a colour"
+        raise LazyError(what, hint="Use operands in memory, and move words between PEs in another phase.")
     start = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
     shifts = None
     if operand.index is not None:
@@ -213,7 +215,7 @@ def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) 
     row, column = np.argwhere((addresses < 0) | (addresses >= limit))[0]
     raise LazyError(
         f"`{vector}` reaches element {addresses[row, column]} of {limit} on PE {row}",
-        hint="Stay inside the memory; an index counts too.",
+        hint="Use addresses inside the memory, including the shift by an index.",
     )
 
 

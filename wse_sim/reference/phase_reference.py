@@ -88,7 +88,8 @@ def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
     """
     if address < 0 or address + count > words.shape[-1]:
         last = address + count - 1
-        raise LazyError(f"words {address} to {last} of {words.shape[-1]}", hint="Stay inside the memory.")
+        what = f"the phase uses words {address} to {last} of {words.shape[-1]}"
+        raise LazyError(what, hint="Use addresses inside the memory.")
     return slice(address, address + count)
 
 

@@ -160,9 +160,9 @@ def test_cores_that_send_more_than_the_queues_hold_before_they_receive_are_a_dea
     stuck = simulate(pair(exchanging(50, 0, 1), exchanging(50, 1, 0)))
     assert stuck.status == "deadlock"
     text = "\n".join(stuck.waits)
-    assert "core (0, 0): on 0, main.0, `move out0, [0] x50` after" in text
-    assert "waits for room on colour 0" in text
-    assert "router of core (1, 0): 2 of colour 0 wait to go to core" in text
+    assert "core (0, 0): on 0, main.0, `move out0, [0] x50` waits for space in the queue of colour 0 after" in text
+    assert "waits for space in the queue of colour 0" in text
+    assert "router of core (1, 0): colour 0 waits to go to core; wavelets in the queue: 2" in text
     with pytest.raises(LazyError, match="deadlock after"):
         stuck.expect_finished()
 
@@ -247,14 +247,17 @@ def test_a_task_that_stays_blocked_is_a_deadlock():
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda b: b.move(Memory(3), Memory(0), 6), r"bad, main.0: \[3\] x6 reaches from element 3 to 8 of 8 in `move"),
+        (
+            lambda b: b.move(Memory(3), Memory(0), 6),
+            r"bad, main.0: \[3\] x6 reaches from element 3 to 8 of 8, in `move",
+        ),
         (lambda b: b.move(Memory(0), Memory(7, -2), 5), "reaches from element -1 to 7"),
         (lambda b: b.move(Received(0), Memory(0), 1), "in0 cannot be written"),
-        (lambda b: b.add(Memory(0), Received(1), Received(1), 2), "two sources read one colour"),
-        (lambda b: b.move(Memory(0), Sent(1), 2), "stands as a source"),
-        (lambda b: b.move(Memory(0), 0.0, 0), "a length of 0"),
-        (lambda b: b.activate("nobody"), "no task 'nobody'"),
-        (lambda b: b.branch(0, "<>", 0, "main"), "no comparison"),
+        (lambda b: b.add(Memory(0), Received(1), Received(1), 2), "two sources read the same colour"),
+        (lambda b: b.move(Memory(0), Sent(1), 2), "a colour to send on is used as a source"),
+        (lambda b: b.move(Memory(0), 0.0, 0), "the length is 0"),
+        (lambda b: b.activate("nobody"), "task 'nobody' does not exist"),
+        (lambda b: b.branch(0, "<>", 0, "main"), "comparison '<>' is unknown"),
     ],
 )
 def test_programs_that_cannot_run_are_refused(build, message):
@@ -267,7 +270,7 @@ def test_programs_that_cannot_run_are_refused(build, message):
 def test_a_program_that_does_not_fit_the_memory_is_refused():
     mesh = Mesh(TINY, 2, 2)
     mesh.run(Builder("large", 12_000).build(), 1, 1)
-    with pytest.raises(LazyError, match=r"core \(1, 1\): 'large' needs 48000 bytes of 44976"):
+    with pytest.raises(LazyError, match=r"core \(1, 1\): 'large' needs 48000 bytes of memory, but a PE has 44976"):
         simulate(mesh)
 
 
@@ -317,13 +320,13 @@ def unknown_colour(mesh):
     "lay, message",
     [
         (leaves, r"core \(2, 0\): colour 0 leaves the mesh to the east"),
-        (forks_back, r"core \(1, 0\): the route of colour 0 forks back"),
+        (forks_back, r"core \(1, 0\): the route of colour 0 leads back to its source"),
         (nobody_takes, r"core \(0, 0\): colour 0 goes east to a router without a route"),
         (met_by_another, r"core \(0, 0\): colour 0 goes east .* from another side"),
-        (two_inputs, r"core \(1, 0\): two inputs on colour 0"),
+        (two_inputs, r"core \(1, 0\): the router has two inputs on colour 0"),
         (unread, r"core \(1, 0\): colour 0 goes to a core whose program never receives it"),
         (unrouted, r"core \(2, 0\): r, main.0, `move \[0\], in5 x1`: colour 5 has no route to the core"),
-        (unknown_colour, "there is no colour 24"),
+        (unknown_colour, "colour 24 does not exist"),
     ],
 )
 def test_routes_that_cannot_run_are_refused(lay, message):
@@ -334,7 +337,7 @@ def test_routes_that_cannot_run_are_refused(lay, message):
 
 
 def test_a_mesh_larger_than_the_machine_is_refused():
-    with pytest.raises(PlacementError, match="a mesh of 9 x 1 on 'tiny', which has 8 x 8"):
+    with pytest.raises(PlacementError, match="a mesh of 9 x 1 does not fit 'tiny', which has 8 x 8"):
         Mesh(TINY, 9, 1)
 
 

@@ -107,7 +107,7 @@ def test_commands_go_to_one_router_each():
     done = simulate(mesh)
     assert done.memory[0, 1, 1] == 5
     assert done.status == "deadlock"
-    assert "core (2, 0): last, main.0, `move [0], in0 x1` after 0 elements waits for colour 0" in done.waits
+    assert "core (2, 0): last, main.0, `move [0], in0 x1` waits for colour 0 after 0 elements" in done.waits
 
 
 @pytest.mark.slow
@@ -152,7 +152,10 @@ def test_a_torn_down_route_lets_nothing_pass_until_it_is_configured():
 
     done = simulate(build(configures=False))
     assert done.status == "deadlock"
-    assert "router of core (1, 0): 1 of colour 0 wait to go to where no switch lets them" in done.waits
+    assert (
+        "router of core (1, 0): colour 0 waits for a switch position that routes it; wavelets in the queue: 1"
+        in done.waits
+    )
     done = simulate(build(configures=True)).expect_finished()
     assert (done.memory[0, 1, 0], done.memory[0, 2, 0]) == (3, 4)
     assert done.cycles > 200
@@ -178,7 +181,7 @@ def test_wavelets_that_go_round_for_ever_are_reported(engine, threads):
     done = simulate(ring(), engine, threads)
     assert done.status == "livelock"
     assert done.left == {3: 2}
-    assert any("of colour 3 go round" in text for text in done.waits)
+    assert any("colour 3 circulates to" in text for text in done.waits)
     with pytest.raises(LazyError, match="livelock after"):
         done.expect_finished()
 
@@ -253,13 +256,16 @@ def configures_nothing(mesh):
 @pytest.mark.parametrize(
     "lay, message",
     [
-        (two_inputs_at_one_position, r"core \(1, 0\): two inputs on colour 0 at switch position 2"),
+        (two_inputs_at_one_position, r"core \(1, 0\): the router has two inputs on colour 0 at switch position 2"),
         (leaves_at_a_position, r"core \(0, 0\): colour 0 at switch position 3 leaves the mesh to the west"),
-        (forks_back_at_a_position, r"core \(1, 0\): the route of colour 0 at switch position 1 forks back"),
+        (
+            forks_back_at_a_position,
+            r"core \(1, 0\): the route of colour 0 at switch position 1 leads back to its source",
+        ),
         (nobody_takes_at_a_position, r"core \(0, 0\): colour 0 at switch position 1 goes east to a router without"),
         (never_taken_from_this_side, r"core \(0, 0\): colour 0 goes east .* another side"),
-        (fifth_position, "there is no switch position 4"),
-        (without_targets, "a route of colour 0 without targets"),
+        (fifth_position, "switch position 4 does not exist"),
+        (without_targets, "a route of colour 0 has no targets"),
         (task_missing, r"core \(1, 0\): control wavelets on colour 0 activate 'absent' at a core"),
         (control_unrouted, r"core \(1, 0\): sends, main.0, `control out4 advance`: colour 4 has no route from"),
         (
@@ -279,8 +285,8 @@ def test_switches_that_cannot_work_are_refused(lay, message):
     "build, message",
     [
         (lambda b: b.control(0, ["advance"] * 9), "9 commands"),
-        (lambda b: b.control(0, ["jump"]), "no command 'jump'"),
-        (lambda b: b.configure(0, 4), "switch position 4"),
+        (lambda b: b.control(0, ["jump"]), "command 'jump' is unknown"),
+        (lambda b: b.configure(0, 4), "switch position 4 does not exist"),
     ],
 )
 def test_commands_that_do_not_exist_are_refused(build, message):

@@ -54,7 +54,7 @@ def test_wavelets_of_long_programs_are_the_data_to_the_last_bit(name, data):
 
 @pytest.mark.parametrize("extents", [(6, 5), (4, 2)])
 def test_images_that_do_not_divide_into_tiles_are_refused(extents):
-    with pytest.raises(LazyError, match="at least 2 pixels each way"):
+    with pytest.raises(LazyError, match="at least 2 pixels in each dimension"):
         KERNELS["convolution"](Rect(0, 0, 2, 2), *extents, 1, 1, radius=2)
 
 

@@ -214,7 +214,7 @@ def test_every_bit_pattern_of_a_half_is_kept():
         (Shift(Rect(0, 0, 2, 1), "x", 4, put=5), "words 5 to 8 of 8"),
         (Broadcast(Rect(0, 0, 2, 1), "x", 9), "words 0 to 8 of 8"),
         (AllReduce(Rect(0, 0, 2, 1), "x", 1, at=8), "words 8 to 8 of 8"),
-        (Local(Rect(0, 0, 2, 1), (TaskChange("block", "main"),)), "`block main` in the body of a Local"),
+        (Local(Rect(0, 0, 2, 1), (TaskChange("block", "main"),)), "the body of a Local cannot contain `block main`"),
     ],
 )
 def test_what_leaves_the_memory_is_refused(phase, text):
@@ -233,7 +233,7 @@ def test_an_index_that_leads_out_of_the_memory_is_refused_with_its_pe():
 
 
 def test_memory_has_words_of_32_bits():
-    with pytest.raises(LazyError, match="a memory of float64"):
+    with pytest.raises(LazyError, match="the memory is an array of float64"):
         apply(Seq(()), np.zeros((1, 1, 2)))
 
 

@@ -84,7 +84,8 @@ class MeshWriter:
         added: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
         if not is_local(added) and len(added) > MAX_CONCURRENT_OPERATIONS:
             raise LazyError(
-                f"a step of {len(added)} operations at once", hint=f"Use at most {MAX_CONCURRENT_OPERATIONS}."
+                f"a step runs {len(added)} operations at the same time, but a core can run {MAX_CONCURRENT_OPERATIONS}",
+                hint="Split the step.",
             )
         at, lists = self._strands[-1]
         # Strands are interned: a core has a number, and appending a step to a million cores affects only the few

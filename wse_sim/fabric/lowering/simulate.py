@@ -40,7 +40,8 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     """
     memory = np.ascontiguousarray(memory)
     if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
-        raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", hint="Give 32 bits [height, width, words].")
+        what = f"the memory is an array of {memory.dtype} with shape {list(memory.shape)}"
+        raise LazyError(what, hint="Give an array [height, width, words] of 32-bit elements.")
     words = memory.view(np.float32)
     total: RunResult | None = None
     # Rounds of a loop are equal phases: their mesh is built once, and only the memories are exchanged.
@@ -136,7 +137,8 @@ def _lower_phase(sheet: MeshWriter, phase: Phase) -> None:
             for _ in range(times):
                 _lower_phase(sheet, body)
         case Par():
-            raise LazyError("a Par inside a part of a Par does not lower to wavelets", hint="Flatten it.")
+            what = "a Par inside a part of another Par cannot be lowered to wavelets"
+            raise LazyError(what, hint="Move the parts of the inner Par to the outer one.")
         case Compute(rect):
             lower_body(sheet, compute_body(sheet, phase), *_rect_cells(rect))
         case Local(rect, body):

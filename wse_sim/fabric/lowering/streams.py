@@ -46,7 +46,8 @@ def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
         (rect.x, rect.width, rect.height, width) if axis == "x" else (rect.y, rect.height, rect.width, height)
     )
     if start == 0 and start + length >= end:
-        raise LazyError(f"no core beside {rect} can feed it", hint="Use a larger mesh, or a smaller rectangle.")
+        what = f"the stream of {rect} needs a core next to the rectangle, but the mesh of {width} x {height} has none"
+        raise LazyError(what, hint="Use a larger mesh or a smaller rectangle.")
     words = ceil_div(ceil_div(phase.bytes, 4), count)
     share = ceil_div(words, length)
     blocks = [max(0, min(share, words - i * share)) for i in range(length)]

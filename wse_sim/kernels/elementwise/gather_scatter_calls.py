@@ -54,8 +54,9 @@ def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
     lead = other_extents(base, dim)
     if attrs["kind"] not in ("set", "add") or lead != other_extents(index, dim):
-        hint = "Set or add elements, with an index as large as the base but along the dimension."
-        raise LazyError(f"a scatter by {attrs['kind']!r} of {index} into {base}", hint=hint)
+        what = f"a scatter of kind {attrs['kind']!r} with index {index} and base {base} has no mesh kernel"
+        hint = "Set or add elements, with an index that has the base's extent in all other dimensions."
+        raise LazyError(what, hint=hint)
     how = {"accumulate": attrs["kind"] == "add", "has_base": True}
     kernel = put_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name, **how)
 
@@ -87,7 +88,7 @@ def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """
     attrs = attributes(instr)
     if not attrs["accumulate"]:
-        raise LazyError("no kernel that sets rows by number", hint="Choose by torch.where with a mask.")
+        raise LazyError("setting rows by index has no mesh kernel", hint="Use torch.where with a mask.")
     rows, width = _table(reads[0], attrs["dims"])
     lead = reads[0].shape[: len(reads) - 2]
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[2:])))
@@ -113,7 +114,8 @@ def other_extents(shape: Sequence[int], dim: int) -> tuple[int, ...]:
 
 def _numbered(extent: int) -> int:
     if extent > NUMBERS:
-        raise LazyError(f"{extent:,} elements by number", hint=f"An index has 16 bits: give at most {NUMBERS:,}.")
+        what = f"a dimension of {extent:,} elements is indexed, but an index has 16 bits"
+        raise LazyError(what, hint=f"Index at most {NUMBERS:,} elements.")
     return extent
 
 
@@ -123,7 +125,8 @@ def _table(table: Type, dims: tuple[int, ...]) -> tuple[int, int]:
     Raises LazyError unless the indexed dimensions are the leading ones, and for more than `NUMBERS` rows.
     """
     if dims != tuple(range(len(dims))):
-        raise LazyError(f"an index of dimensions {dims} of {table}", hint="Index the leading dimensions.")
+        what = f"dimensions {dims} of {table} are indexed, but a mesh kernel indexes leading dimensions"
+        raise LazyError(what, hint="Permute the tensor so that the indexed dimensions come first.")
     return _numbered(prod(table.shape[: len(dims)])), prod(table.shape[len(dims) :])
 
 
@@ -139,5 +142,6 @@ def _row_numbers(indices: Arrays, lead: Sequence[int]) -> np.ndarray:
 def _within(places: np.ndarray, extent: int) -> np.ndarray:
     """Return indices unchanged. Raises LazyError if one is outside 0 to `extent` - 1."""
     if places.size and (places.min() < 0 or places.max() >= extent):
-        raise LazyError(f"places {places.min()} to {places.max()} of {extent}", hint="Count from 0 within the list.")
+        what = f"indices are {places.min()} to {places.max()}, but the dimension has {extent} elements"
+        raise LazyError(what, hint=f"Use indices from 0 to {extent - 1}.")
     return places

@@ -93,7 +93,8 @@ def _rounds(
 
 def _require_square(rect: Rect) -> None:
     if rect.width != rect.height:
-        raise LazyError(f"a product on {rect.width} x {rect.height} PEs", hint="Give a square rectangle.")
+        what = f"this matrix product needs a square of PEs, but its rectangle has {rect.width} x {rect.height} PEs"
+        raise LazyError(what, hint="Use a square rectangle.")
 
 
 def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
@@ -179,7 +180,10 @@ def _shifting(
     """
     _require_square(rect)
     if is_folded and has_skew:
-        raise LazyError("a folded ring is not turned into Cannon's places", hint="Scatter the tiles there.")
+        hint = "Leave has_skew out: `scatter` puts the tiles in aligned positions."
+        raise LazyError(
+            "the kernel cannot align tiles on a folded ring: is_folded and has_skew are both set", hint=hint
+        )
     extents, room = {"m": m, "k": k, "n": n}, Room()
     types = (dtype, dtype, sum_dtype or dtype)
     a, b, c = (

@@ -65,7 +65,8 @@ def operand_in_place(
     first = cut.part()
     if is_shared and cut.line != 1:
         # Each line would need another part of the shared operand.
-        raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
+        what = f"{strips} strips of {cut.line} lines cannot share an operand"
+        raise LazyError(what, hint="Use as many strips as lines, so that each strip has one line.")
     # The moving operand is at the start of the axis along which it is sent, and the sums at the start of the other
     # axis.
     begin = {"x": first.limit_size(1, first.height), "y": first.limit_size(first.width, 1)}

@@ -49,8 +49,9 @@ def convolution(
     """
     rows, columns = height // rect.height, width // rect.width
     if rows * rect.height != height or columns * rect.width != width or min(rows, columns) < radius:
-        hint = f"Give tiles of one size, of at least {radius} pixels each way."
-        raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", hint=hint)
+        what = f"an image of {width} x {height} pixels cannot be cut into tiles for {rect.width} x {rect.height} PEs"
+        hint = f"Choose extents that give equal tiles of at least {radius} pixels in each dimension."
+        raise LazyError(what, hint=hint)
     room, window = Room(), 2 * radius + 1
     x = room.place("x", rect, height, width * channels, dtype)
     weights = room.whole("weights", rect, window * window * channels, outputs, dtype)

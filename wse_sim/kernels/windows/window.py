@@ -30,7 +30,8 @@ class Window:
         In one dimension the window is one row. Raises LazyError for more than two dimensions.
         """
         if len(kernel) > DIMENSIONS:
-            raise LazyError(f"a window of {len(kernel)} dimensions", hint="Use windows over one or two dimensions.")
+            what = f"a window has {len(kernel)} dimensions, but mesh kernels support at most {DIMENSIONS}"
+            raise LazyError(what, hint="Use windows over one or two dimensions.")
         ones = (1,) * len(kernel)
         return cls(
             kernel=_two(kernel, 1),

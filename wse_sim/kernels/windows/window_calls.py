@@ -112,10 +112,12 @@ def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> Mes
     """
     attrs, (x,) = attributes(instr), reads
     if attrs["kind"] != "max":
-        raise LazyError("no kernel that finds the smallest", hint="Look for the largest of what is negated.")
+        what = "finding the index of the smallest element has no mesh kernel"
+        raise LazyError(what, hint="Find the largest element of the negated tensor.")
     dim, extent = attrs["dim"], x.shape[attrs["dim"]]
     if extent > LONGEST:
-        raise LazyError(f"the largest of {extent:,}", hint=f"Look among at most {LONGEST:,}.")
+        what = f"the largest of {extent:,} elements is searched, but a mesh kernel searches at most {LONGEST:,}"
+        raise LazyError(what, hint="Split the dimension, and search the parts one by one.")
     # One window over all elements.
     return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim)
 

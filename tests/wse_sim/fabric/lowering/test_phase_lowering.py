@@ -287,9 +287,9 @@ def leaves_of(phase):
 @pytest.mark.parametrize(
     "phase, message",
     [
-        (Stream(Rect(0, 0, WIDTH, HEIGHT + 1), 8, "in"), "no core beside"),
-        (Par((Broadcast(Rect(0, 0, 2, 1), "x", 1), Seq((Par(()),)))), "a Par inside"),
-        (Shift(Rect(0, 0, 60, 1), "x", 1, 24), "there is no colour 24"),
+        (Stream(Rect(0, 0, WIDTH, HEIGHT + 1), 8, "in"), "needs a core next to the rectangle"),
+        (Par((Broadcast(Rect(0, 0, 2, 1), "x", 1), Seq((Par(()),)))), "a Par inside a part"),
+        (Shift(Rect(0, 0, 60, 1), "x", 1, 24), "colour 24 does not exist"),
     ],
 )
 def test_what_has_no_lowering_is_refused(phase, message):
@@ -299,5 +299,5 @@ def test_what_has_no_lowering_is_refused(phase, message):
 
 @pytest.mark.parametrize("wrong", [np.zeros((2, 2, 2)), np.zeros((2, 2), np.float32)])
 def test_a_memory_of_another_form_is_refused(wrong):
-    with pytest.raises(LazyError, match="Give 32 bits"):
+    with pytest.raises(LazyError, match=r"Give an array \[height, width, words\] of 32-bit elements"):
         simulate_phase(Broadcast(Rect(0, 0, 2, 1), "x", 1), WSE2, wrong)
