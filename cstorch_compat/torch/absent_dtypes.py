@@ -22,11 +22,11 @@ q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 
 The letters are c (complex), f (floating point), u (unsigned integer), s (signed integer) and q (quantized).
 """
 DTYPE_WORKAROUNDS = {
-    "c": "There are no complex numbers: compute with the real and the imaginary part as two tensors.",
-    "f": "Use float16 or bfloat16, the narrowest floating-point types that are here.",
-    "u": "Use int64, or uint8 and uint16 where they are wide enough.",
-    "s": "Use int8, the narrowest integer type that is here.",
-    "q": "There are no quantized types: train in float32 or bfloat16.",
+    "c": "Compute with the real and the imaginary part as two tensors.",
+    "f": "Use float16 or bfloat16, the narrowest floating-point types that are supported.",
+    "u": "Use int64, or uint8 or uint16 if the values fit.",
+    "s": "Use int8, the narrowest integer type that is supported.",
+    "q": "Train in float32 or bfloat16, because quantized types are not supported.",
 }
 """The hint of the error for each kind of dtype."""
 
@@ -49,7 +49,9 @@ class AbsentDtype(DType):
         """
         if name in ("host", "kind"):
             hint = DTYPE_WORKAROUNDS[self._letter]
-            raise OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
+            raise OptionMissing(
+                f"tensors of {self!r} are not supported in this version", where=source.where(), hint=hint
+            )
         raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
 
     @property

@@ -131,7 +131,7 @@ class ScriptFunction:
 def refuse_archive(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise OptionMissing, because TorchScript files are not supported."""
     raise OptionMissing(
-        "TorchScript files are neither written nor read here",
+        "TorchScript files can be neither written nor read in this version",
         where=source.where(),
         hint="Use torch.save(model.state_dict(), f), or torch.save(model, f) for the whole module.",
     )

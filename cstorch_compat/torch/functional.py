@@ -225,7 +225,7 @@ def kaiser_window(
 def refuse_complex(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise OptionMissing, because complex numbers are not supported."""
     raise OptionMissing(
-        "there are no complex numbers in this version",
+        "complex numbers are not supported in this version",
         where=source.where(),
         hint="Compute with the real and the imaginary part as two tensors.",
     )

@@ -158,7 +158,7 @@ def set_default_device(device: Any) -> None:
     """
     target = CPU if device is None else device if isinstance(device, Device) else Device(device)
     if target.type not in ("cpu", "meta"):
-        raise OptionInvalid(f"there is no device {target}", hint='Use "cpu", or "meta" for shapes without values.')
+        raise OptionInvalid(f"device {target} is not available", hint='Use "cpu", or "meta" for shapes without values.')
     set_thread_default_device(CPU if target.type == "cpu" else target)
 
 

@@ -51,7 +51,7 @@ def load_state_dict_from_url(
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.is_file():
         raise DataError(
-            f"{url} is not in the cache, and nothing is ever downloaded here",
+            f"{url} is not in the cache, and this package does not download files",
             where=source.where(),
             hint=f"Put the file at {path}.",
         )
@@ -61,7 +61,9 @@ def load_state_dict_from_url(
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:
     """Raise DataError, because nothing is downloaded."""
     raise DataError(
-        f"{url} would be downloaded, and nothing ever is here", where=source.where(), hint=f"Put the file at {dst}."
+        f"{url} cannot be downloaded, because this package does not download files",
+        where=source.where(),
+        hint=f"Put the file at {dst}.",
     )
 
 
@@ -69,14 +71,16 @@ def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
     """Return the module hubconf.py of a folder. Raises DataError if `origin` is not "local" or the file is missing."""
     if origin != "local":
         raise DataError(
-            f"the repository {repo_or_dir!r} would be downloaded, and nothing ever is here",
+            f"the repository {repo_or_dir!r} cannot be downloaded, because this package does not download files",
             where=source.where(),
             hint='Clone it and call torch.hub with the folder and source="local".',
         )
     path = os.path.join(repo_or_dir, "hubconf.py")
     spec = importlib.util.spec_from_file_location("hubconf", path)
     if spec is None or spec.loader is None or not os.path.isfile(path):
-        raise DataError(f"there is no {path}", where=source.where(), hint="Name the folder that has hubconf.py.")
+        raise DataError(
+            f"{path} does not exist", where=source.where(), hint="Pass the folder that contains hubconf.py."
+        )
     # As in PyTorch, hubconf.py may import other modules of its folder.
     sys.path.insert(0, repo_or_dir)
     try:

@@ -35,7 +35,7 @@ def normal(
         drawn = normal_(empty(size, dtype=dtype, device=device), float(mean), float(std), chosen)
         return drawn.requires_grad_() if requires_grad else drawn
     like = mean if isinstance(mean, Tensor) else std
-    assert isinstance(like, Tensor), "numbers alone need a size"
+    assert isinstance(like, Tensor), "numbers without a tensor need a size"
     shapes = [t.spec.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = broadcast_shape(*shapes) if len(shapes) > 1 else shapes[0]
     # Scale standard normal numbers, so that the random numbers are those of `randn`.

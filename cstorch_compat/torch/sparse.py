@@ -271,7 +271,10 @@ def sparse_coo_tensor(
     # Check here, because an index out of range would fail later inside a product.
     limits = np.asarray(tuple(size)[: len(array)])[:, None]
     if array.size and ((array < 0) | (array >= limits)).any():
-        raise RuntimeError(f"size is inconsistent with indices: they reach {array.max(1).tolist()} in {list(size)}")
+        largest = array.max(1).tolist()
+        raise RuntimeError(
+            f"size is inconsistent with indices: the size is {list(size)} and the largest indices {largest}"
+        )
     return SparseTensor(places, entries, size, bool(is_coalesced))
 
 

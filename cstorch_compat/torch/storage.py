@@ -39,9 +39,9 @@ def get_cell_bytes(cell: Storage) -> np.ndarray:
     """
     if cells.thread_state.current is not None:
         raise StateError(
-            "the memory of a tensor was asked for inside a traced step, where it has none",
+            "the memory of a tensor was requested inside a traced step, in which tensors have no memory",
             where=source.where(),
-            hint="Ask for it outside of the step.",
+            hint="Access it outside the step.",
         )
     whole = tensor_from_storage(cell)
     before = _cell_bytes.get(cell)

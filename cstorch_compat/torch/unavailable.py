@@ -13,15 +13,24 @@ from lazytensor.errors import OptionMissing
 
 REFUSAL_REASONS = {
     "torch.fx": (
-        "there is no FX graph: tensors here record their own",
-        "Call the module; cstorch.trace captures a step.",
+        "FX graphs are not supported",
+        "Call the module directly, or capture a step with cstorch.trace.",
     ),
-    "torch.onnx": ("there is no ONNX exporter", "Save model.state_dict() and export it where PyTorch is."),
-    "torch.export": ("there is no exporter of programs", "Save model.state_dict() and export it where PyTorch is."),
-    "torch.ao": ("there are no quantized types", "Train in float32 or bfloat16 and quantize where PyTorch is."),
-    "torch.distributed": ("a run is one process", "Leave it out where the world size is 1."),
-    "torch.quantization": ("there are no quantized types", "Train in float32 or bfloat16 and quantize elsewhere."),
-    "torch.hub": ("nothing is ever downloaded", "Put the files where torch.hub.get_dir() says."),
+    "torch.onnx": ("ONNX export is not supported", "Save model.state_dict(), and export the model with PyTorch."),
+    "torch.export": (
+        "exporting programs is not supported",
+        "Save model.state_dict(), and export the model with PyTorch.",
+    ),
+    "torch.ao": (
+        "quantized types are not supported",
+        "Train in float32 or bfloat16, and quantize the model with PyTorch.",
+    ),
+    "torch.distributed": ("a run is one process", "Skip the call if the world size is 1."),
+    "torch.quantization": (
+        "quantized types are not supported",
+        "Train in float32 or bfloat16, and quantize the model with PyTorch.",
+    ),
+    "torch.hub": ("this package does not download files", "Put the files into the folder torch.hub.get_dir()."),
 }
 """For each package: the reason, and the hint of what to do instead."""
 

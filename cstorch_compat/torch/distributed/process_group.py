@@ -173,16 +173,16 @@ def init_process_group(
                 _read_environment_int(name)
     if world_size != 1:
         raise DistributedError(
-            f"a run is one process, and a group of {world_size} was asked for",
+            f"a group of {world_size} processes was requested, but a run is one process",
             where=source.where(),
-            hint="Start the script with --nproc_per_node=1, or without torchrun.",
+            hint="Start the script with --nproc_per_node=1 or without torchrun.",
         )
     # A name with a colon gives one backend for each device, as in "cpu:gloo,cuda:nccl".
     if chosen not in ("gloo", "fake") and ":" not in chosen:
         raise DistributedError(
             f"Distributed package doesn't have {chosen.upper()} built in",
             where=source.where(),
-            hint='Use backend="gloo", which a CPU has.',
+            hint='Use backend="gloo", which runs on CPUs.',
         )
     _default_group.value = ProcessGroup(str(chosen))
 
@@ -370,9 +370,9 @@ def _make_refusing_collective(name: str) -> Callable[..., Any]:
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise OptionInvalid(
-            f"torch.distributed.{name} needs a second process, and a run is one",
+            f"torch.distributed.{name} needs a second process, but a run is one process",
             where=source.where(),
-            hint="Leave the exchange out where get_world_size() is 1.",
+            hint="Skip the call if get_world_size() is 1.",
         )
 
     refused.__name__ = refused.__qualname__ = name

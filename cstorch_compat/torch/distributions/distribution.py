@@ -235,5 +235,5 @@ def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     try:
         return bool(reduction.all(constraint.check(value)).item())
     except TraceError as error:
-        hint = "Make the distribution with validate_args=False: a step has no values to be looked at."
+        hint = "Create the distribution with validate_args=False, because values cannot be checked in a traced step."
         raise TraceError(error.what, where=error.where, hint=hint) from None

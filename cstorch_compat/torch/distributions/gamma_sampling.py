@@ -86,8 +86,8 @@ def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None)
     """
     if storage.thread_state.current is not None:
         raise TraceError(
-            "this distribution cannot be drawn inside a traced step",
-            hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
+            "this distribution cannot be sampled inside a traced step",
+            hint="Compute the samples from torch.rand or torch.randn, which draw new numbers in each step.",
         )
     # Drawn one after another, because the number of random numbers used by an element is not known in advance.
     g, values = random.resolve_generator(generator), parameters.array("drawing")

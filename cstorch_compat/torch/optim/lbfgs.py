@@ -68,7 +68,8 @@ class LBFGS(Optimizer):
         if closure is None:
             raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
         if storage.thread_state.current is not None:
-            raise TraceError("torch.optim.LBFGS needs values, and inside a traced step there are none yet")
+            what = "torch.optim.LBFGS cannot run inside a traced step, because it reads values of tensors"
+            raise TraceError(what, hint="Use another optimizer in traced steps.")
         memory: dict[str, Any] = self.state[self._params[0]]
         search = _LBFGSStep(self, closure, memory)
         first = search.evaluate()

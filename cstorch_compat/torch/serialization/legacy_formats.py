@@ -68,7 +68,9 @@ def load(stream: Any, map_location: Any, reader: Any) -> Any:
     head = stream.read(_TAR_MAGIC_OFFSET + 5)
     stream.seek(start)
     if not head:
-        raise EndOfFile("the file is empty, or at its end", where=source.where(), hint="Save an object to it first.")
+        raise EndOfFile(
+            "the file is empty or was read to its end", where=source.where(), hint="Save an object to it first."
+        )
     try:
         if head[_TAR_MAGIC_OFFSET:] == b"ustar":
             return _load_tar(stream, map_location, reader)
@@ -76,7 +78,7 @@ def load(stream: Any, map_location: Any, reader: Any) -> Any:
     except CheckpointError:
         raise
     except (*FILE_READER_ERRORS, tarfile.TarError) as e:
-        raise file_error(f"the file from before the zip format is damaged: {e}") from e
+        raise file_error(f"the file, which is older than the zip format, is damaged: {e}") from e
 
 
 class _LegacyStorages(SavedStorages):
@@ -95,13 +97,13 @@ class _LegacyStorages(SavedStorages):
         storage = self._known.get(key)
         if storage is None:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise file_error(f"storage {key!r} has {count} elements")
+                raise file_error(f"storage {key!r} has an invalid number of elements: {count}")
             # A placeholder of this length that needs no memory, because a damaged file may state any length.
             elements = np.broadcast_to(np.zeros((), dtype.host), (count,))
             storage = self._known[key] = SavedStorage(dtype, elements)
             storage.device = self._place(storage, location)
         if storage.dtype is not dtype or len(storage.elements) != count:
-            raise file_error(f"storage {key!r} is used as two different ones")
+            raise file_error(f"storage {key!r} is used with two different types or sizes")
         return storage
 
     def fill(self, stream: Any, key: str) -> None:
@@ -111,7 +113,7 @@ class _LegacyStorages(SavedStorages):
         begin, size = stream.tell(), len(storage.elements) * storage.dtype.itemsize
         # Check before memory is allocated.
         if count != len(storage.elements) or stream.seek(0, 2) - begin < size:
-            raise file_error(f"the file ends inside of storage {key!r}")
+            raise file_error(f"the file ends inside storage {key!r}")
         stream.seek(begin)
         raw = stream.read(size)
         storage.elements = decode_elements(np.frombuffer(raw, FILE_DTYPES[storage.dtype]), storage.dtype)
@@ -122,13 +124,13 @@ def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
     storages = _LegacyStorages(map_location)
     if not _is_magic(stream, reader(storages)):
         raise file_error(
-            "Invalid magic number; corrupt file? It is no file of torch.save",
+            "Invalid magic number; corrupt file? It was not written by torch.save",
             "Write it with torch.save; read other pickles with pickle.load, if you trust them.",
         )
     if reader(storages).run(stream) != PROTOCOL:
-        raise file_error("the file is of an unknown older format")
+        raise file_error("the file has an unknown protocol number")
     if not reader(storages).run(stream).get("little_endian", True):
-        raise file_error("the file was written on a big-endian machine", "Convert it on such a machine.")
+        raise file_error("the file was written on a big-endian machine", "Convert it on a big-endian machine.")
     answer = reader(storages).run(stream)
     for key in reader(storages).run(stream):
         storages.fill(stream, str(key))
@@ -174,7 +176,10 @@ def _load_tar(stream: Any, map_location: Any, reader: Any) -> Any:
 def _open_member(archive: tarfile.TarFile, name: str) -> Any:
     stream = archive.extractfile(name) if name in archive.getnames() else None
     if stream is None:
-        raise file_error(f"the tar archive has no file {name!r}", "It was not written by torch.save, or is damaged.")
+        raise file_error(
+            f"the tar archive has no file {name!r}",
+            "Save the object again: the file is damaged, or was not written by torch.save.",
+        )
     return stream
 
 
@@ -206,5 +211,5 @@ def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
 
 def _find_storage_dtype(kind: Any) -> DType:
     if not isinstance(kind, NamedGlobal):
-        raise file_error("the file has a storage without a class")
+        raise file_error("the file has a storage without an element type")
     return STORAGE_DTYPES[kind.path.removeprefix("torch ")]

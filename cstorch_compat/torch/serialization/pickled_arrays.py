@@ -13,10 +13,10 @@ ARRAY_KINDS = "biufcSUmMVO"
 
 def _parse_dtype(text: Any, *_: Any) -> np.dtype:
     if not isinstance(text, str):
-        raise file_error(f"the file has a {type(text).__name__} where a type of numbers belongs")
+        raise file_error(f"the file has a {type(text).__name__} in place of an element type")
     dtype = np.dtype(text)
     if dtype.kind not in ARRAY_KINDS:
-        raise file_error(f"the file has an array of {dtype}")
+        raise file_error(f"the file has an array of {dtype}, which is not supported")
     return dtype
 
 
@@ -61,7 +61,7 @@ def fill_array(array: np.ndarray, state: Any) -> None:
     _, shape, dtype, is_fortran, raw = state
     if _check_dtype(dtype).hasobject:
         if dtype.kind != "O" or not isinstance(raw, list) or math.prod(shape) != len(raw):
-            raise file_error("the file has an array of objects with a wrong number of them")
+            raise file_error("the file has an array whose number of objects does not match its shape")
         values: Any = raw
     else:
         values = _to_bytes(raw)
@@ -85,7 +85,7 @@ def _make_scalar(dtype: Any, raw: Any) -> Any:
 
 def _make_from_buffer(raw: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> np.ndarray:
     if _check_dtype(dtype).hasobject:
-        raise file_error("the file has an array of objects as bytes")
+        raise file_error("the file stores an array of objects as bytes")
     return (
         np.frombuffer(_to_bytes(raw), dtype).reshape(tuple(shape), order="F" if order == "F" else "C").copy(order="K")
     )

@@ -27,7 +27,7 @@ _FRACTION_PATTERN = re.compile(r"[+-]?\d+(/\d+)?$")
 def _make_fraction(*parts: Any) -> fractions.Fraction:
     # Text with an exponent could denote a number of any length.
     if not all(isinstance(p, int) or (isinstance(p, str) and _FRACTION_PATTERN.match(p)) for p in parts):
-        raise file_error("the file has a fraction that is no pair of integers")
+        raise file_error("the file has a fraction that is not a pair of integers")
     return fractions.Fraction(*parts)
 
 

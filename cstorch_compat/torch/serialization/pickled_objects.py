@@ -112,7 +112,8 @@ class ObjectWriter(Writer):
         module, name = getattr(thing, "__module__", None) or "builtins", thing.__qualname__
         if "<" in name:
             raise file_error(
-                f"{name} has no name by which it could be found again", "Define it at the top of a module."
+                f"{name} cannot be saved, because it is not at the top level of a module",
+                "Define it at the top level of a module.",
             )
         return f"{'__builtin__' if module == 'builtins' else module} {name}"
 
@@ -122,7 +123,9 @@ class ObjectWriter(Writer):
         try:
             answer = value.__reduce_ex__(2)
         except TypeError as e:
-            raise file_error(f"a {type(value).__name__} cannot be saved: {e}", "Save what it was made of.") from e
+            raise file_error(
+                f"a {type(value).__name__} cannot be saved: {e}", "Save the data from which it was created."
+            ) from e
         if isinstance(answer, str):
             is_constant = value is ... or value is NotImplemented
             return self.name(f"__builtin__ {answer}" if is_constant else self.global_path(value))
@@ -253,8 +256,8 @@ class ObjectReader(Reader):
         else:
             module = path.partition(" ")[0]
             is_imported = module in sys.modules
-            reason = "whose reading runs code of its own" if is_imported else f"and {module} is not imported"
-            what = f"the file is whole and asks for {name}, {reason}; files are read without running code"
+            reason = "which runs code when it is read" if is_imported else f"and {module} is not imported"
+            what = f"the file is intact but uses {name}, {reason}; files are read without running code"
             hint = "If you trust the file, " if is_imported else f"Import {module} first, or "
         hint += f"allow it with torch.serialization.add_safe_globals([{name.rpartition('.')[2]}])."
         return UnsafeGlobal(what, where=source.where(), hint=hint)
@@ -279,14 +282,14 @@ class ObjectReader(Reader):
             kind, base, _ = args
             if base is not object:
                 raise file_error(
-                    f"the file makes a {kind} by pickle protocol 0 or 1", "Save it with pickle_protocol=2."
+                    f"the file creates a {kind} with pickle protocol 0 or 1", "Save it with pickle_protocol=2."
                 )
             return self._made(kind, ())
         if function is getattr:
             return self._member(*args)
         if isinstance(function, type) and issubclass(function, enum.Enum) and len(args) == 1:
             if not isinstance(args[0], int | float | str | bytes | bool | tuple | None):
-                raise file_error(f"the file asks for a member of {function.__name__} by a {type(args[0]).__name__}")
+                raise file_error(f"the file looks up a member of {function.__name__} by a {type(args[0]).__name__}")
             return function(check_hashable(args[0]))
         return super().called(function, args)
 
@@ -294,7 +297,7 @@ class ObjectReader(Reader):
         # The only allowed member is a nested class.
         member = vars(owner).get(name) if isinstance(owner, type) and isinstance(name, str) else None
         if not isinstance(member, type) or find_imported(f"{member.__module__} {member.__qualname__}") is None:
-            raise file_error("the file asks for an attribute that is no class")
+            raise file_error("the file uses an attribute that is not a class")
         return member
 
     def new(self, _: Any) -> None:
@@ -308,11 +311,11 @@ class ObjectReader(Reader):
         Raises CheckpointError for other objects.
         """
         if not isinstance(kind, type) or kind is np.ndarray:
-            raise file_error("the file makes an object of something that is no class")
+            raise file_error("the file creates an object of something that is not a class")
         if kind in CONSTRUCTORS or _is_one_of(kind, VALUE_CLASSES):
             return self.called(kind, args)
         if kind in CLASSES.values() and args:
-            raise file_error(f"the file makes a {kind.__name__} by a call")
+            raise file_error(f"the file creates a {kind.__name__} with constructor arguments")
         return object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args)
 
     def build(self, _: Any) -> None:
@@ -329,7 +332,7 @@ class ObjectReader(Reader):
         elif isinstance(thing, Module) and not hasattr(type(thing), "__setstate__"):
             restore_module(thing, state)
         elif isinstance(thing, type | Tensor | np.generic | FunctionType | BuiltinFunctionType):
-            raise file_error(f"the file changes a {type(thing).__name__} after it was made")
+            raise file_error(f"the file changes the state of a {type(thing).__name__}")
         else:
             _set_state(thing, state)
 

@@ -108,7 +108,7 @@ def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) 
         raise CheckpointError(
             "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`",
             where=source.where(),
-            hint="Leave mmap out.",
+            hint="Call torch.load without mmap.",
         )
     return legacy_formats.load(stream, map_location, reader)
 

@@ -75,7 +75,7 @@ def test_modules_that_nothing_here_can_do_are_importable_and_refused_on_use(scri
         "True False",
         "True",
         "torch.distributed.tensor.parallel.ParallelStyle: a run is one process True",
-        "torch.ao.quantization.QConfig: there are no quantized types True",
-        "torch.fx.symbolic_trace: there is no FX graph: tensors here record their own True",
-        "torch.export.export: there is no exporter of programs True",
+        "torch.ao.quantization.QConfig: quantized types are not supported True",
+        "torch.fx.symbolic_trace: FX graphs are not supported True",
+        "torch.export.export: exporting programs is not supported True",
     ]

@@ -31,7 +31,7 @@ def test_a_type_that_no_tensor_has_answers_for_itself(
     t = ABSENT_DTYPES[name]
     assert (t.itemsize, t.is_floating_point, t.is_complex) == (itemsize, is_floating, is_complex)
     assert name.startswith("q") or t.is_signed == is_signed
-    with pytest.raises(OptionMissing, match=r"there are no tensors of torch\."):
+    with pytest.raises(OptionMissing, match=r"tensors of torch\.\S+ are not supported"):
         ones(2, dtype=t).tolist()
     with pytest.raises(OptionMissing):
         (ones(2).to(t) + 1).tolist()
