@@ -69,7 +69,7 @@ def write_jpeg(input: Tensor, filename: str, quality: int = 75) -> None:
 def read_video(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise OptionMissing, because videos are not supported."""
     raise OptionMissing(
-        "there is no reader of videos in this version",
+        "reading videos is not supported in this version",
         where=source.where(),
-        hint="Turn the video into images first, and read those.",
+        hint="Convert the video to images first, and read those.",
     )

@@ -106,9 +106,9 @@ class S3Interface(CheckpointStorage):
 
 def _make_bucket_error(path: Any) -> OptionMissing:
     return OptionMissing(
-        f"{path} lies in a bucket of S3, and there is no client for it",
+        f"{path} is in an S3 bucket, which is not supported",
         where=source.where(),
-        hint="Copy the checkpoint to a file and name that.",
+        hint="Copy the checkpoint to a local file, and pass its path.",
     )
 
 

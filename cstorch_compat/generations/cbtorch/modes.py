@@ -30,8 +30,8 @@ def check_mode(mode: object) -> str:
         )
     if not is_valid(mode):
         raise OptionInvalid(
-            f"the mode of a Session is {mode!r}",
+            f"a Session cannot have the mode {mode!r}",
             where=source.where(),
-            hint='Write cbtorch.Session(dataloader, mode="train"), or mode="eval".',
+            hint='Use cbtorch.Session(dataloader, mode="train") or mode="eval".',
         )
     return str(mode)

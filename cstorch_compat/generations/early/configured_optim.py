@@ -77,11 +77,11 @@ def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield settings with the argument names of the classes. Each renamed setting issues a warning."""
     left = dict(settings)
     if "weight_decay_rate" in left:
-        warn("weight_decay_rate is an older name of weight_decay")
+        warn("weight_decay_rate is an older name: use weight_decay")
         left["weight_decay"] = left.pop("weight_decay_rate")
     for pair, name in PAIRED_SETTINGS.items():
         if all(part in left for part in pair):
-            warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
+            warn(f"{' and '.join(pair)} are older names: use {name} = ({', '.join(pair)})")
             left[name] = tuple(left.pop(part) for part in pair)
     yield from left.items()
 
@@ -124,7 +124,7 @@ def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Schedule
         return _make_single_schedule(optimizer, settings)
     if not isinstance(settings, Sequence) or isinstance(settings, str):
         raise _make_config_error(
-            f"learning_rate is a number, a dict or a list of dicts. Got: {type(settings).__name__}"
+            f"learning_rate must be a number, a dict or a list of dicts. Got: {type(settings).__name__}"
         )
     parts = [_make_single_schedule(optimizer, part) for part in settings]
     if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in settings):
@@ -140,7 +140,7 @@ def _schedule_length(part: Mapping[str, Any]) -> int:
     lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
     if lengths:
         return lengths[0]
-    raise _make_config_error(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
+    raise _make_config_error(f"each schedule of a list needs total_iters, its number of steps. Got: {dict(part)}")
 
 
 def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
@@ -150,7 +150,7 @@ def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
     kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
     if kind is None:
         known = sorted(c.__name__ for c in SCHEDULES.values())
-        raise _make_config_error(f"the key scheduler names one of {known}. Got: {part.get('scheduler')}")
+        raise _make_config_error(f"the key scheduler must be one of {known}. Got: {part.get('scheduler')}")
     schedule: Scheduler = kind(optimizer, **map_to_arguments(kind, settings))
     return schedule
 

@@ -48,7 +48,7 @@ class CSConfig(ClusterConfig):
         for name in ("num_csx", "num_workers_per_csx") if backend.loops else ():
             if getattr(self, name) != getattr(before, name):
                 raise StateError(
-                    f"{name} is {getattr(self, name)}, and the first execution had {getattr(before, name)}",
+                    f"{name} is {getattr(self, name)}, but the first execution had {getattr(before, name)}",
                     where=source.where(),
                     hint="Give all executions of a process the same CSConfig.",
                 )

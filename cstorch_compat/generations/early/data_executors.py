@@ -87,7 +87,7 @@ def resolve_batch(argument: Any, step: str) -> Any:
         return argument
     if not argument.is_mistaken:
         argument.is_mistaken = True
-        warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
+        warn(f"{step} got the data loader and uses its current batch: pass the batch of the loop instead.")
     return argument.batch
 
 
@@ -119,7 +119,7 @@ class _EarlyExecutor(data.DataExecutor):
         process.RUN.flags.performance.micro_batch_size = micro_batch_size
         if settings.is_micro_batch_search():
             message = "micro_batch_size == 'explore' is only supported in compile_only mode."
-            hint = "Make the backend with compile_only=True, or plan the script: lazywafer plan."
+            hint = "Create the backend with compile_only=True, or plan the script with lazywafer plan."
             raise setting_checks.make_value_error("micro_batch_size", micro_batch_size, message, hint)
 
 

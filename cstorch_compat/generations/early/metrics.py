@@ -31,9 +31,9 @@ class _ComputeOnSystemMetric(metric.Metric):
 def _require_system(name: str, is_on_system: bool) -> None:
     if process.use_cs() and not is_on_system:
         raise OptionInvalid(
-            f"the metric {name!r} has compute_on_system=False, and weight streaming computes metrics on the system",
+            f"the metric {name!r} has compute_on_system=False, but weight streaming computes metrics on the system",
             where=source.where(),
-            hint="Give compute_on_system=True.",
+            hint="Pass compute_on_system=True.",
         )
 
 

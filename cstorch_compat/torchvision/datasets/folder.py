@@ -247,7 +247,9 @@ def read_plain_pickle(path: pathlib.Path) -> dict[str, Any]:
     Raises DataError if the file is missing or contains other objects.
     """
     if not path.is_file():
-        raise DataError(f"there is no {path}", where=source.where(), hint="Unpack the published archive there.")
+        raise DataError(
+            f"{path} does not exist", where=source.where(), hint="Unpack the archive of the data set there."
+        )
     with open(path, "rb") as f:
         content: dict[str, Any] = ObjectReader(None, weights_only=False).run(f)
     return content

@@ -87,9 +87,9 @@ class MNIST(Dataset[tuple[Any, Any]]):
             pair = load_digits(train)
         if pair is None:
             raise DataError(
-                f"no files of {type(self).__name__} in {self.raw_folder}",
+                f"{self.raw_folder} has no files of {type(self).__name__}",
                 where=source.where(),
-                hint="Put the four IDX files there; nothing is ever downloaded.",
+                hint="Put the four IDX files there, because this package does not download files.",
             )
         images, labels = pair
         self.data: Any = creation.tensor_over_array(images)
@@ -208,13 +208,13 @@ def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
     if _has_warned.value:
         return
     train, test = (len(load_digits(flag)[1]) for flag in (True, False))
-    state = "" if root.is_dir() else f" (there is no folder {root})"
-    download = " download=True is ignored: nothing is ever downloaded here." if was_download_asked else ""
+    state = "" if root.is_dir() else f" (the folder {root} does not exist)"
+    download = " download=True is ignored, because this package does not download files." if was_download_asked else ""
     warnings.warn(
-        f"no MNIST files train-images-idx3-ubyte, t10k-images-idx3-ubyte, ... (or .gz) in {root / 'MNIST' / 'raw'} or "
-        f"in {root}{state}. Served instead: real handwritten digits of another collection (UCI Optical Recognition of "
-        f"Handwritten Digits, CC BY 4.0), enlarged from 8x8 to 28x28, {train} for training and {test} for testing."
-        f"{download} Put the MNIST files there to use them.",
+        "The MNIST files train-images-idx3-ubyte, t10k-images-idx3-ubyte, ... (or .gz) are neither in "
+        f"{root / 'MNIST' / 'raw'} nor in {root}{state}. Real handwritten digits of another collection replace them "
+        f"(UCI Optical Recognition of Handwritten Digits, CC BY 4.0), enlarged from 8x8 to 28x28: {train} for "
+        f"training and {test} for testing.{download} Put the MNIST files there to use them.",
         SubstituteWarning,
         stacklevel=3,
     )
@@ -236,7 +236,7 @@ def read_mnist(root: pathlib.Path, train: bool, name: str = "MNIST") -> tuple[np
         missing = [n for n in names[train] if n not in files]
         if missing:
             raise DataError(
-                f"MNIST in {folder} is incomplete: {', '.join(missing)} missing beside {', '.join(files)}",
+                f"MNIST in {folder} is incomplete: it has {', '.join(files)}, but not {', '.join(missing)}",
                 where=source.where(),
                 hint="Put all four files there, plain or as .gz, or remove the others.",
             )
@@ -258,18 +258,18 @@ def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.n
     """Read and check a file of images and the file of their labels."""
     images, labels = read_idx(image_path, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)), read_idx(label_path, ())
     if len(images) != len(labels):
-        _raise_damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
+        _raise_damaged(label_path, f"it has {len(labels)} labels, but {image_path.name} has {len(images)} images")
     # A label above 9 would later be out of range of a model's ten classes.
     if labels.size and labels.max() > 9:
-        _raise_damaged(label_path, f"it has the label {labels.max()}, and the labels are 0 to 9")
+        _raise_damaged(label_path, f"it has the label {labels.max()}, but labels are 0 to 9")
     return images, labels
 
 
 def _raise_damaged(path: pathlib.Path, reason: str, cause: Exception | None = None) -> NoReturn:
     raise DataError(
-        f"{path} is no usable MNIST file: {reason}",
+        f"{path} is not a usable MNIST file: {reason}",
         where=source.where(),
-        hint="Fetch the file again, or remove it to use the digits that ship with this package.",
+        hint="Download the file again, or remove it to use the digits that this package includes.",
     ) from cause
 
 
@@ -298,16 +298,16 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
     # Check before allocating: four bytes of a damaged header can request gigabytes.
     if header + expected > limit_bytes:
         _raise_damaged(
-            path, f"{shape[0]} entries need {header + expected} bytes, and it cannot hold more than {limit_bytes}"
+            path, f"{shape[0]} entries need {header + expected} bytes, but it can have at most {limit_bytes}"
         )
     data = io.BytesIO()
     # In chunks, because a compressed stream may end long before the size in its header.
     while (left := expected - data.tell()) > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
         data.write(chunk)
     if left:
-        _raise_damaged(path, f"it ends {left} bytes before its {shape[0]} entries do")
+        _raise_damaged(path, f"it ends {left} bytes before the end of its {shape[0]} entries")
     if stream.read(1):
-        _raise_damaged(path, f"there is more in it after its {shape[0]} entries")
+        _raise_damaged(path, f"it has more bytes after its {shape[0]} entries")
     return np.frombuffer(data.getbuffer(), np.uint8).reshape(shape)
 
 
@@ -326,5 +326,5 @@ def _read_header(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tupl
             path, f"its images are {extents[0]}x{extents[1]} instead of {IMAGE_SIDE_PIXELS}x{IMAGE_SIDE_PIXELS}"
         )
     if not 0 < count <= MAX_IMAGES:
-        _raise_damaged(path, f"it claims {count} entries, and 1 to {MAX_IMAGES} are possible")
+        _raise_damaged(path, f"its header declares {count} entries, but it can have 1 to {MAX_IMAGES}")
     return count, *extents

@@ -98,7 +98,7 @@ def load_weights(model: Module, name: str, weights: Any, pretrained: bool = Fals
         return model
     chosen = kind[str(weights).rpartition(".")[2]] if isinstance(weights, str) else weights
     if not isinstance(chosen, kind):
-        raise OptionInvalid(f"{weights!r} are no weights of {name}", hint=f"Use one of {[w.name for w in kind]}.")
+        raise OptionInvalid(f"{weights!r} are not weights of {name}", hint=f"Use one of {[w.name for w in kind]}.")
     model.load_state_dict(chosen.get_state_dict())
     return model
 

@@ -42,9 +42,9 @@ def require_pillow() -> Any:
     """Return the module PIL.Image. Raises DataError if Pillow is not installed."""
     if Image is None:
         raise DataError(
-            "images in files need the package Pillow, which is not installed",
+            "reading image files needs the package Pillow, which is not installed",
             where=source.where(),
-            hint="pip install pillow",
+            hint="Install it: pip install pillow",
         )
     return Image
 
@@ -64,11 +64,12 @@ def to_channels_first(pic: Any) -> np.ndarray:
         raise SampleTypeError(
             f"pic should be PIL Image or ndarray. Got {type(pic)}",
             where=source.where(),
-            hint="Apply ToTensor first in the chain, to what the data set returns.",
+            hint="Apply ToTensor before the other transforms, to the samples of the data set.",
         )
     array = np.asarray(pic)
     if array.ndim not in (2, 3):
-        raise DataError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.", where=source.where())
+        what = f"pic should be 2/3 dimensional. Got {array.ndim} dimensions."
+        raise DataError(what, where=source.where(), hint="Give an array [height, width] or [height, width, channels].")
     # A copy, because the image may belong to the data set. One-bit images give bools.
     array = array.astype(np.uint8) * 255 if array.dtype == np.bool_ else array
     return np.array(array[None] if array.ndim == 2 else array.transpose(2, 0, 1), order="C")
@@ -151,9 +152,9 @@ def resize(
         return img if (width, height) == (w, h) else img.resize((width, height), _PILLOW_FILTERS[kind])
     if kind != "bilinear" or antialias is False:
         raise DataOptionError(
-            f"Resize of arrays and tensors is bilinear with antialiasing, and got {kind}, antialias={antialias}",
+            f"Resize supports only bilinear with antialiasing for arrays and tensors, but got {kind}, {antialias=}",
             where=source.where(),
-            hint="Give the size alone, or resize images of Pillow.",
+            hint="Pass only the size, or resize Pillow images.",
         )
     return planes_to_image(img, resize_planes(to_planes(img), height, width))
 
@@ -168,7 +169,7 @@ def interpolation_name(interpolation: Any) -> str:
         return next(name for name, number in _PILLOW_FILTERS.items() if number == value)
     if str(value) not in _PILLOW_FILTERS:
         raise DataOptionError(
-            f"no interpolation is called {value!r}", where=source.where(), hint="Use InterpolationMode."
+            f"interpolation {value!r} is unknown", where=source.where(), hint="Use a value of InterpolationMode."
         )
     return str(value)
 
@@ -309,7 +310,9 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     if not is_pillow(img):
         raise DataOptionError(
-            "the hue of tensors is not changed here", where=source.where(), hint="Change it before ToTensor."
+            "adjusting the hue of tensors is not supported",
+            where=source.where(),
+            hint="Adjust the hue before ToTensor.",
         )
     if img.mode in ("L", "1", "I", "F"):
         return img
@@ -328,7 +331,9 @@ def rotate(
     DataOptionError for tensors and arrays.
     """
     if not is_pillow(img):
-        raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")
+        raise DataOptionError(
+            "rotating tensors is not supported", where=source.where(), hint="Rotate images before ToTensor."
+        )
     bands = len(img.getbands())
     if isinstance(fill, int | float):
         fill = (fill,) * bands if bands > 1 else fill

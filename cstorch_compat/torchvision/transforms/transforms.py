@@ -72,13 +72,13 @@ class Normalize:
             raise DataOptionError(
                 f"std={std} has a zero, which leads to division by zero",
                 where=source.where(),
-                hint="Give a deviation above 0.",
+                hint="Use positive standard deviations.",
             )
 
     def __call__(self, tensor: Tensor) -> Tensor:
         if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
             raise SampleTypeError(
-                f"Normalize takes a float tensor, and got {getattr(tensor, 'dtype', type(tensor))}",
+                f"Normalize needs a floating-point tensor, but got {getattr(tensor, 'dtype', type(tensor))}",
                 where=source.where(),
                 hint="Apply ToTensor before Normalize.",
             )
@@ -87,10 +87,10 @@ class Normalize:
         # One number applies to all channels; otherwise there must be one for each.
         if {self._mean.size, self._std.size} - {1, channels} or not channels:
             raise DataError(
-                f"Normalize has {self._mean.size} means and {self._std.size} deviations, and the tensor is "
+                f"Normalize has {self._mean.size} means and {self._std.size} deviations, but the tensor has shape "
                 f"{list(array.shape)}",
                 where=source.where(),
-                hint="Give one of each for every channel of [..., channels, height, width].",
+                hint="Give one mean and one deviation for each channel of [..., channels, height, width].",
             )
         kind = array.dtype.type
         # Computed in the tensor's dtype, as in PyTorch; float64 would change the last digit.

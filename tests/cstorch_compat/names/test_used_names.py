@@ -93,7 +93,7 @@ def test_tensors_in_structures_are_visited_with_their_places(script):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "[['x', 'a', '0'], ['x', 'b', '0']]",
-        "Unknown data structure: 3 | It is at a.1: give nested lists, tuples and dicts of tensors.",
+        "Unknown data structure: 3 | Use nested lists, tuples and dicts of tensors at a.1.",
         "1 1 [1]",
         "root.0 ReLU",
     ]

@@ -88,5 +88,5 @@ def test_the_precision_level_of_older_configurations_is_the_flag_of_later_ones()
 @pytest.mark.parametrize("first", [None, CSConfig()])
 def test_a_configuration_of_another_number_of_systems_is_refused_after_an_execution(first):
     owner = SimpleNamespace(loops=[object()], cluster_config=first)
-    with pytest.raises(StateError, match="num_csx is 2, and the first execution had"):
+    with pytest.raises(StateError, match="num_csx is 2, but the first execution had"):
         CSConfig(num_csx=2).take_effect(owner)

@@ -346,7 +346,7 @@ for systems in (1, 1, 2):
         preamble="",
     )
     assert done.returncode == 0, done.stderr
-    assert "num_csx is 2, and the first execution had 1" in done.stdout.splitlines()[2]
+    assert "num_csx is 2, but the first execution had 1" in done.stdout.splitlines()[2]
 
 
 def test_older_releases_list_their_settings_too(script):

@@ -41,5 +41,5 @@ def _refuse(*_: Any) -> NoReturn:
     raise LoopMissing(
         f"Implicit autoregressive loop is not supported on {kind} backend",
         where=source.where(),
-        hint="Generate on the client: call the model on the tokens so far, and append the one that it gives.",
+        hint="Generate on the client: call the model on the tokens so far, and append the token that it returns.",
     )

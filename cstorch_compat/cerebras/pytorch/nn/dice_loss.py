@@ -39,7 +39,7 @@ class DiceLoss:
     ):
         if (to_onehot_y, to_onehot_x, use_argmax) != (True, False, False):
             raise OptionMissing(
-                "DiceLoss takes class numbers as targets, and predictions as they are or their softmax",
+                "DiceLoss supports only class indices as targets, and predictions without to_onehot_x and use_argmax",
                 where=source.where(),
                 hint="Leave to_onehot_y, to_onehot_x and use_argmax at their defaults.",
             )
@@ -82,7 +82,7 @@ def _check(prediction: Tensor, target: Tensor, num_classes: int) -> None:
     extents = prediction.spec.shape
     if len(extents) != 5 or extents[1] != num_classes or target.spec.shape != (extents[0], *extents[2:]):
         raise ShapeError(
-            f"DiceLoss of {num_classes} classes got predictions {list(extents)} and classes {list(target.spec.shape)}",
+            f"DiceLoss of {num_classes} classes got predictions {list(extents)} and targets {list(target.spec.shape)}",
             where=source.where(),
-            hint="Give predictions [N, C, D, H, W] and classes [N, D, H, W]; a plane has D = 1.",
+            hint="Give predictions [N, C, D, H, W] and targets [N, D, H, W], with D = 1 for images in two dimensions.",
         )

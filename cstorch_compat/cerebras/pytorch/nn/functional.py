@@ -36,13 +36,13 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
     _require(
         0 <= dim < input_value.ndim,
         f"`dim` must in [0, len(input_value.shape) - 1]. Instead got: 0 <= dim={dim} <= {input_value.ndim}",
-        "Count dimensions from the first.",
+        "Use a dimension from 0 to the number of dimensions - 1.",
     )
     _require(
         bias.ndim == 1 and bias.shape[0] == input_value.shape[dim],
         f"Expect bias.shape[0] == input_value.shape[{dim=}]. Instead got bias.shape = {bias.shape} and "
         f"input_value.shape = {input_value.shape}",
-        "Give one number for each place of the dimension.",
+        "Give a bias with one element for each position of the dimension.",
     )
     return tensor_of(
         call("bias_add", operand_node(input_value), cast(operand_node(bias), input_value.dtype), dim=dim),
@@ -56,7 +56,9 @@ def one_hot(array: Tensor, num_classes: int) -> Tensor:
 
     `array` holds class indices. Raises AssertionError if `num_classes` is negative.
     """
-    _require(num_classes >= 0, "num_class argument to one_hot cannot be -1", "Say how many classes there are.")
+    _require(
+        num_classes >= 0, "num_class argument to one_hot cannot be -1", "Pass the number of classes as num_classes."
+    )
     # PyTorch's one_hot returns int64.
     zeros = lt.zeros(*array.shape, num_classes, dtype=lt.int32, device=array.device)
     return zeros.scatter(-1, lt.unsqueeze(array, -1), 1)
@@ -71,8 +73,8 @@ def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
     dim = dimension % max(input.ndim, 1)
     _require(
         0 < k <= input.shape[dim],
-        f"there is no {k}-th largest of {input.shape[dim]} elements",
-        "Take k from 1 to the extent of the dimension.",
+        f"k is {k}, but dimension {dimension} has {input.shape[dim]} elements",
+        "Use k from 1 to the size of the dimension.",
     )
     # The result is a mask, although the name suggests an element.
     return tensor_of(call("reaches_nth", operand_node(input), k=int(k), dim=dim), input)
@@ -88,7 +90,7 @@ def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None
         weight.ndim == 2 and input_value.ndim >= 2 and weight.shape[1] == input_value.shape[0],
         f"Expect weight.shape(1) == input_value.shape[0]. Instead got weight.shape = {weight.shape} and "
         f"input_value.shape = {input_value.shape}",
-        "The columns of the weight are the rows of the input.",
+        "Give a weight with as many columns as the input has rows.",
     )
     return lt.matmul(weight, input_value)
 
@@ -104,13 +106,13 @@ def ranged_matmul(
     _require(
         input_value.ndim == 3,
         f"Expected 3D input_value. Instead got input_value.shape = {input_value.shape}",
-        "Give [batch, sequence, in].",
+        "Give input_value [batch, sequence, in].",
     )
     _require(
         weight.shape[1] == input_value.shape[2],
         f"Expect weight.shape(1) == input_value.shape[2]. Instead got weight.shape = {weight.shape} and "
         f"input_value.shape = {input_value.shape}",
-        "The columns of the weight are the columns of the input.",
+        "Give a weight with as many columns as the last dimension of the input.",
     )
     return lt.matmul(input_value, weight.transpose(0, 1))
 
@@ -129,7 +131,7 @@ def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -
         weight.ndim == 3 and input_values.shape[:-1] == input_indices.shape,
         f"Expect weight[out, experts, in] and one index for each vector. Instead got weight.shape = {weight.shape}, "
         f"input_values.shape = {input_values.shape} and input_indices.shape = {input_indices.shape}",
-        "Give [batch, sequence, k, in] and [batch, sequence, k].",
+        "Give input_values [batch, sequence, k, in] and input_indices [batch, sequence, k].",
     )
     # As in the original: scatter the vectors to their experts, multiply all experts, and gather. If two vectors have
     # the same index, the later one replaces the earlier one.
@@ -154,7 +156,7 @@ def sparse_act_matmul(
         weight.ndim == 2 and input_value.shape[:-1] == input_mask.shape,
         f"Expect weight[out, in] and one mask for each vector. Instead got weight.shape = {weight.shape}, "
         f"input_value.shape = {input_value.shape} and input_mask.shape = {input_mask.shape}",
-        "Give [batch, sequence, in] and [batch, sequence].",
+        "Give input_value [batch, sequence, in] and input_mask [batch, sequence].",
     )
     kept = lt.unsqueeze(input_mask, -1).to(input_value.dtype)
     return lt.matmul(input_value * kept, weight.transpose(0, 1))
@@ -180,7 +182,9 @@ def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor
     `boundary_type` is one of `BOUNDARIES`; others raise AssertionError.
     """
     _require(
-        boundary_type in BOUNDARIES, f"unknown boundary type {boundary_type!r}", f"Give one of {', '.join(BOUNDARIES)}."
+        boundary_type in BOUNDARIES,
+        f"boundary type {boundary_type!r} is unknown",
+        f"Use one of {', '.join(BOUNDARIES)}.",
     )
     return tensor_of(call("scope_boundary", operand_node(input), boundary=boundary_type, scope=str(scope_name)), input)
 

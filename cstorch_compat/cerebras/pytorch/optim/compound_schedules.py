@@ -105,7 +105,7 @@ def _initial_value(part: Scheduler) -> float:
         # The error type and the first line are those of the original.
         raise AttributeError(
             f"{type(part).__name__!r} object has no attribute 'initial_val'\n"
-            "  Make this schedule the first of the chain: the others are divided by their initial value."
+            "  Make this schedule the first of the chain, because the others are divided by their initial value."
         )
     value: float = part.initial_val
     return value

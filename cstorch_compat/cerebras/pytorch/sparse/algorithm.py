@@ -134,8 +134,8 @@ class SparsityAlgorithm(ABC):
     # reached several times and without their full names.
     def __call__(self, module: Any) -> None:
         raise TypeError(
-            f"'{type(self).__name__}' object is not callable: `model.apply(sparsity)` is for a model that "
-            "cstorch.compile(model, backend) has prepared"
+            f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile(model, backend) "
+            "before `model.apply(sparsity)`"
         )
 
     def apply(self, obj: Any) -> None:
@@ -298,7 +298,7 @@ class SparsityAlgorithm(ABC):
     def load_state_dict(self, state_dict: Any) -> None:
         """Restore the state returned by `state_dict`. Raises ValueError for the state of another algorithm."""
         if state_dict:
-            raise ValueError(f"{type(self).__name__} has no state, and was given that of another: {list(state_dict)}")
+            raise ValueError(f"{type(self).__name__} has no state, but got a state with the keys {list(state_dict)}")
 
     def register_target_sparsity_hook(self, hook: Hook) -> Any:
         """Register `hook(algorithm, name, sparsity)`, called at each update once for each sparsity schedule.

@@ -164,13 +164,13 @@ def configure(config: Any) -> Group | None:
     0
     """
     if isinstance(config, str):
-        warn(f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict")
+        warn(f"sparse.configure got the string {config!r}, which configures nothing: pass a sparsity level or a dict")
         return None
     # A number means static sparsity with the default filter.
     if isinstance(config, int | float):
         config = {"sparsity": config}
     if not isinstance(config, dict | list | tuple):
-        raise TypeError(f"Expected a level, a dict or a list of dicts. Got: {type(config)}")
+        raise TypeError(f"Expected a sparsity level, a dict or a list of dicts. Got: {type(config)}")
     group = Group()
     for settings in [config] if isinstance(config, dict) else config:
         group.add(*_parse_entry(dict(settings)))

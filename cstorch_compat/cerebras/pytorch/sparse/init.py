@@ -93,5 +93,5 @@ def check_mask(mask: Any, p: Tensor, name: str) -> Tensor:
     # A float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:
         what = f"{mask.dtype.name}{list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, and the method gave {what}")
+        raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, but the method returned {what}")
     return mask

@@ -73,7 +73,7 @@ class InputGroupScoreShaper(_GroupShaper):
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         if tensor.ndim != 2:
-            raise ValueError(f"Inputs can be grouped in a matrix only, and the shape is {list(tensor.shape)}")
+            raise ValueError(f"Only the inputs of a matrix can be grouped, but the shape is {list(tensor.shape)}")
         outputs, inputs = tensor.shape
         self._check(inputs, "inputs")
         # Inputs are columns, so the matrix is transposed before it is divided into rows.

@@ -204,7 +204,9 @@ def _group_by_pattern(
         # `search`, because a pattern may match any part of a name.
         matches = [(name, p) for name, p in left if re.search(pattern, name)]
         if not matches:
-            raise ValueError(f"The pattern {pattern!r} takes no parameter. The names are {[name for name, _ in named]}")
+            raise ValueError(
+                f"The pattern {pattern!r} matches no parameter. The names are {[name for name, _ in named]}"
+            )
         matched = {id(p) for _, p in matches}
         # The first match counts, so special patterns must precede general ones.
         left = [(name, p) for name, p in left if id(p) not in matched]

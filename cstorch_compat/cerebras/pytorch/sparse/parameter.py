@@ -135,7 +135,9 @@ class SparseParameter:
         """Add an annotation for all tensors that will be pruned. Raises RuntimeError if a tensor was pruned already."""
         # Annotations are attached at the first pruning, so a later one would be lost.
         if self._pruned:
-            raise RuntimeError(f"Annotations have to be set before tensors are pruned: {list(self._pruned)} have been")
+            raise RuntimeError(
+                f"Annotations must be set before tensors are pruned, but these were pruned: {list(self._pruned)}"
+            )
         self._annotations[name] = float(value)
 
     def clear(self) -> None:

@@ -275,7 +275,9 @@ class FreqSchedule(UpdateSchedule):
 
     def __init__(self, freq: int = 1, start: int = 0, stop: int | None = None):
         if freq < 1:
-            raise RuntimeError(f"Invalid update frequency {freq}: masks can change every step (1) or more rarely")
+            raise RuntimeError(
+                f"Invalid update frequency {freq}: it is the number of steps from one update to the next, at least 1"
+            )
         self.freq, self.start, self.stop = freq, start, stop
 
     def is_update_step(self, step: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def visit_structure(
         raise OptionInvalid(
             f"Unknown data structure: {data_structure}",
             where=source.where(),
-            hint=f"It is at {'.'.join(place) or 'the top'}: give nested lists, tuples and dicts of tensors.",
+            hint=f"Use nested lists, tuples and dicts of tensors at {'.'.join(place) or 'the top'}.",
         )
 
 

@@ -128,7 +128,7 @@ def test_a_bucket_is_known_and_refused():
     assert storage.S3Writer.is_valid_path("s3://bucket/key") and storage.StorageReader.is_valid_path("s3://bucket/key")
     assert not storage.H5Reader.is_valid_path("s3://bucket/key")
     for ask in (storage.StorageReader.path_exists, storage.StorageWriter.get):
-        with pytest.raises(OptionMissing, match="lies in a bucket"):
+        with pytest.raises(OptionMissing, match="is in an S3 bucket"):
             ask("s3://bucket/key")
 
 

@@ -71,7 +71,7 @@ def test_segmentation_without_background_leaves_class_0_out():
     recorded = under(LOSS_ARRAYS, "loss/DiceLoss_bg/")
     out = nn.DiceLoss(3)(recorded["in0"], recorded["in1"], [2, 4, 4])
     assert np.allclose(out.numpy(), recorded["out"][:, 1:].numpy())
-    with pytest.raises(RuntimeError, match="a plane has D = 1"):
+    with pytest.raises(RuntimeError, match="with D = 1 for images in two dimensions"):
         nn.DiceLoss(3)(recorded["in0"][:, :, 0], recorded["in1"], [4, 4])
 
 

@@ -156,7 +156,7 @@ def test_weight_streaming_refuses_metrics_that_are_not_computed_on_the_system(sc
         """
     done = script(made, preamble=PREAMBLE)
     assert done.returncode == 0, done.stderr
-    assert "compute_on_system=False" in done.stdout and "Give compute_on_system=True" in done.stdout
+    assert "compute_on_system=False" in done.stdout and "Pass compute_on_system=True" in done.stdout
     # On the CPU the client may compute them.
     done = script(made, preamble=PREAMBLE.replace("WSE_WS", "CPU"))
     assert (done.returncode, done.stdout) == (0, "")

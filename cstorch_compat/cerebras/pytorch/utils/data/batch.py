@@ -34,7 +34,7 @@ def find_batch_size(batch: Any) -> int | None:
             "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
             f"{sizes}.",
             where=source.where(),
-            hint="Give every tensor of the batch the batch as first dimension.",
+            hint="Make the batch the first dimension of every tensor.",
         )
         refuse("batch sizes", error)
         return None
@@ -95,8 +95,8 @@ class BatchForm:
             return
         now, first = (", ".join(f"{path or 'batch'} {spec}" for path, spec in side) for side in (leaves, self._first))
         raise DataError(
-            "Only uniform batch sizes are supported in CS runs: every batch has the shapes and dtypes of the first, "
-            f"which were {first}, and this one has {now}",
+            "Only uniform batch sizes are supported in CS runs: the first batch has the shapes and dtypes "
+            f"{first}, but this one has {now}",
             where=source.where(),
             hint="Use drop_last=True in the DataLoader, or pad the samples to one shape.",
         )

@@ -25,7 +25,7 @@ from lazytensor.data.worker_pool import WorkerPool, default_context
 from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
 
-_TIMEOUT_HINT = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
+_TIMEOUT_HINT = "Set LT_INPUT_TIMEOUT to a larger number of seconds, or to 0 to wait without a limit."
 """The hint of the error for a worker that does not answer in time."""
 
 
@@ -158,10 +158,10 @@ class WorkerStream:
             return WorkerPool(posts, default_context(), "input worker", may_hire=True, ways=_TIMEOUT_HINT)
         except (PicklingError, AttributeError, TypeError) as e:
             raise DataError(
-                f"the input function cannot be given to a worker process: {e}",
+                f"the input function cannot be sent to a worker process: {e}",
                 where=source.where(),
-                hint="This system cannot fork, so define it at the top level of a module that can be imported, and "
-                "give it arguments that can be pickled.",
+                hint="Define it at the top level of a module that can be imported, and pass arguments that can be "
+                "pickled, because this system cannot fork.",
             ) from e
 
     def _begin(self) -> None:
@@ -216,7 +216,9 @@ class WorkerStream:
         try:
             yield
         except WorkerError as e:
-            raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, hint=e.hint) from None
+            raise WorkerError(
+                f"{e.what}, while step {self._step + 1} waited for its batch", where=e.where, hint=e.hint
+            ) from None
 
     def _answer(self, rank: int) -> dict[int, Any]:
         """Wait for the next answer of worker `rank`, and return its loader states by step.
@@ -243,7 +245,7 @@ class WorkerStream:
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
             f"{failure.text}",
             where=source.where(),
-            hint="With num_workers_per_csx=1 and num_csx=1 the loader runs in this process, where a debugger can stop.",
+            hint="Set num_workers_per_csx=1 and num_csx=1 to run the loader in this process, such as in a debugger.",
         )
 
     def count(self, samples: int) -> None:

@@ -154,8 +154,8 @@ def _add_path_note(error: ModuleNotFoundError) -> None:
     owner = process.current_backend(raise_exception=False)
     if owner is not None and process_role.Cluster.of(owner.cluster_config).python_paths:
         error.add_note(
-            "The client calls the input function too, and only workers look into python_paths.\n"
-            "  Add the folder to PYTHONPATH, or import the module where cstorch.distributed.is_streamer() is true."
+            "The client calls the input function too, and only workers search python_paths.\n"
+            "  Add the folder to PYTHONPATH, or import the module only if cstorch.distributed.is_streamer() is true."
         )
 
 

@@ -128,17 +128,17 @@ class Metrics:
     def text(self) -> str:
         """Return the results as text for printing."""
         lines = [
-            f"loader made in {_to_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
+            f"loader created in {_to_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
             f"{_to_microseconds(self.total_time):.1f} us: {rate_text(self.global_rate)} steps/s, "
             f"{rate_text(self.global_sample_rate)} samples/s",
             *(
-                f"  epoch {i}: {epoch.total_steps} steps, iterator made in "
+                f"  epoch {i}: {epoch.total_steps} steps, iterator created in "
                 f"{_to_microseconds(epoch.iterator_creation):.1f} us, read in "
                 f"{_to_microseconds(epoch.iteration_time):.1f} us"
                 for i, epoch in enumerate(self.epoch_metrics, 1)
             ),
             *(
-                f"  {seen.count} batches, first in step {seen.epoch_step} of epoch {seen.epoch}, of "
+                f"  {seen.count} batches, the first in step {seen.epoch_step} of epoch {seen.epoch}, of "
                 + ", ".join(f"{t.dtype}{list(t.shape)}" for t in spec.tensors)
                 for spec, seen in self.batch_specs.items()
             ),
@@ -169,7 +169,9 @@ def benchmark_dataloader(
         if value is not None and value < 1:
             raise ValueError(f"{name} must be positive, but got {value}.")
     if profile_activities:
-        raise ValueError(f"Invalid profile activity: {profile_activities[0]}. There are none in this version.")
+        raise ValueError(
+            f"Invalid profile activity: {profile_activities[0]}. Profiling is not supported in this version."
+        )
     metrics = Metrics()
     start = time.perf_counter_ns()
     loader = input_fn()

@@ -157,6 +157,6 @@ def streaming_rank() -> int:
         raise RoleError(
             "Ordinal 0 is not a streamer: this is the client, which calls the input function too",
             where=source.where(),
-            hint="Ask only where cstorch.distributed.is_streamer() is true, and use 0 otherwise.",
+            hint="Call the function only if cstorch.distributed.is_streamer() is true, and use 0 otherwise.",
         )
     return _role.rank

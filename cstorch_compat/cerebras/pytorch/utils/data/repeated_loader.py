@@ -53,7 +53,7 @@ class RepeatedLoader(Iterator[Any]):
                 raise DataError(
                     "Iterating the dataloader did not return any values. This is possibly because the dataset is too "
                     "small for the specified batch_size or drop_last settings, or because the input function returns "
-                    "a generator, which cannot be begun anew",
+                    "a generator, which cannot be restarted",
                     where=source.where(),
                     hint="Make sure that the dataloader is able to generate at least one batch.",
                 )

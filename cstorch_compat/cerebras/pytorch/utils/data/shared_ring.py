@@ -74,10 +74,10 @@ class SlotLayout:
         forms = tuple((a.shape, a.dtype.str) for a in arrays)
         if forms != self.arrays:
             raise DataError(
-                f"this worker gives {_format_arrays(forms)}, and the client's first batch calls for "
+                f"the batch of this worker has {_format_arrays(forms)}, but the client's first batch has "
                 f"{_format_arrays(self.arrays)}",
-                hint="Let the input function give batches of the same shapes and dtypes in every process; the number "
-                "of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
+                hint="Return batches of the same shapes and dtypes from the input function in every process; the "
+                "number of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
             )
         for view, array in zip(self.views(memory, slot), arrays, strict=True):
             view[...] = array
@@ -98,7 +98,7 @@ def allocate_rings(layouts: Sequence[SlotLayout], has_forks: bool) -> list[Memor
     # first.
     if SHARED_MEMORY_FOLDER.is_dir() and (free := shutil.disk_usage(SHARED_MEMORY_FOLDER).free) < needed:
         raise DataError(
-            f"the workers need {needed / 1e6:.0f} MB of shared memory, and {SHARED_MEMORY_FOLDER} has "
+            f"the workers need {needed / 1e6:.0f} MB of shared memory, but {SHARED_MEMORY_FOLDER} has "
             f"{free / 1e6:.0f} MB left",
             where=source.where(),
             hint="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",

@@ -30,7 +30,7 @@ class SyntheticDataset(IterDataPipe):
     def __init__(self, sample_spec: Any, num_samples: int | None = None):
         self._leaves, self._form = pytree.tree_flatten(sample_spec)
         if not self._leaves:
-            raise ValueError("`sample_spec` holds no `torch.Tensor` and no `Callable`")
+            raise ValueError("`sample_spec` contains no `torch.Tensor` and no `Callable`")
         for leaf in self._leaves:
             if not isinstance(leaf, Tensor) and not callable(leaf):
                 raise ValueError(
@@ -55,7 +55,7 @@ class SyntheticDataset(IterDataPipe):
 
     def __len__(self) -> int:
         if self._count is None:
-            raise TypeError(f"`{type(self).__name__}` does not have a length: it was made without `num_samples`")
+            raise TypeError(f"`{type(self).__name__}` does not have a length: it was created without `num_samples`")
         return self._count
 
 
@@ -114,7 +114,7 @@ def _require_count(name: str, value: Any, least: int) -> None:
     else:
         return
     with reraise_as_builtin():
-        raise setting_checks.make_value_error(name, value, message, f"Give a whole number from {least} on.")
+        raise setting_checks.make_value_error(name, value, message, f"Give an integer of at least {least}.")
 
 
 def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
@@ -127,7 +127,7 @@ def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_
         there = len(dataloader) // grad_accum_steps
     except TypeError:
         if steps_per_epoch is None:
-            raise ValueError("The dataloader has no length: give `num_steps` or `steps_per_epoch`") from None
+            raise ValueError("The dataloader has no length: pass `num_steps` or `steps_per_epoch`") from None
         return steps_per_epoch
     # An epoch may be shortened, but not be longer than the loader.
     if steps_per_epoch is not None and steps_per_epoch > there:

@@ -187,7 +187,7 @@ def test_nothing_is_known_of_a_function():
         (lambda: init.make_init_method(3), ValueError, "function"),
         (lambda: sm.OutputGroupScoreShaper(0), ValueError, "at least 1"),
         (lambda: sm.OutputGroupScoreShaper(2)(tensor([1.0] * 3)), ValueError, "3 outputs cannot be divided into 2"),
-        (lambda: sm.InputGroupScoreShaper(2)(tensor([1.0] * 4)), ValueError, "in a matrix only"),
+        (lambda: sm.InputGroupScoreShaper(2)(tensor([1.0] * 4)), ValueError, "inputs of a matrix can be grouped"),
         (lambda: init.check_mask(tensor([1.0]), tensor([2.0]), "w"), ValueError, r"w must be bool\[1\]"),
     ],
 )

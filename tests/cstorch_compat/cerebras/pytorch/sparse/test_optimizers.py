@@ -149,7 +149,10 @@ def test_schedules_and_loss_scaling_take_a_wrapper_for_an_optimizer(new_run):
     ("make", "message"),
     [
         (lambda named: older.configure_sparsity_optimizer("foo", named, sparsity=0.5), "'foo': expected one of .*gmp"),
-        (lambda named: older.configure_sparsity_optimizer("set", named, "zz", sparsity=0.5), "'zz' takes no parameter"),
+        (
+            lambda named: older.configure_sparsity_optimizer("set", named, "zz", sparsity=0.5),
+            "'zz' matches no parameter",
+        ),
         (
             lambda named: older.configure_sparsity_optimizer("set", named, None, lambda n, p: False, sparsity=0.5),
             "No parameter passes the filter",

@@ -321,7 +321,10 @@ def test_an_input_function_that_raises_in_a_worker_is_an_error():
 )
 def test_the_end_of_a_worker_is_an_error_at_once(end, text):
     start = time.monotonic()
-    with csx(1, 2), pytest.raises(RuntimeError, match=rf"input worker 1 \(pid \d+\) {text}, while step \d+ was due"):
+    with (
+        csx(1, 2),
+        pytest.raises(RuntimeError, match=rf"input worker 1 \(pid \d+\) {text}, while step \d+ waited for its batch"),
+    ):
         read(failing((1, 2), end), 20)
     assert time.monotonic() - start < SOON
 
@@ -338,9 +341,9 @@ def test_a_worker_killed_from_outside_is_an_error():
 @pytest.mark.parametrize(
     "batch, text",
     [
-        (lambda: creation.zeros(3, 2), r"float32\[3, 2\].*calls for float32\[3\]"),
-        (lambda: creation.arange(3), r"int64\[3\].*calls for float32\[3\]"),
-        (lambda: (creation.zeros(3), creation.zeros(3)), r"float32\[3\], float32\[3\].*calls for float32\[3\]"),
+        (lambda: creation.zeros(3, 2), r"float32\[3, 2\].*first batch has float32\[3\]"),
+        (lambda: creation.arange(3), r"int64\[3\].*first batch has float32\[3\]"),
+        (lambda: (creation.zeros(3), creation.zeros(3)), r"float32\[3\], float32\[3\].*first batch has float32\[3\]"),
         (lambda: (creation.zeros(3), creation.zeros(2)), "Only uniform batch sizes"),
     ],
 )
@@ -370,7 +373,7 @@ def test_an_input_function_that_cannot_be_sent_is_an_error_where_nothing_is_fork
         "cstorch_compat.cerebras.pytorch.utils.data.batch_stream.default_context",
         lambda: multiprocessing.get_context("spawn"),
     )
-    with csx(1, 2), pytest.raises(DataError, match="cannot be given to a worker process"):
+    with csx(1, 2), pytest.raises(DataError, match="cannot be sent to a worker process"):
         read(lambda: [creation.zeros(2)], 2)
 
 
@@ -487,7 +490,7 @@ def test_a_worker_that_sends_nothing_is_given_up_and_its_line_is_named():
         pytest.raises(WorkerError, match=late) as e,
     ):
         next(iter(opened))
-    assert "LT_INPUT_TIMEOUT" in str(e.value) and "while step 1 was due" in str(e.value)
+    assert "LT_INPUT_TIMEOUT" in str(e.value) and "while step 1 waited for its batch" in str(e.value)
 
 
 def test_the_line_of_a_stack_is_the_innermost_of_the_users():

@@ -131,7 +131,8 @@ def test_another_batch_size_is_an_error_on_csx():
         trace = steps.trace_function(lambda b: b.sum())
         steps.make_closure(lambda loss: None, needs_checkpoint=False)(trace(batch))
         with pytest.raises(
-            RuntimeError, match=r"first, which were batch float32\[4, 3\], and this one has batch float32"
+            RuntimeError,
+            match=r"the first batch has the shapes and dtypes batch float32\[4, 3\], but this one has batch float32",
         ):
             next(loop)
 
