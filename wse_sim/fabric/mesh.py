@@ -337,7 +337,7 @@ def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
             _require_nowhere(
                 here & wrong,
                 f"{program.name}, {place}, `{instruction}`: colour {colour} has no {lack} the core",
-                "Add the missing route.",
+                "Add a route for this colour at the core.",
             )
 
 

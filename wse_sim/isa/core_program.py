@@ -330,7 +330,9 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
         case LoopStart(times):
             _require(times >= 1, f"the loop has {times} rounds", "Give a count of at least 1.")
             _require(
-                len(rounds) <= MAX_LOOP_DEPTH, f"loops are nested {len(rounds)} deep", f"Nest at most {MAX_LOOP_DEPTH}."
+                len(rounds) <= MAX_LOOP_DEPTH,
+                f"loops are nested {len(rounds)} deep",
+                f"Nest at most {MAX_LOOP_DEPTH} loops.",
             )
         case Branch(address, comparison, _, task):
             _check_memory(Memory(address), 1, words, ())
@@ -385,7 +387,7 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
     _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
-    _require(len(sources) == wanted, f"the operation has {len(sources)} sources", f"Give {wanted}.")
+    _require(len(sources) == wanted, f"the operation has {len(sources)} sources", f"Give {wanted} sources.")
     _require(vector.length >= 1, f"the length is {vector.length}", "Give a length of at least 1.")
     _require(
         isinstance(target, Memory | Sent),
