@@ -384,7 +384,7 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
     The destination has to be memory or a colour to send on, and sources may not read one colour twice. `rounds` are
     those of the enclosing loops.
     """
-    _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
+    _require(vector.op in OPERATIONS, f"operation {vector.op!r} is unknown", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
     _require(len(sources) == wanted, f"the operation has {len(sources)} sources", f"Give {wanted} sources.")
