@@ -47,7 +47,10 @@ class TraceSummary:
         self.loops.append(place)
 
     def add(self, graph: Graph) -> None:
-        """Add the counts of a traced step."""
+        """Add the numbers of operations, of state that changes, and of kernels of a traced step.
+
+        The graph is compiled for the host to count the kernels; if it cannot be compiled, none are added.
+        """
         # Leaves are inputs, not operations.
         self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
         self.state += len(graph.updates)

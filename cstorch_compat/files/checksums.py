@@ -68,7 +68,10 @@ def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], si
 
 
 def _iter_gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each part of the first `size` bytes that is outside of the arrays."""
+    """Yield begin and end of each part of the first `size` bytes that is outside of the arrays, in order.
+
+    `places` has (offset, length) of each array, in any order. Parts may be empty.
+    """
     at = 0
     for offset, length in sorted(places):
         yield at, offset

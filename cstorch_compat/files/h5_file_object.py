@@ -118,7 +118,8 @@ class H5Sink(io.RawIOBase):
     def skip_array(self, array: np.ndarray) -> Iterator[None]:
         """Do not write this array while the context is active. It is recognized by the address of its memory.
 
-        HDF5 still reserves the bytes in the file; the caller writes them.
+        The array must have the dtype of the file and exceed HDF5's buffer; otherwise HDF5 writes a copy, which is not
+        recognized. HDF5 still reserves the bytes in the file; the caller writes them.
         """
         # HDF5 passes the array's own memory to `write` if it has the dtype of the file and exceeds HDF5's buffer.
         self._left_out = array.ctypes.data

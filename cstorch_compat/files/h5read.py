@@ -151,9 +151,11 @@ class _CheckpointReader:
 
 
 def _is_legacy(reader: _CheckpointReader) -> bool:
-    """Return whether the file has a layout older than 0.5. Raises VersionMissing if it is no checkpoint.
+    """Return whether the file has a layout older than 0.5.
 
-    Raises CheckpointError if the file was not written completely.
+    This is an older version, or no version but leaves of a checkpoint. Raises VersionMissing if it has neither a
+    version nor leaves, so it is no checkpoint. Raises CheckpointError if a file of layout 0.5 or later was not
+    written completely.
     """
     path = reader.source.path
     # The original's load fails with a KeyError here, even for its own files without a version. Files with the marks of

@@ -191,7 +191,10 @@ class PlainStepRecorder:
         return self.graph()
 
     def finish(self) -> Graph | None:
-        """Return the graph at the end of the script, or None if no model was called."""
+        """Return the graph at the end of the script: of the training step or, without one, of the first evaluation.
+
+        Return None if no model was called.
+        """
         if self.capture is not None:
             return self.graph()
         return None if self._evaluation is None else self._record_evaluation(self._evaluation)

@@ -128,9 +128,10 @@ def _prepend_to_path(folder: str) -> Iterator[None]:
 
 
 def run_as_main(script: str, args: list[str]) -> None:
-    """Run a target of `target_name` as `python TARGET ARGS` would. Changes `sys.argv` and `sys.path`.
+    """Run a script as `python TARGET ARGS` would. Changes `sys.argv` and `sys.path`, and does not restore them.
 
-    Exceptions of the script propagate.
+    `script` is a target as `target_name` returns it: a file, a module after MODULE_PREFIX, or STDIN_NAME for
+    standard input. Exceptions of the script propagate.
     """
     # As in Python, the script's folder or the working directory is first in the search path.
     sys.argv = [script, *args]

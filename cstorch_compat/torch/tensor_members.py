@@ -193,8 +193,9 @@ def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write `fill_value` to the main diagonal in place, and return the tensor.
 
-    With `wrap`, the diagonal of a tall matrix starts again below its end, with one row between. Raises ShapeError for a
-    vector.
+    The diagonal is as long as the least extent; extents may differ in any number of dimensions. With `wrap`, the
+    diagonal of a tall matrix starts again below its end, with one row between; other tensors ignore it. Raises
+    ShapeError for a vector.
     """
     if x.ndim < 2:
         raise ShapeError("dimensions must larger than 1", where=source.where())

@@ -217,9 +217,10 @@ def _assign_grad(t: Tensor, value: Any) -> None:
 
 
 def _refuse_grad(t: Tensor, value: Any) -> None:
-    """Raise PyTorch's error for an invalid `.grad`.
+    """Raise PyTorch's error for a value that was found invalid as `t.grad`.
 
-    Do nothing if only shape or type differ and one of the tensors is not on the CPU.
+    Raises AutogradError for `t` itself and for another shape or dtype, and TypeError for a value that is no Tensor.
+    If one of two different tensors is not on the CPU, do nothing.
     """
     if value is t:
         raise AutogradError("can't assign Variable as its own grad", where=source.where())
@@ -285,9 +286,10 @@ class Context:
         return tuple(None if s is None else _unpack_saved_tensor(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
-        """Save the current values of the tensors passed to `save_for_backward`.
+        """Save the current nodes of the tensors passed to `save_for_backward`.
 
-        `outputs` gives the nodes of tensors that are differentiable outputs, by `id` of the tensor.
+        With them, backward detects whether a tensor was modified since. `outputs` gives the nodes of tensors that are
+        differentiable outputs, by `id` of the tensor.
         """
         # Save nodes: backward then detects whether a tensor was modified since.
         self._saved = [None if t is None else (outputs.get(id(t), t.node), t) for t in self._kept]

@@ -48,7 +48,11 @@ def _hexadecimal(value: float, dtype: DType) -> str:
 
 
 def _format_digits(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
-    """Return `precision` significant digits, in scientific form if more than `max_padding` zeros would be needed."""
+    """Return a finite number with at most `precision` significant digits, in plain or scientific form.
+
+    The form is scientific if `max_padding` is 0 or more zeros than it would be needed. With `truncate_zero` it is
+    as in "1.5E+10"; without, it is padded with zeros to `precision` digits after the point, as in "1.500000e+10".
+    """
     sign = "-" if np.signbit(value) else ""
     # Zero has no leading digit, which the code below needs.
     if value == 0:

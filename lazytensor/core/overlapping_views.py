@@ -101,7 +101,12 @@ INDEX_CHECKED_FUNCTIONS = frozenset(("masked_fill", "masked_scatter", "index_fil
 
 
 def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
-    """Raise ShapeError if an operand shares memory with `x` in a way that PyTorch's in-place form of `name` refuses."""
+    """Raise ShapeError if an operand shares memory with `x` as PyTorch's in-place form of `name` refuses it.
+
+    OVERLAP_REFUSING_FUNCTIONS and "index_fill" refuse any shared memory, also with tensors in a list; other
+    functions refuse only a partial overlap. For INDEX_CHECKED_FUNCTIONS only the first tensor operand is checked.
+    Operands that are no tensors are ignored.
+    """
     tensors = [o for o in operands if hasattr(o, "view_ops")]
     if name in OVERLAP_REFUSING_FUNCTIONS or name == "index_fill":
         tensors += [i for o in operands if isinstance(o, tuple | list) for i in o if hasattr(i, "view_ops")]
@@ -209,7 +214,11 @@ def _layout_bytes(*tensors: Tensor) -> np.ndarray:
 
 
 def _memory_range(bytes_: np.ndarray, t: Tensor) -> tuple[int, int, tuple[int, ...]] | None:
-    """Return (start address, end address, strides) of a view; None for an empty view and for one with gaps."""
+    """Return (start address, end address, strides) of a view; None if it is empty or has gaps or repeats.
+
+    `bytes_` stands for the storage and has one byte for each element, so all numbers count elements. The end is
+    exclusive. The order of the dimensions does not matter.
+    """
     layout = apply_views(bytes_, t)
     step = 1
     for s, e in sorted((s, e) for s, e in zip(layout.strides, layout.shape, strict=True) if e != 1):

@@ -181,7 +181,11 @@ def run_worker(post: WorkerSetup, pipe: Connection, stack: int | None = None) ->
 
 
 def _initialize_process(stack: int | None) -> None:
-    """Set up the signals of a worker process, and close the resources that it inherited from the parent by a fork."""
+    """Set up the signals of a worker process, and drop what it inherited from the parent by a fork.
+
+    Ctrl-C is ignored, and STACK_SIGNAL writes the stack to the descriptor `stack`, or to stderr if it is None. The
+    parent's ends of pipes are closed, and a captured step is no longer recorded.
+    """
     # Ctrl-C is sent to every process of the terminal; the parent ends its workers by closing their pipes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The parent's handler, inherited by a fork, would run the parent's cleanup in the worker.

@@ -78,7 +78,11 @@ def _gradient_name(n: Node) -> str:
 
 
 def _element_format(values: np.ndarray, dtype: dt.DType) -> ElementFormat:
-    """Return the format of the elements of a tensor, chosen as PyTorch does from the elements that are printed."""
+    """Return the format of the elements of a tensor: how an element is written, and the width of the longest one.
+
+    It is chosen as PyTorch does, from `values`, the elements that are printed. Zeros, infinities and NaN count
+    neither for the choice nor for the width of floats.
+    """
     if dtype.kind != "f":
         spell = (lambda v: str(bool(v))) if dtype.kind == "b" else str
         return ElementFormat(spell, max(len(spell(v)) for v in values.ravel().tolist()))

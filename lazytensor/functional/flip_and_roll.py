@@ -126,7 +126,8 @@ def _roll_dim(x: Tensor, shift: int, d: int) -> Tensor:
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Return `x` rotated by `k` quarter turns in the plane of `dims`, from the first towards the second dimension.
 
-    Negative `k` turns the other way. Raises ShapeError unless `dims` has two dimensions and `x` at least two.
+    Negative `k` turns the other way. Raises ShapeError unless `dims` has two entries and `x` at least two
+    dimensions. It is not checked that the entries differ.
 
     >>> import lazytensor as lt
     >>> lt.rot90(lt.tensor([[1, 2], [3, 4]]))

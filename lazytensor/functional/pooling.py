@@ -330,10 +330,11 @@ OutputSize = int | None | Sequence[int | None]
 
 
 def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
-    """Return the output extents of adaptive pooling, where None stands for the input extent.
+    """Return the `rank` output extents of adaptive pooling, where None stands for the input extent.
 
-    Raises ShapeError for another rank or negative extents, OptionInvalid for too many values, and MemoryMissing for too
-    many regions.
+    A single value, also in a tuple, is used for all dimensions. Raises ShapeError for an input of another rank or
+    negative extents, OptionInvalid for as many values as `input` has dimensions or more, ValueError for another
+    wrong number of values, and MemoryMissing for more than MAX_REGIONS regions.
     """
     # PyTorch checks the length of a list before the rank of the input.
     if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:

@@ -73,8 +73,8 @@ def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """Return a tensor in the shape of `x` with 1 with probability `x` (or `p`, if it is given) and 0 otherwise.
 
-    In a compiled step without `generator` each execution draws new numbers. Raises ShapeError for probabilities outside
-    0 to 1.
+    In a compiled step without `generator` each execution draws new numbers, and probabilities are not checked.
+    Otherwise raises ShapeError for probabilities outside 0 to 1.
 
     >>> import lazytensor as lt
     >>> lt.bernoulli(lt.tensor([0.0, 1.0]))

@@ -138,10 +138,9 @@ class Function:
         return self._marked(MOST_ABREAST if is_innermost and is_chain else ABREAST)
 
     def all_lanes(self, count: int) -> str:
-        """Return the loop metadata for a loop over `count` lanes: LLVM computes all of them in vectors at the same
-        time.
+        """Return the loop metadata for a loop over `count` lanes, which LLVM then computes all at the same time.
 
-        No loop is left then, and the lanes of a sum become registers.
+        They are in vectors, whose width LLVM chooses. No loop is left then, and the lanes of a sum become registers.
         """
         # LLVM chooses the vector width, and may unroll the remaining loop. The width is not forced, because LLVM warns
         # about each loop that it cannot compile as forced.

@@ -311,7 +311,9 @@ _unary(
 
 
 def _extremum_vjp(smaller: str, larger: str) -> Any:
-    """Return the gradient rule of a maximum or minimum. Ties share the gradient evenly, and so do both operands at NaN.
+    """Return the gradient rule of a maximum or minimum.
+
+    Ties share the gradient evenly. At NaN both operands get the whole gradient.
 
     `smaller` is the comparison of a to b that holds if b is the result, `larger` the opposite one.
     """

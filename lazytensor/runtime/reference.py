@@ -124,7 +124,11 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
 
 
 def _without_value(n: Node) -> LazyError:
-    """Return the error for a node that has no value outside of its captured step."""
+    """Return the error for reading a node that has no value.
+
+    For a state or a batch it is a TraceError: the tensor belongs to a traced step and was not fetched. For other
+    operations it is a CompileError.
+    """
     if n.op not in ("state", "batch"):
         return CompileError(f"{n.op} {dict(n.attrs)} has no value outside of a step", where=n.where)
     name = n.attrs["id"] if n.op == "state" else n.attrs["name"]

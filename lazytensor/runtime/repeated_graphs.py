@@ -131,8 +131,9 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
 def _is_number(n: Node) -> bool:
     """Return whether a node is a number of the script that may differ from run to run without a change of the bits.
 
-    Zeros and infinities do not count, because rewrite rules treat them specially (masks). Nor do float64 numbers, which
-    are part of the text of a kernel.
+    The node is a constant of any shape. Only floating-point numbers count. Zeros and infinities do not, because
+    rewrite rules treat them specially (masks), nor NaN, nor float64 numbers, which are part of the text of a
+    kernel.
     """
     if n.op != "full":
         return False

@@ -227,9 +227,10 @@ def place_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, he
 
 
 def pack_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[Rect, ...]:
-    """Return the rectangle of each block in a corner of the mesh, as low as its width allows and then as narrow.
+    """Return the rectangle of each block, with the whole tree packed into a corner of the mesh.
 
-    The tree has to fit on the mesh. Unused area would lengthen the wires.
+    The tree gets its least height at the width of the mesh, and then its least width at that height, because unused
+    area would lengthen the wires. It has to fit on the mesh.
     """
     heights, widths = _node_curves(tree, curves, width, height)
     low = int(heights[tree.root][width - 1])

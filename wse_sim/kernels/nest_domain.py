@@ -133,7 +133,10 @@ class Domain:
         return self.places(access)[:rows, :columns]
 
     def _flat_places(self, access: Access) -> np.ndarray:
-        """Return `places` of a flat domain: iterations in order, row after row; the last one is repeated as padding."""
+        """Return the flat index of the element that each iteration of a flat domain accesses, in its shape `extents`.
+
+        The iterations are in order, row after row of the domain; the last one is repeated as padding.
+        """
         count = self._extent(range(len(self.nest.loops)))
         # The last row may be longer than the remaining iterations: it repeats the last one, which is harmless.
         numbers = np.minimum(np.arange(prod(self.extents)), count - 1)

@@ -75,10 +75,11 @@ class LayerRegion:
 
 
 def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> LayerRegion:
-    """Return the largest region of computing cores in a rectangle that leaves a line of cores for the ports.
+    """Return the largest region of computing cores in a rectangle that leaves room for the ports.
 
-    The inner axis runs along the shorter side, with at most one core for each of `inputs`; the outer axis has at most
-    one for each of `outputs`. Raise PlacementError if there is no such region. `name` is used in its message.
+    The ports need a line of cores beside the region, or two cores if the region is one core wide. The inner axis
+    runs along the shorter side, with at most one core for each of `inputs`; the outer axis has at most one for each
+    of `outputs`. Raise PlacementError if no core is left to compute. `name` is used in its message.
     """
     # Ports need a whole line of cores, so put it along the shorter side.
     is_turned = rect.width > rect.height

@@ -86,9 +86,11 @@ def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
 
 
 def place_net(name: str, net: NetConfig, record: StepRecorder) -> PlacedNet:
-    """Return the result of placing one network as a single copy of its pipeline on the whole mesh.
+    """Place one network as a single copy of its pipeline on the whole mesh, and return what the plan says of it.
 
-    If it does not fit, the result has the reason.
+    The result has the cycles of the slowest stage and their lower bounds, the numbers of routes and colours, the
+    times of links and adapter as shares of that of the slowest stage, and what limits the rate. If the network does
+    not fit, it has the reason instead.
     """
     machine = Machine.by_name(net.machine)
     # Plan the program without its source, so that only one copy on the whole mesh is possible.

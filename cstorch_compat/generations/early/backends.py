@@ -30,7 +30,12 @@ SETTINGS_2_2: Defaults = {"CSX": {"retrace_every_iteration": False}, "CPU": {"mi
 
 
 def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
-    """Return a function `backend` that accepts the older settings `settings_of`, by type of backend."""
+    """Return a function `backend` that also accepts older settings.
+
+    `settings_of` maps types of backend to their older settings and the defaults of these. The function sets older
+    settings of "CSX" as flags where there is one, and reports those without effect. Other settings go to the
+    current `cstorch.backend`. "WSE" is another name of "CSX".
+    """
 
     def backend(backend_type: Any, **kwargs: Any) -> Backend:
         """Create the backend of this process by type, such as "CSX" or "CPU". "WSE" is another name of "CSX".

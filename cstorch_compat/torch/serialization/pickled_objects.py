@@ -229,7 +229,12 @@ class ObjectReader(Reader):
         return super().action(opcode, position)
 
     def listed(self, path: str) -> Any:
-        """Return the object for a global name of the file, or None if it is not allowed."""
+        """Return the object for a global name of the file, or None if there is none or it is not allowed.
+
+        Globals that the user allowed always count. With `weights_only` only listed names outside of NOT_WEIGHTS_ONLY
+        are added. Without it also NumPy's functions, known and standard classes, and what the process has imported, in
+        this order.
+        """
         if path in allowed_globals.value:
             return pickled_arrays.NUMPY_FUNCTIONS.get(path, allowed_globals.value[path])
         if self.weights_only:

@@ -149,7 +149,10 @@ class Optimizer(step_hooks.Hooked):
         return f"optimizer_{self._number}" if self._number else "optimizer"
 
     def _name_state(self) -> None:
-        """Register the name of all state tensors."""
+        """Register each state tensor as "PREFIX.state.INDEX.NAME".
+
+        INDEX is that of the parameter, as in state dicts.
+        """
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():

@@ -12,8 +12,9 @@ from lazytensor.runtime.vecmath import tanh_f4
 def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: int) -> None:
     """Compute the gradients of one row: write those of the gates to `out` and that of the old cell state to `dc`.
 
-    `dh` is the gradient of the output. On entry `dc` is the gradient of the new cell state. `before` is the old cell
-    state, `line` holds the gates of the forward pass, and `t` is scratch.
+    `dh` is the gradient of the output. On entry `dc` is the gradient of the new cell state. `before` is the old
+    cell state. `line` holds the gates of the forward pass after activation (input, forget, new, output) and then
+    the new cell state. `out` gets the gradients before activation, in the same order. `t` is scratch.
     """
     admit, forget, new = piece(line, 0, hidden), piece(line, 1, hidden), piece(line, 2, hidden)
     show, cell = piece(line, 3, hidden), piece(line, 4, hidden)

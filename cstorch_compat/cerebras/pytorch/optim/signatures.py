@@ -61,7 +61,11 @@ def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = Non
 
 
 def _annotation(written: ast.expr | None, meanings: Mapping[str, Any]) -> Any:
-    """Return the type that an annotation of the table denotes."""
+    """Return the type that an annotation of the table denotes.
+
+    The annotation is a name in `meanings`, or one with parameters in brackets. A meaning that is text is an
+    annotation itself. Raises KeyError for an unknown name, and AssertionError for None and other expressions.
+    """
     # Build real types, because tools cannot inspect an annotation that is text.
     if isinstance(written, ast.Subscript):
         inner = written.slice
