@@ -66,7 +66,7 @@ def test_old_path_gives_the_object_at_the_new_path_and_warns(old_path, first_imp
     names, (warning,) = run_statement(f"from {parent} import {name} as thing")
     assert names["thing"] is resolve_name(OLD_PATHS[old_path])
     assert warning.category is DeprecationWarning and warning.filename == __file__
-    assert str(warning.message).startswith(f"{old_path} is {OLD_PATHS[old_path]} now")
+    assert str(warning.message).startswith(f"{old_path} has moved to {OLD_PATHS[old_path]};")
 
 
 @pytest.mark.parametrize("statement", [line.strip() for line in SHOWN_STATEMENTS.strip().splitlines()])

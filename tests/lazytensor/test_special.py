@@ -200,7 +200,7 @@ def test_lerp_is_exact_at_both_ends(weight):
         (lambda: lt.fill(lt.zeros(2), lt.zeros(2)), "0-dimension"),
         (lambda: lt.round(lt.tensor([1]), decimals=1), "decimals"),
         (lambda: lt.add(lt.tensor([1]), 1, alpha=0.5), "alpha"),
-        (lambda: lt.nextafter(lt.ones(1).half(), lt.ones(1).half()), "2-byte"),
+        (lambda: lt.nextafter(lt.ones(1).half(), lt.ones(1).half()), "16-bit types"),
         (lambda: lt.is_nonzero(lt.ones(2)), "ambiguous"),
         (lambda: lt.sub(1, lt.tensor([True])), "bool tensor"),
     ],

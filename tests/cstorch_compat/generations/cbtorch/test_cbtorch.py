@@ -157,7 +157,7 @@ WORDS = {
     "mode": ("cbtorch.Session", "Training with Eval on CS is not currently supported."),
     "nothing": ("cbtorch.Session(loader)", 'mode="train"'),
     "again": ("cbtorch.initialize()", "a second time"),
-    "reading": ("print(step(b))", "inside a traced step"),
+    "reading": ("print(step(b))", "tensors have no values while a step is traced"),
     "leaving": ("for b in loader:", "Call mark_step() before leaving"),
     "carrying": ("total = total + step(b)", "a tensor that was created in one step is used in another step"),
     "spelling": ("cbtorch.optim.lr_scheduler.Constnt", "Did you mean"),
