@@ -38,9 +38,9 @@ def accept_creation_options(function: Callable[..., Tensor], parameters: Collect
             value = kwargs.pop(option)
             if option == "layout" and value is not None and "strided" not in str(value):
                 raise OptionMissing(
-                    f"{name}() creates strided tensors only, and layout is {value}",
+                    f"{name}() creates only strided tensors, but layout is {value}",
                     where=source.where(),
-                    hint="Leave out layout=, or build a sparse tensor with torch.sparse_coo_tensor.",
+                    hint="Remove layout=, or create a sparse tensor with torch.sparse_coo_tensor.",
                 )
         requires_grad = kwargs.pop("requires_grad", False) if sets_requires_grad else False
         result = function(*args, **kwargs)

@@ -67,7 +67,7 @@ def test_methods_take_the_same_keywords(name):
 
 
 def test_layout_that_is_not_strided_is_refused():
-    with pytest.raises(OptionMissing, match="strided tensors only"):
+    with pytest.raises(OptionMissing, match="creates only strided tensors"):
         lt.zeros(2, layout=torch.sparse_coo)
 
 
