@@ -155,7 +155,7 @@ def description_root(archive: zipfile.ZipFile) -> str:
     if len(names) != 1:
         raise file_error(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
     if archive.getinfo(names[0]).file_size > MAX_DESCRIPTION_BYTES:
-        raise file_error("the description of the file (data.pkl) has more than {MAX_DESCRIPTION_BYTES:,} bytes")
+        raise file_error(f"the description of the file (data.pkl) has more than {MAX_DESCRIPTION_BYTES:,} bytes")
     root = names[0].rpartition("/")[0]
     _check_records(archive, root)
     return root
