@@ -42,13 +42,20 @@ class GradScaler(grad_scaler.GradScaler):
         _latest_scaler.value = [self]
 
     def __call__(self, loss: Tensor) -> Tensor:
-        """Return the scaled loss, and record that the next optimizer step has to unscale."""
+        """Return the scaled loss, and record that the next optimizer step has to unscale with this scaler.
+
+        The record is global and replaces that of an earlier scaler. An optimizer step removes it.
+        """
         _pending_scaler.value = [self]
         scaled: Tensor = self.scale(loss)
         return scaled
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients and run `optimizer.step`, as in releases with `amp.optimizer_step`."""
+        """Unscale the gradients and run `optimizer.step`, as in releases with `amp.optimizer_step`. Return its result.
+
+        The record of `__call__` is removed, so that `optimizer.step` does not unscale a second time. The scale is not
+        updated; call `update` for that.
+        """
         # This step unscales, so the next optimizer step must not.
         _pending_scaler.value = []
         return super().step(optimizer, *args, **kwargs)
@@ -65,7 +72,10 @@ def state_dict() -> dict[str, Any]:
 
 
 def load_state_dict(state_dict: dict[str, Any]) -> None:
-    """Restore the state returned by `state_dict`. An empty state, or a missing scaler, is ignored."""
+    """Restore the state returned by `state_dict` into the scaler that was created last.
+
+    Do nothing for an empty state or if there is no scaler.
+    """
     if _latest_scaler.value and state_dict:
         _latest_scaler.value[-1].load_state_dict(state_dict)
 

@@ -102,7 +102,10 @@ def set_attribute(tensor: Any, attribute: str, value: Any) -> Any:
 
 
 def write_to_summary(writer: Any, step: int, dict_to_write: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Write scalars, given by name in `dict_to_write`, to `writer` at `step`. If `writer` is None, write nothing."""
+    """Write scalars, given by name in `dict_to_write`, to `writer` at `step`. If `writer` is None, write nothing.
+
+    Each value is converted to a float. Other keyword arguments are ignored.
+    """
     for name, value in (dict_to_write or {}).items():
         if writer is not None:
             writer.add_scalar(name, float(value), step)

@@ -15,9 +15,11 @@ class UnscalingOptimizer:
     """A mixin whose `step` unscales the gradients and updates the scaler if a scaler was called since the last step."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once.
+        """Update every parameter once, with unscaled gradients if a scaler was called since the last step.
 
-        If `closure` is given, call it first to compute the loss, and return its result.
+        The scaler is updated afterwards. If `closure` is given, call it to compute the loss before the parameters
+        change, and return its result. With a scaler, the gradients are unscaled before that call, so gradients of the
+        closure stay scaled.
         """
         # The scaler was called with the loss, before the gradients existed.
         scaler = amp.take_pending_scaler()

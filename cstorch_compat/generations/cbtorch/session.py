@@ -35,7 +35,7 @@ def initialize(
     - `use_cbfloat16`: use cbfloat16 as the half type of matrix products.
     - other settings: `cstorch_compat.run.settings` lists the effective ones; unknown settings have no effect.
 
-    Raises StateError at a second call, and TypeError for a value of the wrong type.
+    Raises StateError if the process already has a backend, and TypeError for a value of the wrong type.
     """
     compile_dir = setting_checks.check_optional_path("compile_dir", compile_dir)
     service_workdir = setting_checks.check_optional_path("service_workdir", service_workdir)
@@ -71,7 +71,10 @@ def module(model: Module, device: Device | None = None) -> Module:
 
 
 def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
-    """Return a wrapper of a PyTorch data loader, whose batches are on the device inside a Session."""
+    """Return a wrapper of a PyTorch data loader, whose batches are on the device inside a Session.
+
+    `use_parallel_loader` has no effect; a value other than True is reported as such.
+    """
     settings.note_without_effect(
         "dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True}
     )

@@ -59,7 +59,12 @@ def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
 
 
 def _map_to_flags(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (group, name, value) of the current flags for older backend settings."""
+    """Yield (group, name, value) of the current flags for older backend settings that are present in `older`.
+
+    The micro-batch size is `micro_batch_size` with `use_cs_grad_accum` ("auto" if it is missing or None). Without
+    `use_cs_grad_accum` it is None, which does not divide the batch; nothing is yielded if both settings are missing or
+    None.
+    """
     for name in ("drop_data", "log_initialization", "retrace_every_iteration"):
         if name in older:
             yield "debug", name, older[name]

@@ -146,9 +146,10 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
 
 
 def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that computes a step.
+    """Decorate a function that computes a step, so that it is traced.
 
-    A data loader passed as an argument is replaced by its current batch.
+    A data loader of release 1.8 that is passed as an argument inside its loop is replaced by its current batch. This
+    issues a warning once for each loader.
     """
     traced = steps.trace_function(step_fn)
 

@@ -74,7 +74,11 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
 
 
 def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings with the argument names of the classes. Each renamed setting issues a warning."""
+    """Yield (name, value) of optimizer settings with the argument names of the classes.
+
+    "weight_decay_rate" becomes "weight_decay". A pair of `PAIRED_SETTINGS`, such as two betas, becomes one tuple if
+    both are given. Each renamed setting or pair issues a warning.
+    """
     left = dict(settings)
     if "weight_decay_rate" in left:
         warn("weight_decay_rate is an older name: use weight_decay")
@@ -118,7 +122,9 @@ def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
 def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
     """Return the schedule for a dict of settings, or for a list of dicts.
 
-    Raises OptionInvalid for other objects, and for a chained schedule with `is_adjusted`.
+    A list gives schedules one after another, where all but the last need a length. If the "main_scheduler" of any dict
+    begins with "chained", in any case, it gives the product of the schedules. Raises OptionInvalid for other objects,
+    for a missing length, and for a product with `is_adjusted`, which means that factors of groups are applied.
     """
     if isinstance(settings, Mapping):
         return _make_single_schedule(optimizer, settings)
@@ -136,7 +142,11 @@ def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Schedule
 
 
 def _schedule_length(part: Mapping[str, Any]) -> int:
-    """Return the number of steps of a schedule in a list. Raises OptionInvalid if its settings have no length."""
+    """Return the number of steps of a schedule in a list.
+
+    It is the first of "total_iters", "steps" and "decay_steps" that `part` contains. Raises OptionInvalid if all are
+    missing.
+    """
     lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
     if lengths:
         return lengths[0]
@@ -144,7 +154,11 @@ def _schedule_length(part: Mapping[str, Any]) -> int:
 
 
 def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
-    """Return the schedule for a dict of settings. Raises OptionInvalid if "scheduler" is not a known name."""
+    """Return the schedule for a dict of settings. The name "scheduler" is in any case, and may lack the ending "LR".
+
+    The other keys, except "main_scheduler" and "adjust_learning_rate", are arguments of the class. Raises OptionInvalid
+    if the name is missing or unknown. Errors of the class for its arguments propagate.
+    """
     settings = {k: v for k, v in part.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
     name = str(part.get("scheduler", "")).lower()
     kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
@@ -158,7 +172,8 @@ def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
 def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return schedule settings with the argument names of the class `kind`, which may be given by older names.
 
-    A length is dropped if the class has no such argument: it is the length of the part in a list of schedules.
+    A length is dropped if the class has no such argument, because it is then that of a schedule in a list. Other
+    unknown names are kept unchanged, so that the class refuses them.
     """
     arguments = _argument_names(kind)
     named = {_resolve_alias(arguments, k): v for k, v in settings.items()}
@@ -166,14 +181,21 @@ def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _argument_names(kind: type) -> set[str]:
-    """Return the public argument names of a schedule's class."""
+    """Return the public argument names of a schedule's class, with "self" and "optimizer".
+
+    They come from the first constructor in the resolution order that is not that of LRScheduler.
+    """
     # LRScheduler accepts any keyword, so the first other class with a constructor defines the arguments.
     first = next(vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c) and c is not LRScheduler)
     return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
 
 
 def _resolve_alias(arguments: set[str], name: str) -> str:
-    """Return the argument for a key of a configuration: the key itself, or the current name of an older one."""
+    """Return the argument for a key of a configuration.
+
+    It is the current name of an older key if the key is not in `arguments` and the current name is. Otherwise it is the
+    key itself, also if it is unknown.
+    """
     alias = SCHEDULE_ALIASES.get(name, name)
     return name if name in arguments or alias not in arguments else alias
 

@@ -99,8 +99,8 @@ class _EarlyExecutor(data.DataExecutor):
     def _take(self, cs_config: Any = None, writer: Any = None, **unused: Any) -> None:
         """Check and store settings that the current executor does not accept.
 
-        A `cs_config` takes effect on the backend. Settings in `unused` are reported as having no effect. Raises
-        TypeError if `cs_config` or `writer` has the wrong type.
+        A `cs_config` takes effect on the backend. Settings in `unused` are reported as having no effect, unless they
+        are false, such as None or 0. Raises TypeError if `cs_config` or `writer` has the wrong type.
         """
         for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
             if value is not None and not isinstance(value, kind):

@@ -46,10 +46,11 @@ def optimizer_step(
     max_gradient_value: float | None = None,
     max_gradient_val: float | None = None,
 ) -> None:
-    """Run one optimizer step as in the current release. `grad_scaler` may be None for no scaling.
+    """Run one optimizer step as in the current release: zero gradients, run backward, clip, update, zero gradients.
 
-    `max_gradient_val` is another name of `max_gradient_value`. Raises ValueError if `loss` is not a tensor, or if both
-    a norm and a value limit are given.
+    `grad_scaler` may be None for no scaling. `max_gradient_norm` limits the global norm, and `max_gradient_value` the
+    absolute value of each element. `max_gradient_val` is another name of `max_gradient_value` and takes precedence.
+    Raises ValueError if `loss` is not a tensor, if the norm limit is negative, or if both limits are given.
     """
     limit = max_gradient_value if max_gradient_val is None else max_gradient_val
     amp_state.optimizer_step(loss, optimizer, grad_scaler or GradScaler(), max_gradient_norm, limit)

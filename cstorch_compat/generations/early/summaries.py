@@ -65,7 +65,10 @@ scalar_summary = _defer_until_known(_scalar_summary)
 
 
 def save_summaries(writer: Any, step: int) -> None:
-    """Write the scalars that were logged since the last call to `writer` at `step`, and clear them."""
+    """Write the scalars that were logged since the last call to `writer` at `step`, and clear them.
+
+    If a name was logged more than once, only its last value is written.
+    """
     for name, value in _logged_scalars.value.items():
         writer.add_scalar(name, value, step)
     _logged_scalars.value.clear()
