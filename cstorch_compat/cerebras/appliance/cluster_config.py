@@ -48,7 +48,10 @@ def update_debug_args_from_keys(debug_args: DebugArgs, flat_dargs: Mapping[str, 
 
 
 def update_debug_args_with_job_labels(debug_args: DebugArgs, job_labels: list[str] | None = None) -> None:
-    """Store each label of `job_labels`, given as "key=value", in `debug_args.debug_mgr.labels`. None stores nothing."""
+    """Store each label of `job_labels`, given as "key=value", in `debug_args.debug_mgr.labels`. None stores nothing.
+
+    The value is the text after the first "="; a label without "=" has the value "". An existing label is replaced.
+    """
     for label in job_labels or ():
         key, _, value = label.partition("=")
         setattr(debug_args.debug_mgr.labels, key, value)

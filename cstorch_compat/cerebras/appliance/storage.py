@@ -40,7 +40,10 @@ class CheckpointStorage:
 
     @classmethod
     def get_type(cls, path: Any) -> type["CheckpointStorage"]:
-        """Return the subclass for `path`. Raises ValueError if `path` is neither text nor path-like."""
+        """Return the first registered subclass that accepts `path`: that for S3 addresses or that for local files.
+
+        Raises ValueError if `path` is neither text nor path-like.
+        """
         for kind in cls._kinds:
             if kind.is_valid_path(path):
                 return kind
@@ -176,7 +179,8 @@ class H5Deleter(H5Interface, StorageDeleter):
     def delete(self, key: str | None = None) -> bool:
         """Delete the file, or only its HDF5 entry `key` if that is given.
 
-        Returns True in every case: a missing file or entry counts as deleted.
+        Returns True in every case: a missing file or entry counts as deleted. Deleting an entry opens the file for
+        writing.
         """
         if key is None:
             pathlib.Path(self.path).unlink(missing_ok=True)

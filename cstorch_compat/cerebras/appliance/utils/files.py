@@ -39,8 +39,9 @@ def get_path_size(
 ) -> int | float | None:
     """Return the size of a file in `unit`, such as "B", "MB" or "MiB", rounded to an integer.
 
-    With `recurse` and a folder, return the sum over all files below it. If `path` does not exist, raise
-    FileNotFoundError, or return None if `raise_if_not_found` is False.
+    For a folder with `recurse`, return the sum over all files below it. Without `recurse`, return the size of its
+    directory entry. If `path` does not exist, raise FileNotFoundError, or return None if `raise_if_not_found` is False.
+    Raises ValueError for an unknown unit.
     """
     place = pathlib.Path(path)
     if not place.exists():

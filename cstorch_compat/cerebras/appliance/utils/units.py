@@ -30,8 +30,9 @@ def _bytes_per_unit(unit: str, what: str) -> int:
 def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 2) -> str:
     """Return `num` bytes as text in the largest unit that gives at least 1, such as "1.5KiB".
 
-    `fmt` is a format string with the fields `value` and `unit`. `log_base` selects units of 1024 (2: KiB) or 1000 (10:
-    KB); other values raise ValueError.
+    Smaller numbers are given in bytes, and a negative number in the unit of its absolute value. `fmt` is a format
+    string with the fields `value` (a float) and `unit`. `log_base` selects units of 1024 (2: KiB) or 1000 (10: KB);
+    other values raise ValueError.
     """
     if log_base not in (2, 10):
         raise ValueError(f"Invalid `log_base`: {log_base}")

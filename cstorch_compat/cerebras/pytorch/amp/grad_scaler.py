@@ -213,9 +213,10 @@ class GradScaler:
     def update_scale(self, optimizers: Any) -> None:
         """Halve the dynamic scale if overflows exceed the tolerance, or double it after enough steps.
 
-        The scale is halved if the fraction of overflowed steps since the last change exceeds `overflow_tolerance`. It
-        is doubled after more than `steps_per_increase` steps since the last change. `optimizers` are checked for
-        overflow if `step_if_finite` was not called since the last update.
+        The state is written in place. The scale is halved if the fraction of overflowed steps since the last change
+        exceeds `overflow_tolerance`. It is doubled after more than `steps_per_increase` steps since the last change. It
+        stays within its minimum and maximum. `optimizers` are checked for overflow, and clipped, if `step_if_finite`
+        was not called since the last update.
         """
         # The script called the optimizer's `step` itself.
         if self._finite is None:

@@ -54,8 +54,9 @@ def num_tasks() -> int:
 def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None = None) -> int:
     """Return the number of samples of each batch that a worker streams.
 
-    In a worker this is its share of `effective_batch_size`, or that of the worker `global_rank` if given. In the client
-    it is `effective_batch_size`. Raises TypeError if that is not an int.
+    In a worker this is its share of the run's batch, or that of the worker `global_rank` if given. In the client, or if
+    the batch was not divided, it is `effective_batch_size`. Raises TypeError if that is not an int, and in a worker
+    ValueError for an invalid rank.
     """
     if not isinstance(effective_batch_size, int):
         raise TypeError(

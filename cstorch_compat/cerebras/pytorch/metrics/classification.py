@@ -74,7 +74,10 @@ class ConfusionMetric(Metric):
         )
 
     def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
-        """Return the mean of `top` / `bottom` over the classes whose `bottom` is not 0, or 0 if there are none."""
+        """Return the mean of `top` / `bottom` over the classes that are not ignored and whose `bottom` is not 0.
+
+        The result is a float32 scalar tensor; 0 if there are no such classes.
+        """
         # Classes that occur neither as label nor as prediction are left out of the mean.
         present = reduction.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
         safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
@@ -167,7 +170,11 @@ class FBetaScoreMetric(ConfusionMetric):
         self.take(labels, predictions, None)
 
     def compute(self) -> Tensor:
-        """Return the score as a float32 scalar tensor; 0 before the first update."""
+        """Return the score as a float32 scalar tensor; 0 before the first update.
+
+        For "macro" it is the mean of the scores of the classes, where a class that does not occur counts as 0.
+        Otherwise it is the score of the counts summed over the classes. Ignored classes are left out of both.
+        """
         labels, predictions = self.sums()
         hits, square = self.hits(), self.beta**2
         # The score in terms of counts is (1 + beta^2) hits / (beta^2 labels + predictions), which needs only one

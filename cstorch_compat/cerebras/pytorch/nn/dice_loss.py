@@ -46,7 +46,12 @@ class DiceLoss:
         self.num_classes, self.use_softmax, self.include_background = num_classes, use_softmax, include_background
 
     def __call__(self, prediction: Tensor, target: Tensor, input_shape: Any) -> Tensor:
-        """Return the coefficients [N, C], or [N, C - 1] without the background."""
+        """Return the coefficients [N, C], or [N, C - 1] without class 0, the background.
+
+        `prediction` is [N, C, D, H, W], and `target` holds class indices [N, D, H, W]. Softmax over the classes comes
+        first if `use_softmax` is set. A class without any score or label gives 0 / 0, which is NaN. `input_shape` has
+        no effect.
+        """
         _check(prediction, target, self.num_classes)
         scores: Any = nn.Softmax(dim=1)(prediction) if self.use_softmax else prediction
         wanted: Any = F.one_hot(target, self.num_classes)

@@ -22,7 +22,10 @@ class _Compound(Scheduler):
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state returned by `state_dict`. Raises ValueError if the number of parts differs."""
+        """Restore the state returned by `state_dict`.
+
+        Raises ValueError if the number of parts differs, but only after the parts that both have were restored.
+        """
         for part, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             part.load_state_dict(saved)
         super().load_state_dict(state_dict)
@@ -59,7 +62,8 @@ class SequentialScheduler(_Compound):
     def _check_part(self, optimizer: Any, i: int, part: Scheduler, tags: set[str | None] | None) -> None:
         """Raise ValueError if `part` has another optimizer, setting or set of tags than this schedule.
 
-        `i` is its index.
+        `i` is its index, for the message. `tags` is the set of tags of this schedule, or None for all groups; `part`
+        must have an equal one.
         """
         whole = "Sequential Schedulers expects all schedulers to"
         if part.optimizer is not optimizer:
@@ -89,8 +93,9 @@ class SequentialScheduler(_Compound):
     def increment_last_epoch(self) -> None:
         """Add one to the counters of this schedule, of the first part, and of all later parts that have begun.
 
-        The counters inside a compound part do not change, unless the part is a ChainedScheduler. This matches the
-        original.
+        A later part has begun if the counter of this schedule, after it is incremented, exceeds the part's milestone.
+        Earlier parts continue to count. The counters inside a compound part do not change, unless the part is a
+        ChainedScheduler. This matches the original.
         """
         super().increment_last_epoch()
         self._schedulers[0].advance(1)
@@ -143,7 +148,7 @@ class ChainedScheduler(_Compound):
             Scheduler.advance(part, 1)
 
     def advance(self, by: Any) -> None:
-        """Add `by` to the counters of this schedule and its parts."""
+        """Add `by` to the counters of this schedule and its parts. Counters inside a compound part do not change."""
         super().advance(by)
         for part in self._schedulers:
             Scheduler.advance(part, by)

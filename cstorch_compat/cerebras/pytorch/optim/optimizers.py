@@ -75,7 +75,10 @@ class Optimizer(optim.Optimizer, ABC):
         self._schedules[max(self._schedules, default=0) + 1] = schedule
 
     def remove_schedules(self, schedules: Iterable[Any]) -> None:
-        """Unregister schedules, so that they are not updated before steps any more."""
+        """Unregister schedules, so that they are not updated before steps any more.
+
+        They are compared by identity. Schedules that are not registered are ignored.
+        """
         removed = {id(schedule) for schedule in schedules}
         for key in [k for k, schedule in self._schedules.items() if id(schedule) in removed]:
             del self._schedules[key]
@@ -125,7 +128,10 @@ class Optimizer(optim.Optimizer, ABC):
         return RemovableHandle(self._hooks_of("zero_grad_post"), hook)
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Set the gradients of all parameters to None, or to zero with `set_to_none=False`."""
+        """Set the gradients of all parameters to None, or to zero with `set_to_none=False`.
+
+        The registered hooks run before and after.
+        """
         self._call_hooks("zero_grad_pre", args, kwargs)
         super().zero_grad(*args, **kwargs)
         self._call_hooks("zero_grad_post", args, kwargs)
@@ -137,7 +143,7 @@ class Optimizer(optim.Optimizer, ABC):
         return groups
 
     def increment_global_step(self, p: Tensor) -> Tensor:
-        """Add one to the step counter of parameter `p`, and return the counter as a float32 scalar tensor.
+        """Add one in place to the step counter of parameter `p`, and return the counter itself, a float32 scalar.
 
         Raises StateError if the optimizer was created without `enable_global_step`.
         """

@@ -151,7 +151,11 @@ class Scheduler(ABC):
         return self._last_value
 
     def update_groups(self, values: Iterable[Any]) -> None:
-        """Assign `values`, one for each group, to the scheduled setting. None leaves a group unchanged."""
+        """Assign `values`, one for each group, to the scheduled setting. None leaves a group unchanged.
+
+        The values are also recorded, so that a setting changed by the script can be recognized. Groups without a value,
+        and values without a group, are ignored.
+        """
         self._assigned = list(values)
         # Groups that were added later have no value yet.
         for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):
@@ -174,7 +178,10 @@ class Scheduler(ABC):
             self._traced = weakref.ref(epoch), self._last_value
 
     def _fetch_last_value(self) -> None:
-        """Add a step closure that replaces the last values of the traced step by their values on the client."""
+        """Add a step closure that replaces the last values of the traced step by their values on the client.
+
+        The replacement happens when the step has run and its results are available.
+        """
         self._fetched = self._last_value
 
         # As in the original, the program's outputs are named after the closure's parameter.
@@ -217,7 +224,11 @@ class Scheduler(ABC):
                 group[self.param_group_key] = value
 
     def _are_assigned(self) -> list[bool]:
-        """Return for each group whether its setting is the value that this schedule assigned."""
+        """Return for each group whether its setting is the value that this schedule assigned.
+
+        Values are compared by identity, so an equal value that the script assigned gives False. A group without an
+        assigned value gives False.
+        """
         pairs = zip(self.optimizer.param_groups, self._assigned, strict=False)
         return [value is not None and group.get(self.param_group_key) is value for group, value in pairs]
 
@@ -242,15 +253,18 @@ class Scheduler(ABC):
         Scheduler.advance(self, 1)
 
     def advance(self, by: Any) -> None:
-        """Add `by` to the counter, unless a gradient scaler undoes the optimizer's step."""
+        """Add `by`, a number or an integer tensor, to the counter in place.
+
+        If a dynamic gradient scaler undoes the optimizer's step in a traced step, the counter is restored at its end.
+        """
         # A step that overflowed does not count. Register the counter before it changes.
         update_if_finite(self.optimizer, self.last_epoch)
         self.last_epoch.add_(by)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Advance the schedule by one step, and assign the new values to the parameter groups.
+        """Advance the counter by one step, and assign the new values to the parameter groups.
 
-        Arguments are ignored.
+        The last values are updated too. Arguments are ignored.
         """
         self._step_count += 1
         # The schedule is numbered at its first use, so that discarded schedules take no number.
@@ -270,7 +284,10 @@ class Scheduler(ABC):
         return []
 
     def _name(self) -> None:
-        """Register the counters as state of the run. A schedule is numbered when it is first used in a traced step."""
+        """Register the counters as state of the run, under the smallest number that no other schedule has.
+
+        A schedule is numbered when it is first used in a traced step. Later calls have no effect.
+        """
         if self._number is None:
             others = {s._number for s in _numbered.value}
             self._number = next(n for n in itertools.count() if n not in others)
@@ -297,7 +314,8 @@ class Scheduler(ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state returned by `state_dict`, except for the count of `step` calls.
 
-        The parameter groups do not change, because the optimizer's state dict holds their values.
+        The counter is overwritten in place; other entries become attributes, also unknown ones. The parameter groups do
+        not change, because the optimizer's state dict holds their values.
         """
         generic = {name: k for k, name in self.NAMES.items()}
         for k, v in state_dict.items():
@@ -342,7 +360,10 @@ def _setting(value: Any) -> Any:
 
 
 def tag_set(tags: Tags) -> set[str | None] | None:
-    """Return tags (a string or a sequence) as a set, or None for None. Raises ValueError if a tag is repeated."""
+    """Return tags as a set, or None for None. Text is a single tag.
+
+    Raises ValueError if a sequence repeats a tag.
+    """
     if tags is None or isinstance(tags, str):
         return None if tags is None else {tags}
     if len(set(tags)) != len(tags):

@@ -38,9 +38,10 @@ def _table() -> dict[str, str]:
 
 
 def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = None) -> inspect.Signature:
-    """Return the signature in row `name` of the table.
+    """Return the signature in row `name` of the table. Raises KeyError if there is no such row.
 
-    `kind` is the type for the annotation KIND. `names` maps parameter names of the row to other names.
+    `kind` is the type for the annotation KIND. `names` maps parameter names of the row to other names. Parameters are
+    positional or keyword; defaults are literals.
     """
     # Only parse the row; none of it is executed.
     head = ast.parse(f"def f({_table()[name]}): ...").body[0]
@@ -80,8 +81,9 @@ def _annotation(written: ast.expr | None, meanings: Mapping[str, Any]) -> Any:
 def show(*classes: type, kind: Any = None, names: Mapping[str, str] | None = None) -> None:
     """Set the signature of each class and its constructor to that of the table. The accepted arguments do not change.
 
-    A class without a row gets the signature of its first base class that has one. `kind` and `names` are those of
-    `signature`.
+    The constructor is replaced by a wrapper. A class without a row gets the signature of its first base class that has
+    one; `names` applies only then. `kind` and `names` are those of `signature`. Raises StopIteration if no class has a
+    row.
     """
     for cls in classes:
         row = next(base.__name__ for base in cls.__mro__ if base.__name__ in _table())

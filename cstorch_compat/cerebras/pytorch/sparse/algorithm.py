@@ -45,7 +45,10 @@ class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
         super().__setitem__(p, make_hyperparam_schedule(value))
 
     def schedules(self) -> list[tuple[HyperParameterSchedule, list[Tensor]]]:
-        """Return each distinct schedule with the list of its parameters."""
+        """Return each distinct schedule with the list of its parameters, in the order of the parameters.
+
+        Schedules are compared by identity, so equal schedules are listed separately.
+        """
         # Compare by identity, because equal schedules may have different state.
         users: dict[int, tuple[HyperParameterSchedule, list[Tensor]]] = {}
         for p, schedule in self.items():
@@ -100,7 +103,11 @@ class SparsityAlgorithm(ABC):
         self._assign_level(value)
 
     def _assign_level(self, value: Any) -> None:
-        """Set the sparsity of all parameters to a schedule made from `value`. A constant must satisfy 0 <= s < 1."""
+        """Set the sparsity of all parameters to a schedule made from `value`.
+
+        It replaces levels of single parameters and is also the default for later parameters. A constant must satisfy 0
+        <= s < 1, else ValueError is raised.
+        """
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
             check_constant_level(schedule.value)
@@ -153,7 +160,8 @@ class SparsityAlgorithm(ABC):
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters of `module` sparse, except those with the attribute `requires_dense = True`.
 
-        Warns if no parameter was made sparse, or if the module is sparse already; then nothing changes.
+        A hook then prunes the parameters before each forward pass. Masks are created when the next loop begins. If no
+        parameter is sparse afterwards, or the module is sparse already, it only issues a warning.
         """
         # Applying twice would register the hooks twice and prune with two sets of masks.
         if any(m is module for m in self._modules) or "_sparsified" in module.__dict__:
@@ -177,7 +185,10 @@ class SparsityAlgorithm(ABC):
         self._initialize_before_loop()
 
     def _initialize_before_loop(self) -> None:
-        """Register `initialize` to be called when the next loop begins."""
+        """Register `initialize` to be called when the next loop begins, and the counters as state of the run.
+
+        Later calls have no effect.
+        """
         if not self._is_waiting:
             self._is_waiting = True
             self.name_state(f"sparsity.{self.number}")
@@ -206,7 +217,7 @@ class SparsityAlgorithm(ABC):
         self._by_id[id(sparse_param.param)] = sparse_param
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the function that creates the first mask of `param` from its values."""
+        """Return the function that creates the first mask of `param`: the init method at the level of step 0."""
         return functools.partial(self.init_method, sparsity=self._levels[param](tensor(0)))
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:  # noqa: B027 - nothing is known of every algorithm
@@ -296,7 +307,7 @@ class SparsityAlgorithm(ABC):
         return {}
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Restore the state returned by `state_dict`. Raises ValueError for the state of another algorithm."""
+        """Accept the empty state of an algorithm without state. Raises ValueError for any other state."""
         if state_dict:
             raise ValueError(f"{type(self).__name__} has no state, but got a state with the keys {list(state_dict)}")
 
@@ -356,7 +367,10 @@ class Static(SparsityAlgorithm):
         self._annotate(param, level, level, level)
 
     def update(self, optimizer: Any = None) -> None:
-        """Call the hooks with the name "*" and the sparsity. The masks do not change."""
+        """Call the hooks with the name "*" and the sparsity, if the sparsity of all parameters is one constant.
+
+        The masks do not change. With other levels nothing is called.
+        """
         level = self._levels.default
         if isinstance(level, Constant):
             for hooks in (self._target_hooks, self._computed_hooks):

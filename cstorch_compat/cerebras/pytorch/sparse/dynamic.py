@@ -62,7 +62,11 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         """
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the init method at the level of step 0, or a function that keeps all elements if masks start dense."""
+        """Return the init method at the level of step 0, or a function that keeps all elements if masks start dense.
+
+        The level is computed at the first call for each schedule. If masks do not start dense, this call also advances
+        a list of values by one.
+        """
         schedule = self._levels[param]
         # Once for each schedule, because a list of values would otherwise advance once for each parameter.
         if id(schedule) not in self._first_levels:
@@ -78,7 +82,10 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         return pw.clamp(schedule(step), 0.0, 1.0)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
-        """Annotate `param` with the range of levels over the update steps, if the schedule can compute it."""
+        """Annotate `param` with the least, greatest and last level over the update steps, for the compiler.
+
+        If the masks start dense, the least level is 0. Nothing is annotated if the schedule cannot compute its range.
+        """
         begin = getattr(self.update_schedule, "start", 0)
         end = getattr(self.update_schedule, "stop", None)
         extent = self._levels[param.param].get_min_max_end(begin, ENDLESS_LAST_STEP if end is None else end)
@@ -90,8 +97,9 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
     def update(self, optimizer: Any = None) -> None:
         """Count a step, and change the masks of the optimizer's parameters if it is an update step.
 
-        Parameters without a gradient keep their masks. Weights that a new mask drops are set to zero. Raises TypeError
-        if `optimizer` is not a cstorch optimizer.
+        The first call is step 1. Parameters without a gradient keep their masks. Weights and optimizer state that a
+        mask drops are set to zero. Lists of levels advance in update steps. Hooks are called in every step. Raises
+        TypeError if `optimizer` is not a cstorch optimizer.
         """
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}")
@@ -151,7 +159,11 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         return {"step": self.step, "sparsity": {name: s.state_dict() for name, s in self._stateful().items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state returned by `state_dict`. Raises KeyError if the step is missing."""
+        """Restore the state returned by `state_dict`, in place.
+
+        Raises KeyError if the step is missing, or if the state names a parameter whose schedule has no state here.
+        Schedules that are missing in the state do not change.
+        """
         with grad_mode(False):
             write_values(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
@@ -229,7 +241,11 @@ class SET(_DropAndGrow):
     """Sparse evolutionary training: dropped weights grow again at random positions (Mocanu et al. 2018)."""
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
-        """Return random numbers in 0..1 with the shape of `p`."""
+        """Return uniform random float32 numbers in 0..1 with the shape of `p`. `mask` has no effect.
+
+        They come from PyTorch's generator, except in a traced step on CSX. There they depend only on the step number
+        and the index of the parameter, so a resumed run continues with the same numbers.
+        """
         # The caller ranks kept weights below all others, so random scores choose only among the rest (Mocanu et al.
         # 2018).
         if not is_replayed():
@@ -265,7 +281,11 @@ class RigL(_DropAndGrow):
         self._dense_grads: dict[int, Tensor] = {}
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
-        """Make the parameter `param` of `module` sparse, and register a hook that accumulates its dense gradient."""
+        """Make the parameter `param` of `module` sparse, and register a hook that accumulates its dense gradient.
+
+        The hook is omitted if `param` does not require a gradient or is sparse already. Raises ValueError if the shape
+        cannot be divided into the balanced groups.
+        """
         if self.score_shaper is not None:
             self.score_shaper(param)
         # Hooks run in the order of registration. This one comes before the hook that masks the gradient.
@@ -287,13 +307,19 @@ class RigL(_DropAndGrow):
         return functools.partial(method, score_shaper=self.score_shaper)
 
     def _accumulate_dense_gradient(self, param: Tensor, gradient: Tensor) -> None:
-        """Add an unmasked gradient of `param` to those of the same step. A step may have several backward passes."""
+        """Add an unmasked gradient of `param` to the sum of this step, because a step may have several backward passes.
+
+        The sum is kept until `grow_score` removes it.
+        """
         # Detach the gradient, whose history would keep the graph of the whole step alive.
         before, dense = self._dense_grads.get(id(param)), gradient.detach()
         self._dense_grads[id(param)] = dense if before is None else before + dense
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
-        """Return the magnitude of the dense gradient of this step, with the shape of `p`."""
+        """Return the magnitude of the dense gradient of this step, with the shape of `p`; zeros without a gradient.
+
+        The stored gradient is removed, so a second call returns zeros. `mask` has no effect.
+        """
         # Remove the gradient, so that gradients of different steps do not mix.
         dense = self._dense_grads.pop(id(p), None)
         if dense is None:  # the loss does not depend on the parameter

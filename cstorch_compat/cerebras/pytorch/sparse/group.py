@@ -95,9 +95,10 @@ class Group(SparsityAlgorithm):
         raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     def sparsify_module(self, module: Module) -> None:
-        """Make the parameters of `module` that a filter accepts sparse.
+        """Make the parameters of `module` that a filter accepts sparse, except those with `requires_dense = True`.
 
-        Raises RuntimeError if the group has no members.
+        Raises RuntimeError if the group has no members. It only issues a warning if no parameter is sparse afterwards,
+        or if the module is sparse already.
         """
         if not self._groups:
             raise RuntimeError("No groups were added to the Group sparsity algorithm")
@@ -130,7 +131,10 @@ class Group(SparsityAlgorithm):
         return [algorithm.state_dict() for algorithm in self]
 
     def load_state_dict(self, state_dict: list[Any]) -> None:
-        """Restore the state returned by `state_dict`. Raises ValueError if the number of members differs."""
+        """Restore the state returned by `state_dict`, a list with one entry for each member.
+
+        Raises ValueError if the number of members differs, but only after the members that both have were restored.
+        """
         for algorithm, state in zip(self, state_dict, strict=True):
             algorithm.load_state_dict(state)
 

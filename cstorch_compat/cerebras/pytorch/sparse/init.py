@@ -50,9 +50,11 @@ def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, d
 
 
 def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
-    """Return a mask that keeps elements at even distances, where each row is shifted against the previous one.
+    """Return a bool mask that keeps elements at even distances, where each row is shifted against the previous one.
 
-    For more than two dimensions, the leading ones are combined to rows; the original returns a vector there.
+    About 1 - `sparsity` of the elements are kept. For more than two dimensions, the leading ones are combined to rows
+    for the pattern, and the mask has the shape of `p`; the original returns a vector there. `score_shaper` and `device`
+    have no effect.
     """
     # float32, so that all methods keep the same number of elements.
     density = float(np.float32(1) - np.float32(float(sparsity)))

@@ -123,9 +123,11 @@ def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper
 def make_mask_drop_minimum(
     score: Tensor, mask: Tensor, drop_fraction: Level, score_shaper: Shaper | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return a mask without the fraction `drop_fraction` of kept elements that score least, and its count for each row.
+    """Return a mask without the fraction `drop_fraction` of kept elements, and the count of the remaining ones.
 
-    The count is an int32 scalar tensor. It assumes that the kept elements are evenly distributed over the rows.
+    The elements with the lowest scores are dropped. The count is that of each row, trunc((1 - drop_fraction) * kept),
+    as an int32 scalar tensor. Only the number of kept elements is taken from `mask`: it assumes that they are the
+    largest of their row, and evenly distributed over the rows. Without `score_shaper` all scores are one row.
     """
     rows, back = (score_shaper or ScoreFlattener())(score)
     # Only the number of kept elements is taken from the mask. They must be the largest of their rows, which holds

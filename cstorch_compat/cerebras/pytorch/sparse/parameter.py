@@ -86,7 +86,10 @@ class SparseParameter:
         SparseParameter.DISABLE_MASK_ACCESS_WARNING = True
 
     def initialize(self) -> None:
-        """Create the first mask, unless the parameter already has one."""
+        """Create the first mask in place, unless the parameter already has one.
+
+        Raises ValueError if the init method returns a mask of another shape or dtype.
+        """
         if self._initialized:
             return
         with grad_mode(False):
@@ -111,7 +114,8 @@ class SparseParameter:
     def prune(self, tensor: Tensor | None = None, tensor_name: str | None = None) -> None:
         """Set `tensor`, or the parameter if it is None, to zero in place where the mask is False.
 
-        `tensor` has the parameter's shape. `tensor_name` identifies it in annotations.
+        `tensor` has the parameter's shape. It is multiplied by the mask, so infinities and NaN become NaN there.
+        `tensor_name` identifies it in annotations, which are attached here.
         """
         pruned = self.param if tensor is None else tensor
         self._note(pruned, tensor_name or self.name)

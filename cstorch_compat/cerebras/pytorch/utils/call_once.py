@@ -8,8 +8,8 @@ from typing import Any
 def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator for a function that runs only at its first call.
 
-    Later calls return the result of the first one. If `error_callable` is given, later calls call it first with their
-    arguments, for example to raise an error.
+    Later calls return the result of the first one, whatever their arguments. If `error_callable` is given, later calls
+    call it first with their arguments, for example to raise an error. A first call that raises does not count.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

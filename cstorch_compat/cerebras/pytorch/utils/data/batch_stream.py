@@ -137,9 +137,11 @@ class WorkerStream:
             raise
 
     def _start_workers(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> WorkerPool:
-        """Start a process for each worker.
+        """Start a process for each worker, and return the pool of these processes.
 
-        Raises DataError if the input function cannot be pickled where it has to be.
+        `make` creates the loader from the input function. `loading` is the state that it loads, or None. `checkpoints`
+        are the steps whose loader states the workers report, or None. Raises DataError if `make` has to be pickled and
+        cannot be.
         """
         posts = [
             StreamerTask(
@@ -180,7 +182,10 @@ class WorkerStream:
                 self._ask(rank)
 
     def _ask(self, rank: int) -> None:
-        """Request that a worker fill its next slot, unless the run needs no more parts from it."""
+        """Request that a worker fill its next slot of shared memory with its part of a batch.
+
+        Do nothing if the worker was already asked for all parts that it has to provide in this run.
+        """
         # A slot is requested after it was emptied, so a worker is at most SLOTS_PER_WORKER parts ahead.
         if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
             with self._due():
@@ -193,7 +198,11 @@ class WorkerStream:
             yield self._batch()
 
     def _batch(self) -> Any:
-        """Return the batch of the current step, joined from one part of each system, and request the next parts."""
+        """Return the batch of the current step, joined from one part of each system, and request the next parts.
+
+        Each system has several workers that take turns, so one worker for each system provides this step. Wait times
+        and the loader states of the workers are recorded.
+        """
         whole = [np.empty(t.spec.shape, a.dtype) for t, a in _tensors_and_arrays(self._template)]
         start = 0
         for rank, share in zip(self._cluster.workers_for_step(self._step), self._cluster.shares, strict=True):
@@ -221,9 +230,10 @@ class WorkerStream:
             ) from None
 
     def _answer(self, rank: int) -> dict[int, Any]:
-        """Wait for the next answer of worker `rank`, and return its loader states by step.
+        """Wait for the next answer of worker `rank`, and return its loader states by step, counted from 0.
 
-        Raises WorkerError if the worker failed or did not answer in time.
+        The time of the prepared part is recorded for the timeline. Raises WorkerError if the worker failed or did not
+        answer in time.
         """
         with self._due():
             answer = self._crew.answer(rank, 0, config.current().input_timeout)
@@ -271,7 +281,10 @@ def _tensors_and_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
 
 
 def _make_slot_layout(batch: Any, samples: int) -> shared_ring.SlotLayout:
-    """Return the slot layout of a part with `samples` samples of `batch`."""
+    """Return the slot layout of a part with `samples` samples of `batch`.
+
+    Shapes differ only in the first dimension. Scalars of the batch remain scalars.
+    """
     return shared_ring.SlotLayout(
         tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _tensors_and_arrays(batch))
     )

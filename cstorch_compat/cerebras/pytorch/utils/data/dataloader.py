@@ -58,7 +58,10 @@ class DataLoader:
 
     @property
     def dataloader(self) -> Any:
-        """Return the client's loader. The input function is called at the first access only."""
+        """Return the client's loader. The input function is called at the first access only.
+
+        If it raises ModuleNotFoundError, the error gets a note about `python_paths` where that applies.
+        """
         if self._loader is None:
             # With one worker the client has its role, so the input function may query the rank.
             try:

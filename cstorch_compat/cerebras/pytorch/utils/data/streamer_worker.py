@@ -77,9 +77,10 @@ class Streamer:
         self._batch_size: int | None = None
 
     def answer(self, turn: int, slot: int | None) -> WorkerAnswer:
-        """Write the next part into `slot`, or only report that the loader exists if `slot` is None.
+        """Write the next part of a batch into `slot` of the shared memory, or only report the loader if `slot` is None.
 
-        The answer holds a `PreparedShare`, with the states for the checkpoint steps until this worker's next part.
+        `turn` is returned in the answer unchanged. The answer holds a `PreparedShare` with the loader states for the
+        checkpoint steps until this worker's next part. If `slot` is None, these are the steps before its first part.
         """
         # The first answer covers the steps before this worker's first part, each later one those up to its next part.
         first = self._post.cluster.step_of_turn(self._post.id, self._turn)
@@ -94,7 +95,10 @@ class Streamer:
         return WorkerAnswer(turn, PreparedShare(states, turn_done, (began, ended)))
 
     def _states(self, steps: range) -> dict[int, Any]:
-        """Return the loader's state for each checkpoint step in `steps`, or an empty dict without checkpoints."""
+        """Return the loader's state for each checkpoint step in `steps`, by step, counted from 0.
+
+        The result is empty without checkpoints. Steps past the end of the run are left out.
+        """
         wanted, post = self._post.checkpoints, self._post
         if wanted is None:
             return {}
