@@ -17,9 +17,10 @@ from lazytensor.functional import creation
 def decode_image(
     input: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: Any = False
 ) -> Tensor:
-    """Return an encoded image, given as a uint8 tensor of its bytes or as a path, as uint8 [channels, height, width].
+    """Return an encoded image as uint8 [channels, height, width].
 
-    `mode` selects the channels. `apply_exif_orientation` has no effect.
+    `input` is a uint8 tensor of the encoded bytes, or text, which is a path. `mode` selects the channels as in
+    `read_image`. `apply_exif_orientation` has no effect.
     """
     return read_image(input if isinstance(input, str) else io.BytesIO(input.numpy().tobytes()), mode)
 

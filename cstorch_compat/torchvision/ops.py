@@ -26,7 +26,10 @@ class FrozenBatchNorm2d(nn.Module):
             self.register_buffer(name, make(num_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` scaled and shifted by channel."""
+        """Return (x - mean) / sqrt(variance + eps) * weight + bias, for each channel of `x` [N, C, H, W].
+
+        The stored statistics are used in training mode too.
+        """
         w, b, mean, var = (
             t.reshape(1, -1, 1, 1) for t in (self.weight, self.bias, self.running_mean, self.running_var)
         )
@@ -41,8 +44,9 @@ class FrozenBatchNorm2d(nn.Module):
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
     """Return `input` with samples set to zero with probability `p`, and the others divided by 1 - p.
 
-    `mode` "row" drops each sample separately, and "batch" drops all or none. Outside of training the input is returned
-    unchanged. Raises ValueError for other modes and for `p` outside 0..1.
+    `mode` "row" drops each sample separately, and "batch" drops all or none. For `p` 1 the result is all zeros. If
+    `training` is False or `p` is 0, `input` itself is returned. Raises ValueError for other modes and for `p` outside
+    0..1.
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")

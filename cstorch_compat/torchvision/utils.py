@@ -19,14 +19,15 @@ def make_grid(
     scale_each: bool = False,
     pad_value: float = 0.0,
 ) -> Tensor:
-    """Return images [N, C, H, W], or a list of them, arranged in a grid as one image [3, height, width].
+    """Return images [N, C, H, W], or a list of images [C, H, W], arranged in a grid as one image [C, height, width].
 
-    - `nrow`: the number of images in a row.
-    - `padding`, `pad_value`: the width and the value of the borders.
-    - `normalize`: scale values to 0..1, from `value_range` or from the minimum and maximum.
+    - `nrow`: the maximum number of images in a row.
+    - `padding`, `pad_value`: the width in pixels and the value of the borders and of unused positions.
+    - `normalize`: scale values to 0..1, from `value_range` or from the minimum and maximum of all images.
     - `scale_each`: scale each image separately.
 
-    Single-channel images get three equal channels. A single image is returned without borders.
+    Single-channel images get three equal channels. A single image, or a tensor with two or three dimensions, is
+    returned without borders. The result has no gradient.
     """
     with grad_mode(False):
         images: Tensor = stack(list(tensor), 0) if isinstance(tensor, list) else tensor
@@ -54,7 +55,10 @@ def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
     # The minimum and maximum are those of all images, unless each is scaled separately.
-    """Return values scaled to 0..1 from `value_range`, or from the minimum and maximum if it is None."""
+    """Return values scaled to 0..1 from `value_range`, or from the minimum and maximum if it is None.
+
+    Values outside of the range are clamped to it first. An image of equal values gives zeros.
+    """
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 
@@ -74,9 +78,10 @@ def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Ten
 
 
 def save_image(tensor: Any, fp: Any, format: str | None = None, **options: Any) -> None:
-    """Write a grid of images to a file. Further options are those of `make_grid`.
+    """Write a grid of images to a path or open file. Further options are those of `make_grid`.
 
-    Raises DataError if Pillow is not installed.
+    Values in 0..1 become the bytes 0 to 255, rounded; others are clamped. `format` is Pillow's name of the file format;
+    None derives it from the path. Raises DataError if Pillow is not installed.
     """
     grid = make_grid(tensor, **options)
     # Add a half to round, because the conversion to bytes truncates.

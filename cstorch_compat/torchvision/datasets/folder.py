@@ -41,7 +41,11 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         self.transforms, self.transform, self.target_transform = transforms, transform, target_transform
 
     def transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
-        """Return the image and target after the transforms."""
+        """Return the image and target after the transforms.
+
+        If `transforms` is set, it is called with both and the other transforms are ignored. Otherwise `transform`
+        applies to the image and `target_transform` to the target; None leaves a value unchanged.
+        """
         if self.transforms is not None:
             both: tuple[Any, Any] = self.transforms(image, target)
             return both
@@ -106,9 +110,9 @@ class DatasetFolder(VisionDataset):
         self.targets = [target for _, target in self.samples]
 
     def find_classes(self, directory: Any) -> tuple[list[str], dict[str, int]]:
-        """Return the sorted names of the subfolders, and a mapping from name to index.
+        """Return the sorted names of the direct subfolders of `directory`, and a mapping from name to index.
 
-        Raises FileNotFoundError if there are none.
+        Raises FileNotFoundError if there are none or the folder does not exist.
         """
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         if not classes:
@@ -119,9 +123,10 @@ class DatasetFolder(VisionDataset):
     def make_dataset(
         directory: Any, class_to_idx: dict[str, int], is_valid: Callable[[str], bool], allow_empty: bool = False
     ) -> list[tuple[str, int]]:
-        """Return the valid files with their class indices, sorted by class, folder and name.
+        """Return pairs (path, class index) of the valid files, sorted by class, folder and name.
 
-        Raises FileNotFoundError if a class has no valid file and `allow_empty` is False.
+        Files in nested folders count too, and symbolic links are followed. Raises FileNotFoundError if a class has no
+        valid file and `allow_empty` is False.
         """
         samples: list[tuple[str, int]] = []
         empty = set(class_to_idx)

@@ -71,7 +71,8 @@ PIL_MODES = {
 def read_image(path: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, **_: Any) -> Tensor:
     """Return the image in a file or file-like object as uint8 [channels, height, width].
 
-    `mode` is an `ImageReadMode` or its name, and selects the channels.
+    `mode` is an `ImageReadMode` or its name, in any case, and selects the channels; UNCHANGED keeps those of the file.
+    Raises KeyError for an unknown name, and DataError if Pillow is not installed. Other arguments have no effect.
     """
     wanted = PIL_MODES.get(ImageReadMode[mode.upper()] if isinstance(mode, str) else mode)
     with functional.require_pillow().open(path) as image:

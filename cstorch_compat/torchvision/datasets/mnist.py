@@ -165,7 +165,10 @@ def _load_stored_digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_test_mask(labels: np.ndarray) -> np.ndarray:
-    """Return the fixed split as a bool mask: every fifth element of each class, in order, is for testing."""
+    """Return the fixed split as a bool mask that is True for test elements.
+
+    Of each class, every element whose number is a multiple of five, counted from 1 in order, is for testing.
+    """
     mask = np.zeros(labels.shape, bool)
     for label in np.unique(labels):
         mask[np.flatnonzero(labels == label)[TEST_STRIDE - 1 :: TEST_STRIDE]] = True
@@ -173,13 +176,19 @@ def make_test_mask(labels: np.ndarray) -> np.ndarray:
 
 
 def load_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images uint8 [n, 28, 28] and labels of the training or test split of the shipped digits."""
+    """Return the images uint8 [n, 28, 28] and labels of the training split of the shipped digits, or of the test split.
+
+    The digits are enlarged from 8x8 pixels. `train` selects the split.
+    """
     images, labels, mask = _load_all_digits()
     return images[mask != train], labels[mask != train]
 
 
 def small_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images uint8 [n, 8, 8] with values 0 to 16, as in their source, and the labels of one split."""
+    """Return the images uint8 [n, 8, 8] with values 0 to 16, as in their source, and the labels of one split.
+
+    `train` selects the training split, else the test split.
+    """
     images, labels = _load_stored_digits()
     mask = make_test_mask(labels) != train
     return images[mask], labels[mask]
@@ -204,7 +213,10 @@ def write_digits(root: pathlib.Path) -> str:
 
 
 def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
-    """Issue a SubstituteWarning for the shipped digits, once in a run."""
+    """Issue a SubstituteWarning for the shipped digits, once in a run. Later calls do nothing.
+
+    The text names the folders below `root` that were searched. `was_download_asked` adds that downloads are ignored.
+    """
     if _has_warned.value:
         return
     train, test = (len(load_digits(flag)[1]) for flag in (True, False))
@@ -255,7 +267,10 @@ def _find_existing(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read and check a file of images and the file of their labels."""
+    """Return the images of one file and the labels of another.
+
+    Raises DataError if a file is damaged, if the numbers differ, or if a label is above 9.
+    """
     images, labels = read_idx(image_path, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)), read_idx(label_path, ())
     if len(images) != len(labels):
         _raise_damaged(label_path, f"it has {len(labels)} labels, but {image_path.name} has {len(images)} images")
@@ -291,7 +306,11 @@ def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int, ...], limit_bytes: int) -> np.ndarray:
-    """Return the array in an IDX stream that can hold at most `limit_bytes`. Raises DataError if it is damaged."""
+    """Return the uint8 array [n, *item_shape] in an IDX stream.
+
+    Raises DataError if the header is invalid, if the array needs more than `limit_bytes`, or if the stream has fewer or
+    more bytes than the header states. `path` is used in messages.
+    """
     shape = _read_header(path, stream, item_shape)
     expected = int(np.prod(shape))
     header = 4 + 4 * len(shape)
@@ -312,7 +331,11 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
 
 
 def _read_header(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape in the header of an IDX stream. Raises DataError if it is damaged."""
+    """Return the shape (n, *item_shape) in the header of an IDX stream, which is then at the first value.
+
+    Raises DataError if the header is not that of unsigned bytes of this rank and `item_shape`, or if n is not from 1 to
+    MAX_IMAGES.
+    """
     dims = 1 + len(item_shape)
     header = stream.read(4 + 4 * dims)
     magic = bytes([0, 0, 8, dims])

@@ -21,7 +21,10 @@ def list_models(module: Any = None, include: Any = None, exclude: Any = None) ->
 
 
 def get_model(name: str, **config: Any) -> Any:
-    """Return a model by name. `config` goes to its builder function. Raises ValueError for an unknown name."""
+    """Return a model by name, in any case.
+
+    `config` goes to its builder function. Raises ValueError for an unknown name.
+    """
     if name.lower() not in ARCHITECTURES:
         raise ValueError(f"Unknown model {name}")
     return ARCHITECTURES[name.lower()](**config)

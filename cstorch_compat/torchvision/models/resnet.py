@@ -134,7 +134,11 @@ class ResNet(nn.Module):
         self._initialize(zero_init_residual)
 
     def _initialize(self, zero_init_residual: bool) -> None:
-        """Set the initial weights of convolutions and normalization layers."""
+        """Set the initial weights of convolutions (Kaiming normal, fan-out) and normalizations (weight 1, bias 0).
+
+        With `zero_init_residual`, the last normalization of each block gets the weight 0, so that the block begins as
+        the identity. The linear layer keeps its default weights.
+        """
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
                 init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
@@ -148,7 +152,11 @@ class ResNet(nn.Module):
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
         # The downsampling layer is created before its block, which determines the order of random initial values.
-        """Return a stage of `blocks` blocks, with stride or dilation in the first one."""
+        """Return a stage of `blocks` blocks. The first has the stride, and a downsampling layer if the shape changes.
+
+        With `dilate`, the stride is replaced by dilation: `dilation` of the network is multiplied by it. The first
+        block still has the previous dilation. `inplanes` of the network becomes the number of output channels.
+        """
         downsample, before, out_planes = None, self.dilation, planes * block.expansion
         if dilate:
             self.dilation, stride = self.dilation * stride, 1
@@ -170,7 +178,10 @@ class ResNet(nn.Module):
 
 
 def _make_builder(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:
-    """Return the function `name` that creates a ResNet of this architecture and loads weights if requested."""
+    """Return the function `name` that creates a ResNet of this architecture and loads weights if requested.
+
+    `kind` names the weights of the architecture. `facts` are constructor arguments, which options of a call override.
+    """
 
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> ResNet:
         model = ResNet(block, layers, **{**facts, **set_num_classes(weights, pretrained, options)})

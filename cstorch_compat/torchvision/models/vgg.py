@@ -21,7 +21,11 @@ and width.
 
 
 def make_layers(stages: str, batch_norm: bool = False) -> nn.Sequential:
-    """Return the convolutional layers described by `stages`, with batch normalization if `batch_norm`."""
+    """Return the convolutional layers described by `stages`, words that are separated by spaces.
+
+    A number is a 3x3 convolution with that number of output channels, followed by ReLU, with batch normalization
+    between them if `batch_norm`. "M" is a 2x2 max pooling, which halves height and width. The input has 3 channels.
+    """
     layers: list[nn.Module] = []
     channels = 3
     for word in stages.split():
@@ -105,13 +109,20 @@ class AlexNet(nn.Module):
 
 
 def alexnet(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> AlexNet:
-    """Return an AlexNet. `weights`, or `pretrained`, selects published weights, which are loaded from the cache."""
+    """Return an AlexNet. `weights`, or `pretrained`, selects published weights, which are loaded from the cache.
+
+    With weights it has 1000 classes. `options` go to the constructor. Raises the errors of `load_weights`. `progress`
+    has no effect.
+    """
     model = AlexNet(**set_num_classes(weights, pretrained, options))
     return load_weights(model, "AlexNet", weights, pretrained)  # type: ignore[return-value]
 
 
 def _make_builder(depth: str, batch_norm: bool) -> Callable[..., Any]:
-    """Return the function that creates a VGG of this depth and loads weights if requested."""
+    """Return the function that creates a VGG of this depth and loads weights if requested.
+
+    If weights are loaded, the initial weights are not drawn.
+    """
     kind = f"VGG{depth}{'_BN' if batch_norm else ''}"
 
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> VGG:

@@ -127,7 +127,10 @@ class VisionTransformer(nn.Module):
         return OrderedDict(pre_logits=before, act=nn.Tanh(), head=nn.Linear(representation_size, classes))
 
     def _initialize(self) -> None:
-        """Set the initial weights of the patch projection and the classifier."""
+        """Set the initial weights of the patch projection (truncated normal) and the classifier (zeros).
+
+        A hidden layer of the classifier, if there is one, gets truncated normal weights too. Biases are zero.
+        """
         conv = self.conv_proj
         fan_in = conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]
         init.trunc_normal_(conv.weight, std=math.sqrt(1 / fan_in))

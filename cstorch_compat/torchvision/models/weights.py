@@ -56,7 +56,11 @@ class WeightsEnum(Enum):
 
     @staticmethod
     def transforms(crop_size: int = 224, resize_size: int = 256) -> Any:
-        """Return the transform for input images: resize, centre crop, conversion to a tensor, and normalization."""
+        """Return the transform for input images: resize, centre crop, conversion to a tensor, and normalization.
+
+        `resize_size` is the shorter side and `crop_size` the side of the square, in pixels. Mean and deviation are
+        those of ImageNet.
+        """
         steps: list[Any] = [transforms.Resize(resize_size), transforms.CenterCrop(crop_size), transforms.ToTensor()]
         mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
         return transforms.Compose([*steps, transforms.Normalize(mean, std)])
@@ -87,9 +91,10 @@ of the model's class."""
 def load_weights(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
     """Load published weights into `model`, and return it.
 
-    `name` is the architecture. `weights` is a member of its enumeration or its name; None loads nothing. `pretrained`,
-    the older argument, selects the first set. Raises OptionInvalid for weights of another architecture, and DataError
-    if the file is not in the cache.
+    `name` is the architecture. `weights` is a member of its enumeration or the name of one, with or without the class
+    before a dot; None loads nothing. `pretrained`, the older argument, selects the first set, whatever `weights` is.
+    Raises KeyError for an unknown name, OptionInvalid for weights of another architecture, and DataError if the file is
+    not in the cache.
     """
     kind = WEIGHTS_CLASSES[f"{name}_Weights"]
     if pretrained:
@@ -104,5 +109,8 @@ def load_weights(model: Module, name: str, weights: Any, pretrained: bool = Fals
 
 
 def set_num_classes(weights: Any, pretrained: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Return `options`, with `num_classes` set to 1000 if published weights are requested."""
+    """Return a copy of `options` with `num_classes` set to 1000 if published weights are requested.
+
+    An existing `num_classes` is replaced. If no weights are requested, return `options` itself.
+    """
     return {**options, "num_classes": 1000} if weights is not None or pretrained else options

@@ -76,12 +76,20 @@ def to_channels_first(pic: Any) -> np.ndarray:
 
 
 def to_planes(img: Any) -> np.ndarray:
-    """Return the values of an image as an array whose last dimensions are height and width."""
+    """Return the values of an image as an array whose last dimensions are height and width.
+
+    A tensor keeps its dimensions; a Pillow image or array becomes a new array [channels, height, width]. Raises the
+    errors of `to_channels_first`.
+    """
     return img.array("a transform") if isinstance(img, Tensor) else to_channels_first(img)
 
 
 def planes_to_image(img: Any, planes: np.ndarray) -> Any:
-    """Return planes as an image of the same type as `img`."""
+    """Return planes [..., height, width] as an image of the same type as `img`.
+
+    For a tensor it is a tensor of its dtype. For an array it has the order [height, width, channels], or [height,
+    width] if `img` has two dimensions and there is one plane. For a Pillow image it has the mode of `img`.
+    """
     if isinstance(img, Tensor):
         return creation.tensor(np.ascontiguousarray(planes), dtype=img.dtype)
     array = planes[0] if len(planes) == 1 and np.asarray(img).ndim == 2 else planes.transpose(1, 2, 0)
@@ -89,7 +97,7 @@ def planes_to_image(img: Any, planes: np.ndarray) -> Any:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """Return [width, height]."""
+    """Return [width, height] of a Pillow image, a tensor [..., height, width] or an array [height, width, ...]."""
     if is_pillow(img):
         return list(img.size)
     shape = img.spec.shape if isinstance(img, Tensor) else np.asarray(img).shape
@@ -98,13 +106,16 @@ def get_image_size(img: Any) -> list[int]:
 
 
 def get_dimensions(img: Any) -> list[int]:
-    """Return [channels, height, width]."""
+    """Return [channels, height, width]. A Pillow image or array with two dimensions has one channel."""
     width, height = get_image_size(img)
     return [len(to_planes(img)), height, width]
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """Return a rectangle of an image. Pixels outside of the image are 0."""
+    """Return a rectangle of an image, given in pixels. Pixels outside of the image are 0.
+
+    `top` and `left` may be negative.
+    """
     if is_pillow(img):
         return img.crop((left, top, left + width, top + height))
     planes = to_planes(img)
@@ -118,7 +129,10 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """Return the centre of an image with the size `output_size`. A smaller image is padded with 0."""
+    """Return the centre of an image with the size `output_size`, a number or (height, width).
+
+    A smaller image is padded with 0 first.
+    """
     pair = [output_size] if isinstance(output_size, int) else list(output_size)
     height, width = pair[0], pair[-1]
     w, h = get_image_size(img)
@@ -142,8 +156,9 @@ def resize(
 ) -> Any:
     """Return an image scaled to `size`.
 
-    `size` is (height, width), or a number for the shorter side. `max_size` limits the longer side in that case. Tensors
-    and arrays support only bilinear interpolation with antialiasing; other options raise DataOptionError.
+    `size` is (height, width), or a number for the shorter side. `max_size` limits the longer side in that case. A
+    Pillow image that has this size already is returned itself. Tensors and arrays support only bilinear interpolation
+    with antialiasing; other options raise DataOptionError. `antialias` has no effect for Pillow images.
     """
     kind = interpolation_name(interpolation)
     w, h = get_image_size(img)
@@ -162,7 +177,7 @@ def resize(
 def interpolation_name(interpolation: Any) -> str:
     """Return the name of an interpolation method, given as an enum, a name or Pillow's number.
 
-    Raises DataOptionError for an unknown name.
+    Raises DataOptionError for an unknown name, and StopIteration for an unknown number.
     """
     value = getattr(interpolation, "value", interpolation)
     if isinstance(value, int):
@@ -224,7 +239,7 @@ def resized_crop(
     interpolation: Any = "bilinear",
     antialias: Any = True,
 ) -> Any:
-    """Return a rectangle of an image, scaled to `size`."""
+    """Return a rectangle of an image, given in pixels, scaled to `size`. See `crop` and `resize`."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
@@ -241,8 +256,9 @@ def vflip(img: Any) -> Any:
 def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> Any:
     """Return an image with borders.
 
-    `padding` is one width, [left and right, top and bottom], or [left, top, right, bottom]. `fill` is one value, or one
-    for each channel. Other values of `padding_mode` are those of `numpy.pad`, such as "reflect".
+    `padding` is one width, [left and right, top and bottom], or [left, top, right, bottom], in pixels. `fill` is one
+    value, or one for each channel, and applies to the mode "constant". Other values of `padding_mode` are those of
+    `numpy.pad`, such as "reflect".
     """
     sides = [padding] * 4 if isinstance(padding, int) else list(padding)
     sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
@@ -258,7 +274,10 @@ def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """Return the brightness of an image with `num_output_channels` (1 or 3) equal channels."""
+    """Return the brightness of an image with `num_output_channels` (1 or 3) equal channels.
+
+    A tensor or array that does not have three channels is only repeated. Integer results are truncated.
+    """
     if is_pillow(img):
         grey = img.convert("L")
         return grey if num_output_channels == 1 else Image.merge("RGB", [grey] * 3)
@@ -279,14 +298,21 @@ def _blend(img: Any, other: np.ndarray, factor: float) -> Any:
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """Return an image with all values multiplied by a factor."""
+    """Return an image with all values multiplied by a factor. 0 gives black and 1 the same image.
+
+    Values are clamped to 0..255, or to 0..1 for floating-point numbers.
+    """
     if is_pillow(img):
         return ImageEnhance.Brightness(img).enhance(brightness_factor)
     return _blend(img, np.zeros(1), brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """Return an image whose differences from the mean brightness are multiplied by a factor."""
+    """Return an image whose differences from the mean brightness are multiplied by a factor.
+
+    The mean is one number for the whole image. 0 gives a uniform grey, and 1 the same image. Values are clamped to
+    0..255, or to 0..1 for floating-point numbers.
+    """
     if is_pillow(img):
         return ImageEnhance.Contrast(img).enhance(contrast_factor)
     grey = to_planes(rgb_to_grayscale(img))
@@ -294,7 +320,11 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """Return an image whose differences from its greyscale version are multiplied by a factor."""
+    """Return an image whose differences from its greyscale version are multiplied by a factor.
+
+    0 gives the greyscale image, and 1 the same image. Values are clamped to 0..255, or to 0..1 for floating-point
+    numbers.
+    """
     if is_pillow(img):
         return ImageEnhance.Color(img).enhance(saturation_factor)
     return _blend(img, to_planes(rgb_to_grayscale(img)), saturation_factor)
@@ -327,8 +357,9 @@ def rotate(
 ) -> Any:
     """Return a Pillow image rotated counterclockwise by `angle` degrees.
 
-    `fill` is the colour outside of the image: one number for all bands, or one for each; None is black. Raises
-    DataOptionError for tensors and arrays.
+    `expand` enlarges the result to hold the whole rotated image. `center` is (x, y) in pixels; None is the centre of
+    the image. `fill` is the colour outside of the image: one number for all bands, or one for each; None is black.
+    Raises DataOptionError for tensors and arrays.
     """
     if not is_pillow(img):
         raise DataOptionError(
@@ -343,10 +374,10 @@ def rotate(
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """Return an image blurred by a Gaussian kernel.
+    """Return an image blurred by a Gaussian kernel. Integer values are rounded.
 
-    `kernel_size` is one size or [horizontal, vertical], in pixels. `sigma` is the standard deviation, one or two
-    numbers; it is derived from the size if None.
+    `kernel_size` is one size or [horizontal, vertical], in pixels. `sigma` is the standard deviation in pixels, one
+    number or [horizontal, vertical]; it is derived from the size if None.
     """
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     widths = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else sigma
@@ -375,7 +406,9 @@ def _blur_axis(planes: np.ndarray, axis: int, size: int, width: float) -> np.nda
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     """Return a tensor [channels, height, width] or an array [height, width, channels] as a Pillow image.
 
-    Floating-point values of a tensor in 0..1 are scaled to 0..255, unless `mode` is "F".
+    The channels may be missing. Floating-point values of a tensor in 0..1 are multiplied by 255 and truncated, unless
+    `mode` is "F". `mode` is that of Pillow; None derives it from the array. Raises DataError if Pillow is not
+    installed.
     """
     module = require_pillow()
     if isinstance(pic, Tensor):

@@ -70,7 +70,10 @@ class RandomCrop:
 
     @staticmethod
     def get_params(img: Any, output_size: Sequence[int]) -> tuple[int, int, int, int]:
-        """Return (top, left, height, width) of a random rectangle. Raises ValueError if the image is too small."""
+        """Return (top, left, height, width) in pixels of a random rectangle of `output_size`, which is (height, width).
+
+        No random number is drawn if the image has exactly this size. Raises ValueError if the image is too small.
+        """
         w, h = functional.get_image_size(img)
         height, width = output_size
         if h < height or w < width:
@@ -114,9 +117,11 @@ class RandomResizedCrop:
 
     @staticmethod
     def get_params(img: Any, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
-        """Return (top, left, height, width) of a random rectangle.
+        """Return (top, left, height, width) in pixels of a random rectangle.
 
-        The first of ten draws that fits is used. Otherwise it is the centre with the closest allowed aspect ratio.
+        Its area is a fraction of the image's area in the range `scale`, and its ratio of width to height is in the
+        range `ratio`, drawn uniformly in the logarithm. The first of ten draws that fits in the image is used.
+        Otherwise it is the largest centred rectangle with the allowed ratio that is closest to that of the image.
         """
         width, height = functional.get_image_size(img)
         area = height * width

@@ -211,7 +211,11 @@ class ConvertImageDtype:
 
 
 def convert_image_dtype(image: Tensor, dtype: DType = float32) -> Tensor:
-    """Return an image tensor with another dtype. Integers in 0..255 correspond to floating-point numbers in 0..1."""
+    """Return an image tensor with another dtype. Integers in 0..255 correspond to floating-point numbers in 0..1.
+
+    Between two integer or two floating-point dtypes, values are only cast. Floating-point values are multiplied by
+    255.999 and truncated for an integer dtype.
+    """
     if image.dtype is dtype or image.dtype.kind == dtype.kind:
         return image.to(dtype)
     if dtype.kind == "f":
