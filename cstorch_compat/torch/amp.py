@@ -104,7 +104,10 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the dtype of automatic casts for a device type: the current one or the default."""
+    """Return the dtype of automatic casts for a device type.
+
+    For "cpu" it is that of the enclosing `autocast` block, or bfloat16 outside of one. For other types it is float16.
+    """
     if device_type != "cpu":
         return dt.float16
     return precision.host_half_type() or dt.bfloat16
@@ -126,10 +129,10 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None) -> Any:
-    """Decorate the `forward` of a custom autograd function.
+    """Decorate the `forward` of a custom autograd function. Without `fwd`, return a decorator with these options.
 
-    With `device_type="cpu"` and `cast_inputs`, and while casts are enabled, floating-point arguments are cast to that
-    dtype and the function runs without automatic casts. Otherwise the function is returned unchanged.
+    With `device_type="cpu"` and `cast_inputs`, and while casts are enabled at the call, positional floating-point
+    tensors are cast to that dtype and the function runs without automatic casts. Otherwise nothing changes.
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -184,9 +187,9 @@ class GradScaler:
         self._seen: dict[int, dict[str, bool]] = defaultdict(dict)
 
     def scale(self, outputs: Any) -> Any:
-        """Return a tensor, or a list or tuple of tensors, multiplied by the scale.
+        """Return a tensor multiplied by the scale, or a list or tuple with each tensor multiplied.
 
-        Raises ValueError for other objects.
+        If disabled, return `outputs` itself. Raises ValueError for other objects.
         """
         # If disabled, do not multiply by 1, because the loss may have any type.
         if not self._enabled:
@@ -200,7 +203,8 @@ class GradScaler:
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of `optimizer` by the scale in place, and record whether all are finite.
 
-        Raises RuntimeError at a second call before `update` or after `step`, and ValueError for float16 gradients.
+        If disabled, do nothing. Raises RuntimeError at a second call before `update` or after `step`, and ValueError
+        for float16 gradients.
         """
         if not self._enabled:
             return
@@ -218,9 +222,10 @@ class GradScaler:
                 seen["finite"] = seen["finite"] and bool(pw.isfinite(p.grad).all().item())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients if needed, and run `optimizer.step` if they are finite. Otherwise return None.
+        """Unscale the gradients if needed, and run `optimizer.step` if they are finite. Return its result, else None.
 
-        Raises RuntimeError at a second call before `update`, and if a closure is given by keyword.
+        If disabled, only run `optimizer.step`. Raises RuntimeError at a second call before `update`, and if a closure
+        is given by keyword.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -235,10 +240,11 @@ class GradScaler:
         return optimizer.step(*args, **kwargs) if seen["finite"] else None
 
     def update(self, new_scale: Any = None) -> None:
-        """Adapt the scale to the checks since the last update.
+        """Adapt the scale to the checks since the last update, and forget these checks.
 
-        Multiply it by `backoff_factor` after an overflow, or by `growth_factor` after `growth_interval` finite steps.
-        `new_scale` sets the scale instead. Raises AssertionError if no gradients were checked since the last update.
+        Multiply it by `backoff_factor` after an overflow with any optimizer, or by `growth_factor` after
+        `growth_interval` finite updates in a row. `new_scale` sets the scale instead. If disabled, do nothing. Raises
+        AssertionError if no gradients were checked since the last update and `new_scale` is None.
         """
         if not self._enabled:
             return
@@ -301,9 +307,9 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state returned by `state_dict`. Raises RuntimeError for an empty state.
+        """Restore the state returned by `state_dict`. If disabled, do nothing.
 
-        If disabled, do nothing.
+        Raises RuntimeError for an empty state, and KeyError for a missing entry.
         """
         if not self._enabled:
             return

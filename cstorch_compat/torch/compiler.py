@@ -53,8 +53,9 @@ def compile(
 ) -> Any:
     """Return a function unchanged, or a module in an `OptimizedModule`. Without `model`, return a decorator.
 
-    With `disable` a module is returned unchanged. A custom `backend` function is not called, because there is no FX
-    graph. Raises RuntimeError if both `mode` and `options` are given, or if `model` is not callable.
+    With `disable` a module is returned unchanged. The other options have no effect. A custom `backend` function is not
+    called, because there is no FX graph. Raises RuntimeError if both `mode` and `options` are given, or if `model` is
+    not callable.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")

@@ -88,7 +88,10 @@ def range(start: float, end: float | None = None, step: float = 1, **kwargs: Any
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, **kwargs: Any
 ) -> Tensor:
-    """Return random integers in [low, high) with the shape and dtype of `input`. With one limit, `low` is 0."""
+    """Return random integers in [low, high) with the shape, dtype and device of `input`.
+
+    With one limit, it is the upper one and the lower one is 0. `memory_format` has no effect.
+    """
     first, last = (0, low) if high is None else (low, high)
     device = kwargs.pop("device", None) or input.device
     kwargs.pop("memory_format", None)
@@ -118,7 +121,10 @@ def asarray(
 
 
 def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:
-    """Return a tensor of zeros with shape `size` and strides `stride`, both in elements."""
+    """Return a tensor of zeros with shape `size` and strides `stride`, in elements.
+
+    Of `kind` only `dtype`, `device` and `requires_grad` are used.
+    """
     requires_grad = kind.get("requires_grad", False)
     facts = {k: v for k, v in kind.items() if k in ("dtype", "device")}
     if 0 in size:

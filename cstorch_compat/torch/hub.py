@@ -20,7 +20,10 @@ HASH_PATTERN = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:
-    """Return the cache folder: the one that was set, or else $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
+    """Return the cache folder: the one that was set, or else $TORCH_HOME/hub.
+
+    Without TORCH_HOME it is $XDG_CACHE_HOME/torch/hub, by default ~/.cache/torch/hub. The folder need not exist.
+    """
     if _hub_folder.value is not None:
         return _hub_folder.value
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
@@ -92,10 +95,10 @@ def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
 
 
 def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Call the entry point `model` of hubconf.py in a folder, and return its result.
+    """Execute hubconf.py in a folder, call its entry point `model` with the arguments, and return the result.
 
-    `source` must be "local". Raises DataError for another source or if the file is missing, and RuntimeError if it has
-    no such entry point.
+    `source` must be "local". Options that concern downloads are ignored. Raises DataError for another source or if the
+    file is missing, and RuntimeError if it has no such entry point.
     """
     # These options concern downloads, which do not exist.
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
@@ -111,7 +114,10 @@ def _get_entry_point(module: Any, model: str) -> Any:
 
 
 def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> Any:
-    """Return the names of the entry points in hubconf.py of a folder."""
+    """Return the names of the entry points in hubconf.py of a folder: its public callables, in alphabetical order.
+
+    The file is executed. Raises DataError if `source` is not "local" or the file is missing.
+    """
     module = _import_hubconf(str(github), source)
     return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 

@@ -184,7 +184,7 @@ class profile:
         self._begin = time.perf_counter_ns()
 
     def stop(self) -> None:
-        """End recording, and call `on_trace_ready` if spans were recorded in the current step."""
+        """End recording, and call `on_trace_ready` if it is set, spans exist, and the current step is recorded."""
         if self in _open_profilers.value:
             _open_profilers.value.remove(self)
         if (
@@ -202,14 +202,15 @@ class profile:
         return self.schedule(self.step_num)
 
     def note(self, span: ProfiledSpan) -> None:
-        """Add a span if the current step is recorded."""
+        """Add a span if the action of the current step is RECORD or RECORD_AND_SAVE; otherwise drop it."""
         if self._current_action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self.spans.append(span)
 
     def step(self) -> None:
         """Record the current step as a span, and begin the next one.
 
-        After a step with the action RECORD_AND_SAVE, `on_trace_ready` is called and the spans are cleared.
+        After a step with the action RECORD_AND_SAVE, `on_trace_ready` is called and the spans are cleared. Without
+        `on_trace_ready` they are kept.
         """
         # The span belongs to the step that ends now, so it is added before the count increases.
         now, action = time.perf_counter_ns(), self._current_action()
@@ -335,7 +336,10 @@ class Timer:
         self._title = ": ".join(filter(None, (label or stmt, sub_label, description)))
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Return the time of `number` executions, after a warm-up."""
+        """Return the time of `number` executions as one measurement.
+
+        A warm-up of `number` / 100 executions, at least 2, runs before it.
+        """
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._title)
 

@@ -84,7 +84,10 @@ class SparseTensor(Tensor):
         return len(self._extents) - self.sparse_dim()
 
     def coalesce(self) -> "SparseTensor":
-        """Return the tensor with sorted and unique indices. Values of equal indices are added."""
+        """Return the tensor with sorted and unique indices. Values of equal indices are added.
+
+        A coalesced tensor returns itself. Gradients reach the values.
+        """
         if self._is_coalesced:
             return self
         places = self._places.array("coalesce")
@@ -145,7 +148,7 @@ class SparseTensor(Tensor):
         return self.transpose(0, 1)
 
     def transpose(self, dim0: int, dim1: int) -> "SparseTensor":
-        """Return the tensor with two sparse dimensions exchanged."""
+        """Return the tensor with two sparse dimensions exchanged. It is not coalesced and shares the values."""
         order, extents = list(range(self.sparse_dim())), list(self._extents)
         order[dim0], order[dim1] = order[dim1], order[dim0]
         extents[dim0], extents[dim1] = extents[dim1], extents[dim0]
@@ -215,9 +218,10 @@ def matmul(input: Any, other: Any, **options: Any) -> Tensor:
 
 
 def _multiply_sparse(dense_product: Any, a: Any, b: Any, options: dict[str, Any]) -> Tensor:
-    """Return the product of `a` and `b`, of which each may be sparse. Two sparse operands give a sparse result.
+    """Return the product of `a` and `b`, of which each may be sparse; `b` may also be a vector.
 
-    If `a` is dense, a sparse `b` is converted to its dense form.
+    Two sparse operands give a sparse result, which is computed in dense form; other results are dense. If `a` is dense,
+    a sparse `b` is converted to its dense form and `dense_product` is called with `options`.
     """
     if not isinstance(a, SparseTensor):
         product: Tensor = dense_product(a, b.to_dense() if isinstance(b, SparseTensor) else b, **options)
@@ -257,8 +261,9 @@ def sparse_coo_tensor(
 ) -> SparseTensor:
     """Return a sparse tensor with `indices` [sparse_dims, n] and `values` [n, ...].
 
-    Without `size`, the shape is the smallest that contains all indices. Raises RuntimeError for indices outside of
-    `size`.
+    Without `size`, the shape is the smallest that contains all indices. With `requires_grad` the values are copied.
+    With `is_coalesced` the indices have to be sorted and unique, which is not checked. `device` and `check_invariants`
+    have no effect. Raises RuntimeError for indices outside of `size`.
     """
     places = pw.cast_to(as_tensor(indices), dt.int64)
     entries = as_tensor(values)
@@ -279,7 +284,7 @@ def sparse_coo_tensor(
 
 
 def to_sparse(x: Tensor, *_: Any, **__: Any) -> SparseTensor:
-    """Return the nonzero elements of `x` as a sparse tensor."""
+    """Return the nonzero elements of `x` as a coalesced sparse tensor. Other arguments have no effect."""
     places = gather_scatter.nonzero(x).t()
     values = x[tuple(places[d] for d in range(x.dim()))]
     return SparseTensor(places, values, x.shape, True)

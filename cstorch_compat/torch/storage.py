@@ -171,7 +171,7 @@ class UntypedStorage:
         return self
 
     def as_tensor(self, dtype: DType) -> Tensor:
-        """Return a tensor of the bytes, interpreted as elements of `dtype`."""
+        """Return a vector of the bytes, interpreted as elements of `dtype`. It is a copy."""
         # NumPy has no bfloat16, so its bits are read as integers and widened.
         if dtype.is_half:
             values = decode_elements(

@@ -165,7 +165,10 @@ def detach_(x: Tensor) -> Tensor:
 
 @method
 def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
-    """Make the tensor share the storage of `source`, or an empty storage if it is None. Returns the tensor."""
+    """Make the tensor share the storage and shape of `source`, or an empty storage if it is None. Returns the tensor.
+
+    Other arguments, such as an offset, have no effect.
+    """
     other = empty(0, dtype=x.dtype) if source is None else source
     x.cell, x.view_ops, x._seen = other.cell, other.view_ops, None
     return x
@@ -173,7 +176,11 @@ def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
 
 @method
 def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Change the shape in place, and return the tensor. The first elements are kept, and new elements are zero."""
+    """Change the shape in place, and return the tensor. It gets a new storage, which views do not share.
+
+    The first elements of the old storage, in memory order, are kept; new elements are zero. `memory_format` has no
+    effect.
+    """
     extents = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     values = np.zeros(int(np.prod(extents)), x.dtype.host)
     # Use the elements of the storage in memory order, not those of the view.
@@ -231,7 +238,10 @@ storage, untyped_storage = method(tensor_memory.storage), method(tensor_memory.u
 
 @method
 def map_(x: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element by the result of a Python function of it and the element of `other`, in place."""
+    """Replace each element by the result of a Python function of it and the element of `other`, in place.
+
+    `other` is expanded to the shape of the tensor. Returns the tensor. No gradient is recorded.
+    """
     pairs = zip(x.array("map_").reshape(-1).tolist(), other.expand(x.shape).flatten().tolist(), strict=True)
     with grad_mode(False):
         return x.copy_(tensor([callable(a, b) for a, b in pairs], dtype=x.dtype).view(x.shape))

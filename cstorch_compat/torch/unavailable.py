@@ -47,7 +47,10 @@ def make_refusal_error(name: str) -> OptionMissing:
 
 
 def make_refusing_function(name: str) -> Callable[..., NoReturn]:
-    """Return a function that raises OptionMissing when it is called."""
+    """Return a function that raises OptionMissing when it is called. `name` is the full public name.
+
+    The function has the attribute `refused`, the pair (reason, hint).
+    """
 
     def refused(*args: Any, **kwargs: Any) -> NoReturn:
         raise make_refusal_error(name)

@@ -42,7 +42,11 @@ def _finish_gradient(t: Tensor | None, like: Tensor, create_graph: bool, strict:
 def compute_gradients(
     outputs: Any, inputs: Sequence[Tensor], seeds: Any = None, create_graph: bool = False
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of `outputs`, weighted by `seeds`, with respect to each input; None for unused inputs."""
+    """Return the gradients of `outputs`, weighted by `seeds`, with respect to each input; None for unused inputs.
+
+    Outputs that do not require a gradient are ignored. `seeds` may be None for scalar outputs. The graph is retained.
+    `create_graph` makes the result differentiable.
+    """
     tracked = [(o, None if seeds is None else s) for o, s in zip(_as_tuple(outputs), _as_tuple(seeds), strict=False)]
     tracked = [(o, s) for o, s in tracked if o.requires_grad]
     if not tracked:
@@ -54,9 +58,11 @@ def compute_gradients(
 def vjp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs, and the product of `v` and the Jacobian for each input.
+    """Return the outputs of `func(*inputs)`, and the product of `v` and the Jacobian for each input.
 
-    `v` may be None if the output has a single element; otherwise this raises RuntimeError.
+    `v` may be None if each output has a single element; otherwise this raises RuntimeError. Inputs without influence
+    get zeros, or raise RuntimeError with `strict`. `create_graph` makes the results differentiable; else they are
+    detached.
     """
     variables = _make_variables(inputs, create_graph)
     outputs = func(*variables)
@@ -77,9 +83,10 @@ def _detach_outputs(outputs: Any, create_graph: bool) -> Any:
 def jvp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs, and the product of the Jacobian and `v` for each output, by two backward passes.
+    """Return the outputs of `func(*inputs)`, and the product of the Jacobian and `v` for each output.
 
-    `v` is all ones if None.
+    The products are computed by two backward passes. `v` has the shapes of the inputs and is all ones if None. `strict`
+    and `create_graph` are those of `vjp`.
     """
     variables = _make_variables(inputs, create_graph)
     directions = _as_tuple(v) if v is not None else tuple(ones_like(x) for x in variables)
@@ -112,7 +119,8 @@ def jacobian(
 ) -> Any:
     """Return the derivative of each output with respect to each input, of shape [*output.shape, *input.shape].
 
-    Several outputs or inputs give tuples. `vectorize` and `strategy` have no effect.
+    Several outputs or inputs give tuples, first by output and then by input. `strict` and `create_graph` are those of
+    `vjp`. `vectorize` and `strategy` have no effect.
     """
     variables = _make_variables(inputs, create_graph)
     outputs = func(*variables)
@@ -125,7 +133,11 @@ def jacobian(
 def compute_jacobian(
     output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool = False
 ) -> list[Tensor]:
-    """Return the derivative of `output` with respect to each input, of shape [*output.shape, *input.shape]."""
+    """Return the derivative of `output` with respect to each input, of shape [*output.shape, *input.shape].
+
+    It runs one backward pass for each element of `output`. Inputs without influence get zeros, or raise RuntimeError
+    with `strict`.
+    """
     # One backward pass for each output element gives a row of the Jacobian.
     rows = [compute_gradients(element, inputs, create_graph=create_graph) for element in output.reshape(-1).unbind()]
     shape = tuple(output.shape)
@@ -165,7 +177,10 @@ def hessian(
 def vhp(
     func: Callable[..., Any], inputs: OneOrMoreTensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the output, and the product of `v` and the Hessian for each input. `v` is all ones if None."""
+    """Return the output of `func(*inputs)`, and the product of `v` and the Hessian for each input.
+
+    `v` has the shapes of the inputs and is all ones if None. `strict` and `create_graph` are those of `vjp`.
+    """
     variables = _make_variables(inputs, create_graph)
     directions = _as_tuple(v) if v is not None else tuple(ones_like(x) for x in variables)
     outputs = func(*variables)

@@ -19,7 +19,11 @@ RAISES_PREFIX = "raises "
 
 @functools.cache
 def make_namespaces() -> dict[str, SimpleNamespace]:
-    """Return the contents of each module by its path with underscores, such as `cuda_amp` for torch.cuda.amp."""
+    """Return the constants and functions of PyTorch's CPU build by module.
+
+    A key is the module's path without "torch." and with underscores, such as `cuda_amp` for torch.cuda.amp. They are
+    read from the table file.
+    """
     answers: dict[str, SimpleNamespace] = {}
     for path, name, said in parse_rows():
         space = answers.setdefault(path.removeprefix("torch.").replace(".", "_"), SimpleNamespace())
@@ -41,7 +45,11 @@ def parse_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def _make_function(path: str, name: str, said: str) -> Any:
-    """Return a function that returns or raises what its table entry `said` states."""
+    """Return a function that returns or raises what its table entry `said` states, whatever its arguments.
+
+    `said` is a Python literal, or RAISES_PREFIX with the name of a built-in exception and its message. Each call
+    returns a new object.
+    """
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         if said.startswith(RAISES_PREFIX):

@@ -294,7 +294,10 @@ def _copy_into(target: Tensor, value: Tensor) -> None:
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Copy `tensor` into the only element of `tensor_list`. Returns None, or a `Work` handle if `async_op`."""
+    """Copy `tensor` into the first element of `tensor_list`, in place. Return None, or a `Work` handle if `async_op`.
+
+    Raises ValueError before `init_process_group`.
+    """
     _require_group()
     _copy_into(tensor_list[0], tensor)
     return Work() if async_op else None
@@ -343,13 +346,16 @@ def all_to_all(
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Store `obj` in the only element of `object_list`."""
+    """Store `obj` as the first element of `object_list`. Raises ValueError before `init_process_group`."""
     _require_group()
     object_list[0] = obj
 
 
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Store `obj` in the only element of `object_gather_list`."""
+    """Store `obj` as the first element of `object_gather_list`; do nothing if that is None.
+
+    Raises ValueError before `init_process_group`.
+    """
     all_gather_object([None] if object_gather_list is None else object_gather_list, obj, group)
 
 

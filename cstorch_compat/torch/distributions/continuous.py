@@ -224,7 +224,10 @@ class HalfNormal(Distribution):
         return pw.abs(self._base.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return log(2) plus the normal log density for values >= 0, and -inf for others."""
+        """Return log(2) plus the normal log density for values >= 0, and -inf for others.
+
+        With `validate_args`, values outside of the support raise ValueError.
+        """
         self._validate_sample(value)
         # The density of both signs is combined.
         inside = self._base.log_prob(value) + math.log(2)
@@ -277,7 +280,10 @@ class Uniform(Distribution):
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return -log(high - low) for low <= x < high, and -inf for other values."""
+        """Return -log(high - low) for low <= x < high, and -inf for other values.
+
+        With `validate_args`, values outside of the support raise ValueError.
+        """
         self._validate_sample(value)
         # `high` is excluded, as `rand` excludes 1.
         inside = ((self.low <= value) & (self.high > value)).type_as(self.low)

@@ -103,7 +103,10 @@ class Bernoulli(_ElementwiseProbs, ExponentialFamily):
         return loss.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return the values 0 and 1 along a new first dimension. With `expand`, they have the batch shape."""
+        """Return the values 0 and 1 along a new first dimension, of shape [2, *batch_shape].
+
+        Without `expand`, each batch dimension has size 1.
+        """
         values = arange(2, dtype=self._param.dtype).view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
@@ -251,7 +254,10 @@ class Categorical(_ProbsOrLogits):
         return -reduction.sum(logits * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all class indices along a new first dimension. With `expand`, they have the batch shape."""
+        """Return all class indices along a new first dimension, of shape [classes, *batch_shape].
+
+        Without `expand`, each batch dimension has size 1.
+        """
         values = arange(self._num_events).view(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
@@ -316,7 +322,7 @@ class OneHotCategorical(_CategoricalBased):
         return cast_to(one_hot(indices, self._categorical._num_events), self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log probability of the class marked in `value`."""
+        """Return the log probability of the class marked in `value`, which is that of its largest element."""
         self._validate_sample(value)
         return self._categorical.log_prob(value.max(-1)[1])
 

@@ -19,7 +19,10 @@ _validates_args = True
 
 
 def set_default_validate_args(value: bool) -> None:
-    """Set the default of `validate_args`. Raises ValueError if `value` is not a bool."""
+    """Set the default of `validate_args` for distributions created later. Raises ValueError if `value` is not a bool.
+
+    The numbers 0 and 1 are accepted too.
+    """
     global _validates_args
     if value not in (True, False):
         raise ValueError
@@ -83,7 +86,11 @@ class Distribution:
             self._check_arguments()
 
     def _check_arguments(self) -> None:
-        """Raise ValueError if a given tensor parameter violates its constraint."""
+        """Raise ValueError if a tensor parameter violates its constraint in `arg_constraints`.
+
+        Parameters that are computed from others or are no tensors, and constraints that depend on other parameters, are
+        skipped. Inside a traced step, where values are unknown, it raises TraceError.
+        """
         for name, constraint in self.arg_constraints.items():
             # Skip parameters that are computed from others.
             if isinstance(constraint, constraints.Dependent) or name not in self.__dict__:
@@ -174,7 +181,10 @@ class Distribution:
         raise NotImplementedError
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> "Distribution":
-        """Return the distribution with its parameters expanded to `batch_shape`."""
+        """Return a copy of the distribution with its parameters expanded to `batch_shape`. `_instance` has no effect.
+
+        The constructor of the class is not called.
+        """
         # Bypass the constructor, whose arguments differ between subclasses.
         grown = type(self).__new__(type(self))
         grown.__dict__.update(self.__dict__)
@@ -190,9 +200,10 @@ class Distribution:
         return grown
 
     def _validate_sample(self, value: Any) -> None:
-        """Raise ValueError if `value` does not broadcast with the distribution or is outside of its support.
+        """Raise ValueError if `value` is no tensor, does not broadcast, or is outside of the support.
 
-        Without `validate_args`, do nothing.
+        Without `validate_args`, do nothing. If the support depends on parameters, only the shape is checked. Raises
+        TraceError inside a traced step, where values are unknown.
         """
         if not self._validate_args:
             return

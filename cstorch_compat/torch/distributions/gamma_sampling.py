@@ -28,7 +28,7 @@ def _draw_uniform(g: Generator) -> float:
 
 
 def _draw_gamma(alpha: float, g: Generator) -> float:
-    """Return one gamma sample with shape `alpha` and rate 1 (Marsaglia and Tsang)."""
+    """Return one gamma sample with shape `alpha` and rate 1 (Marsaglia and Tsang). It is 0 if `alpha` is 0."""
     scale = 1.0
     # A shape below 1 is increased by 1, and the sample scaled by a power of a uniform number.
     if alpha < 1:
@@ -80,9 +80,9 @@ def _draw_poisson(rate: float, g: Generator) -> float:
 
 
 def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
-    """Return `one(parameter, generator)` for each element of `parameters`, in float64.
+    """Return `one(parameter, generator)` for each element of `parameters`, in float64 and in the shape of `parameters`.
 
-    Raises TraceError inside a traced step.
+    Without `generator` it is the default one. Raises TraceError inside a traced step.
     """
     if storage.thread_state.current is not None:
         raise TraceError(

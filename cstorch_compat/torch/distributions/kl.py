@@ -31,7 +31,8 @@ _KL_RULES: dict[tuple[type, type], KLRule] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
     """Return a decorator that registers a function (p, q) as the divergence of two distribution classes.
 
-    Raises TypeError if one of them is not a subclass of Distribution.
+    It replaces an existing function for these classes, and returns the function unchanged. Raises TypeError if one of
+    the classes is not a subclass of Distribution.
     """
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
@@ -45,9 +46,10 @@ def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """Return the divergence KL(p || q), the expectation under `p` of log p - log q.
+    """Return the divergence KL(p || q), the expectation under `p` of log p - log q, with the batch shape.
 
-    The rule of the most derived classes is used. Raises NotImplementedError if there is none.
+    The rule of the most derived classes is used, where the class of `p` takes precedence. Raises NotImplementedError if
+    there is none.
     """
     for a in type(p).__mro__:
         for b in type(q).__mro__:

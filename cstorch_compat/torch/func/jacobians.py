@@ -85,8 +85,9 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """Return the outputs of `func(*primals)`, and their directional derivatives along `tangents`.
 
-    The derivatives are computed by two backward passes. With `has_aux`, `func` returns (output, aux), and aux is the
-    third result. `strict` has no effect.
+    `tangents` is a sequence nested like `primals`, and the derivatives are nested like the outputs. Outputs that do not
+    depend on the arguments have zeros. The derivatives are computed by two backward passes. With `has_aux`, `func`
+    returns (output, aux), and aux is the third result. `strict` has no effect.
     """
     tracked = TrackedArguments.of(range(len(primals)), primals, {})
     result = func(*tracked.arguments)

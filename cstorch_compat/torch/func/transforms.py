@@ -20,9 +20,10 @@ Function = Callable[..., Any]
 
 @contextmanager
 def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
-    """Return a context manager in which parameters and buffers of `module` are replaced by `values`.
+    """Return a context manager in which parameters and buffers of `module` are replaced by `values`, given by path.
 
-    With `strict`, unknown and missing names raise RuntimeError; otherwise unknown names are ignored.
+    At the end the previous objects are restored. With `strict`, unknown and missing names raise RuntimeError. Otherwise
+    unknown names are ignored, and missing ones keep their value.
     """
     own = _named_tensors(module)
     unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
@@ -105,7 +106,8 @@ def functional_call(
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the parameters and the buffers of modules with equal structure, each stacked along a new first dimension.
 
-    Raises RuntimeError if `models` is empty.
+    The parameters are detached copies that require a gradient. Raises RuntimeError if `models` is empty, and KeyError
+    if a module lacks a name of the first one.
     """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -133,9 +135,11 @@ class TrackedArguments:
 
     @classmethod
     def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "TrackedArguments":
-        """Return the tracked arguments for the positions `places` in `args`.
+        """Return a record of `args` in which the tensors at the positions `places` require a gradient.
 
-        They may be nested structures of tensors.
+        Arguments may be nested structures of tensors. A tensor that requires a gradient already is kept; others are
+        replaced by detached leaves. If any argument requires a gradient, results remain differentiable for an outer
+        derivative.
         """
         flat, structure = tree_flatten([args[k] for k in places])
         is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
@@ -185,7 +189,8 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """Return a function that computes the gradient of the scalar `func` with respect to the arguments at `argnums`.
 
-    With `has_aux`, `func` returns (value, aux) and the result is (gradient, aux).
+    The gradient is nested like the argument; a tuple `argnums` gives a tuple. With `has_aux`, `func` returns (value,
+    aux) and the result is (gradient, aux). The function raises RuntimeError if the value is not a scalar tensor.
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -232,7 +237,11 @@ def vmap(
 
 
 def _seed_randomness(func: Function, randomness: str) -> Function:
-    """Return `func` wrapped to handle the default random generator according to `randomness`."""
+    """Return `func` wrapped to handle the default random generator according to `randomness`.
+
+    "different" returns `func` itself. With "same" each call begins with the present state of the generator. With
+    "error" a call that uses the generator raises RuntimeError afterwards.
+    """
     if randomness == "different":
         return func
     generator = random.default_generator

@@ -24,7 +24,8 @@ POLL_INTERVAL_SECONDS = 0.2
 def find_shared_tensors(values: Any) -> Iterator[Tensor]:
     """Yield the tensors marked as shared in nested arguments, in a fixed order.
 
-    The arguments may be tensors, modules, mappings and sequences.
+    The arguments may be tensors, modules (their parameters and buffers), mappings (their values) and sequences. Other
+    objects are ignored. A tensor that occurs twice is yielded twice.
     """
     if isinstance(values, Tensor):
         yield from [values] if is_shared(values) else []
@@ -40,7 +41,10 @@ def find_shared_tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _run_target(target: Callable[..., Any], args: Any, kwargs: Any, pipe: Any) -> None:
-    """Call the target in the process, and send the final values of the shared tensors through the pipe."""
+    """Call the target in the child process, and send the final values of the shared tensors through `pipe`.
+
+    They are a list of arrays in the order of `find_shared_tensors`. They are also sent if the target raises an error.
+    """
     try:
         target(*args, **kwargs)
     finally:
@@ -90,7 +94,7 @@ class Process(multiprocessing.Process):
     def join(self, timeout: float | None = None) -> None:
         """Wait for the end of the process, and add its changes to the shared tensors.
 
-        With a `timeout` the changes are not added.
+        With a `timeout`, in seconds, the changes are not added. A later call without it adds them.
         """
         if self._pipe is not None and timeout is None:
             self._receive()
@@ -98,9 +102,10 @@ class Process(multiprocessing.Process):
 
     def _receive(self) -> None:
         # Receive before waiting, because a full pipe would block the process forever.
-        """Receive the final values of the process, and add its changes to the parent's tensors.
+        """Wait for the final values of the process, and add its changes to the parent's tensors in place.
 
-        A process that ended without sending values changes nothing.
+        An element that the parent did not change since `start` gets the process's value; otherwise the difference is
+        added. A process that ended without sending values changes nothing.
         """
         while not self._pipe.poll(POLL_INTERVAL_SECONDS):
             if not self.is_alive() and not self._pipe.poll(0):

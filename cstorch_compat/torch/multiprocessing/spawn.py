@@ -53,10 +53,11 @@ class ProcessContext:
         return [int(p.pid) for p in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until at least one process ends, and return True if all have ended.
+        """Wait until at least one process ends, and return whether all have ended.
 
-        `timeout` is in seconds; `grace_period` has no effect. If a process failed, terminate the others and raise
-        ProcessRaisedException or ProcessExitedException.
+        `timeout` is in seconds; if it passes, return False. `grace_period` has no effect. If a process failed,
+        terminate the others and raise ProcessRaisedException, or ProcessExitedException if it ended without a Python
+        exception.
         """
         if not self.sentinels:
             return True

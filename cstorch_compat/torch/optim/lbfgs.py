@@ -124,7 +124,10 @@ class _LBFGSStep:
         return bool(np.abs(self.gradient).max() <= self.group["tolerance_grad"])
 
     def run(self) -> None:
-        """Iterate until a stopping criterion is met, and store the state for the next step."""
+        """Iterate until a stopping criterion is met, and store the state for the next step.
+
+        Do nothing if the gradient is already below the tolerance.
+        """
         if self.is_flat():
             return
         self._iterate()
@@ -172,7 +175,12 @@ class _LBFGSStep:
         )
 
     def _direction(self) -> np.ndarray:
-        """Return the search direction: minus the product of the inverse Hessian approximation and the gradient."""
+        """Return the search direction: minus the product of the inverse Hessian approximation and the gradient.
+
+        In the first iteration it is minus the gradient, and the stored pairs are cleared. Later the last step is stored
+        as a pair for the approximation, unless its curvature is too small; the oldest pair beyond `history_size` is
+        dropped.
+        """
         memory, g = self.memory, self.gradient
         if self.state["n_iter"] == 1:
             memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -207,7 +215,11 @@ class _LBFGSStep:
         return r
 
     def _advance(self, t: float, direction: np.ndarray, slope: float, is_last: bool) -> float:
-        """Move along the direction, evaluate there unless it is the last fixed step, and return the step length."""
+        """Move the parameters along `direction`, evaluate the closure there, and return the step length.
+
+        With a line search it is the length that the search finds, else `t`. After the last fixed step (`is_last`)
+        nothing is evaluated. Raises RuntimeError for another line search than "strong_wolfe".
+        """
         # The origin is kept, because a line search evaluates several points from it.
         origin = self.optimizer.positions()
         if self.group["line_search_fn"] is None:

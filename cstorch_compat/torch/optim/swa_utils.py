@@ -18,7 +18,10 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """Return a function that updates lists of averages in place with the exponential moving average."""
+    """Return a function (averages, currents, n) that updates a list of averages in place.
+
+    Each becomes the exponential moving average decay * average + (1 - decay) * current.
+    """
     single = get_ema_avg_fn(decay)
 
     def averaged(averages: list[Tensor], currents: list[Tensor], n: Any) -> None:
@@ -62,7 +65,11 @@ class AveragedModel(Module):
         return [*model.parameters(), *(model.buffers() if self.use_buffers else ())]
 
     def update_parameters(self, model: Module) -> None:
-        """Add the current parameters of `model` to the average."""
+        """Add the current parameters of `model` to the average, in place. The first call copies them.
+
+        Buffers are averaged too with `use_buffers`, and copied otherwise. A model with fewer parameters changes only
+        the first ones.
+        """
         count = int(self.n_averaged.item())
         averages, currents = self._parts(self.module), [t.detach() for t in self._parts(model)]
         rule = self.avg_fn or get_swa_avg_fn()
@@ -82,7 +89,8 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Recompute the running statistics of all batch normalization layers of `model` over the batches of `loader`.
 
-    If a batch is a list or tuple, its first element is the input. `device` has no effect.
+    They become plain means over the batches. If a batch is a list or tuple, its first element is the input. The
+    training mode is restored at the end. Without such layers nothing is done. `device` has no effect.
     """
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm)]
     if not layers:

@@ -21,7 +21,10 @@ def _parse_dtype(text: Any, *_: Any) -> np.dtype:
 
 
 def build_dtype(dtype: np.dtype, state: Any) -> np.dtype:
-    """Return the dtype with the byte order, fields and time unit of its pickled state."""
+    """Return a dtype like `dtype` with the byte order, fields, subarray and time unit of its pickled `state`.
+
+    `dtype` itself does not change. Raises the errors of `_check_dtype` for dtypes inside it that are not allowed.
+    """
     _, order, subarray, names, fields, itemsize, _, *more = state
     if subarray is not None:
         base, shape = subarray

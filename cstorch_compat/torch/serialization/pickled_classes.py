@@ -89,7 +89,11 @@ def find_imported(path: str) -> Any:
 
 
 def _is_plain(kind: type) -> bool:
-    """Return whether creating, filling and deleting an object of the class runs none of the class's code."""
+    """Return whether creating, filling and deleting an object of the class runs none of the class's code.
+
+    Code of the trusted packages counts as harmless. Classes with another metaclass than those of plain classes,
+    abstract classes and enumerations give False.
+    """
     if type(kind) not in (type, abc.ABCMeta, enum.EnumMeta):
         return False
     if issubclass(kind, enum.Enum):

@@ -268,7 +268,10 @@ class ObjectReader(Reader):
         return UnsafeGlobal(what, where=source.where(), hint=hint)
 
     def referred(self, answer: Any) -> Any:
-        """Return the storage or module class for a persistent id."""
+        """Return the object for a persistent id of the file: a storage, or the class of a module.
+
+        Files before the zip format give a module class with its source code, which is ignored.
+        """
         # Files before the zip format also contain the source code of a module's class, which is not needed.
         if isinstance(answer, tuple) and len(answer) == 4 and answer[0] == "module":
             return answer[1]
@@ -277,7 +280,13 @@ class ObjectReader(Reader):
         return super().referred(answer)
 
     def called(self, function: Any, args: Any) -> Any:
-        """Return the result of calling an allowed function. Raises CheckpointError for other functions."""
+        """Return the result of a call that the file requests.
+
+        NumPy's functions, value classes and objects that the user allowed are called with `args`. Python's
+        reconstruction function, `getattr`, and the look-up of an enumeration member are emulated. Other functions are
+        those of the base class, which raises CheckpointError for any that is not allowed. Objects of pickle protocol 0
+        or 1 raise it too.
+        """
         # Objects allowed by the script are called, which runs their constructors.
         if _is_one_of(
             function, (*pickled_arrays.NUMPY_FUNCTIONS.values(), *VALUE_CLASSES, *allowed_globals.value.values())
@@ -311,9 +320,10 @@ class ObjectReader(Reader):
         self.stack.append(self._made(kind, args))
 
     def _made(self, kind: Any, args: Any) -> Any:
-        """Return a new object of an allowed class, without calling its constructor.
+        """Return a new object of an allowed class.
 
-        Raises CheckpointError for other objects.
+        Its constructor is called only for value classes and listed constructors. Raises CheckpointError if `kind` is no
+        class or is an array, and for a plain Python class, such as list, with arguments.
         """
         if not isinstance(kind, type) or kind is np.ndarray:
             raise file_error("the file creates an object of something that is not a class")
@@ -324,7 +334,11 @@ class ObjectReader(Reader):
         return object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args)
 
     def build(self, _: Any) -> None:
-        """Execute BUILD: set the state of an object."""
+        """Execute the opcode BUILD: take a state from the stack, and set it on the object below.
+
+        Modules, arrays and dtypes are set by their own functions. Raises CheckpointError for a class, tensor, function
+        or NumPy scalar.
+        """
         thing = self.stack[-2]
         if isinstance(thing, OrderedDict) and type(thing) is OrderedDict:
             super().build(_)

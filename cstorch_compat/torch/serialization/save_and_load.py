@@ -66,11 +66,14 @@ def load(
     - `map_location`: as in `torch.load`.
     - `weights_only`: allow only PyTorch's list of classes and those of `add_safe_globals`. This is the default unless
       `pickle_module` is given. If False, also allow PyTorch's layers, NumPy arrays, values of the standard library, and
-      plain classes of imported modules.
+      plain classes of imported modules. TORCH_FORCE_WEIGHTS_ONLY_LOAD overrides False, and
+      TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD changes the default to False.
     - `mmap`: allowed only for paths of zip files.
     - `encoding`: the encoding of text that Python 2 wrote.
 
-    Raises UnsafeGlobal for another class, EOFError at the end of an open file, and CheckpointError for a damaged file.
+    `errors` and `fix_imports` have no effect. Raises UnsafeGlobal for another class, EOFError at the end of an open
+    file, and CheckpointError for a damaged file. Raises RuntimeError for `pickle_module` together with `weights_only`,
+    and ValueError for `mmap` with an open file.
     """
     if pickle_module is not None and weights_only:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
@@ -114,7 +117,10 @@ def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) 
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Allow classes and functions in files. An item may be a pair (object, name in the file)."""
+    """Allow classes and functions in files, until the process ends. An item may be a pair (object, name in the file).
+
+    Raises CheckpointError for a local class or function without such a name.
+    """
     for item in safe_globals:
         thing, name = item if isinstance(item, tuple) else (item, None)
         path = " ".join(name.rsplit(".", 1)) if name else ObjectWriter().global_path(thing)

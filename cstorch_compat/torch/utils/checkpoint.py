@@ -127,7 +127,8 @@ def checkpoint_sequential(
 ) -> Any:
     """Call modules one after another, in `segments` segments of which all but the last are checkpointed.
 
-    `functions` is a sequence of modules or a module with children. Raises ValueError for unknown keyword arguments.
+    `functions` is a sequence of modules or a module with children. Without `use_reentrant`, a warning is issued and the
+    reentrant variant is used. Raises ValueError for keyword arguments other than `preserve_rng_state`.
     """
     if use_reentrant is None:
         warnings.warn(USE_REENTRANT_WARNING.format(".checkpoint_sequential", SEQUENTIAL_DEPRECATION), stacklevel=2)

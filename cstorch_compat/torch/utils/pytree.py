@@ -114,7 +114,7 @@ def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """Call `func(leaf, *leaves of rests)` for each leaf, and return the tree unchanged."""
+    """Call `func(leaf, *leaves of rests)` for each leaf, ignore its results, and return the tree unchanged."""
     pytree.tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -126,12 +126,12 @@ def tree_map_only_(kinds: Any, func: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def tree_all_only(kinds: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Return whether `pred` holds for every leaf of the given types."""
+    """Return whether `pred` holds for every leaf of the given types; True if there are none."""
     return all(pred(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, kinds))
 
 
 def tree_any_only(kinds: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Return whether `pred` holds for at least one leaf of the given types."""
+    """Return whether `pred` holds for at least one leaf of the given types; False if there are none."""
     return any(pred(leaf) for leaf in pytree.tree_leaves(tree) if isinstance(leaf, kinds))
 
 

@@ -34,7 +34,11 @@ class _LazyLayer(Module):
         return True
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Become the plain layer, with newly initialized parameters, and return its result."""
+        """Become the plain layer, with newly initialized parameters, and return its result for `input`.
+
+        The class of the object changes in place. The number of input features is the size of dimension `axis` of
+        `input`. Hooks and the training mode are kept.
+        """
         given, options = self._given
         training, hooks = self.training, {k: v for k, v in vars(self).items() if k.endswith("_hooks")}
         # Read these attributes before the class changes.

@@ -28,9 +28,9 @@ def share_memory(module: Module) -> Module:
 
 
 def to_empty(module: Module, *, device: Any, recurse: bool = True) -> Module:
-    """Move the parameters and buffers to a device with undefined values, and return the module.
+    """Give the parameters and buffers new storage with undefined values on `device`, and return the module.
 
-    `recurse` has no effect.
+    The tensor objects stay the same. `recurse` has no effect: submodules are always included.
     """
     for t in _parameters_and_buffers(module):
         fresh = empty_like(t, device=device)
@@ -49,10 +49,10 @@ def compile_(module: Module, *args: Any, **kwargs: Any) -> None:
 
 
 def set_submodule(module: Module, target: str, module_: Module, strict: bool = False) -> None:
-    """Set the submodule at the path `target`.
+    """Set the submodule at the path `target`, such as "layers.0", to `module_`.
 
-    Raises ValueError for an empty path, and AttributeError if the parent does not exist, or if the submodule does not
-    exist and `strict` is True.
+    A missing last name is created unless `strict` is True. Raises ValueError for an empty path, and AttributeError if
+    the parent does not exist, or if the submodule does not exist and `strict` is True.
     """
     if not target:
         raise ValueError("Cannot set the submodule without a target name!")

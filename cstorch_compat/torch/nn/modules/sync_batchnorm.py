@@ -33,7 +33,10 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return `module` with each batch normalization layer replaced by a SyncBatchNorm with the same parameters."""
+        """Return `module` with each batch normalization layer replaced by a SyncBatchNorm with the same parameters.
+
+        Submodules are replaced in place. If `module` itself is such a layer, the result is a new object.
+        """
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             # A new object of this class gets all attributes of the old layer.

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that repeats a number `n` times as a tuple, and converts an iterable to a tuple."""
+    """Return a function that repeats a number `n` times as a tuple, and converts an iterable to a tuple.
+
+    The length of an iterable is not checked.
+    """
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(itertools.repeat(x, n))

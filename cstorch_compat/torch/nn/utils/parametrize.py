@@ -51,7 +51,7 @@ class ParametrizationList(ModuleList):
 
     # Unlike the inverses that users define, this method stores its result in the originals.
     def right_inverse(self, value: Tensor) -> None:
-        """Set the original tensors so that they give `value`.
+        """Set the original tensors in place so that they give `value`, by the inverses in reverse order.
 
         Raises RuntimeError if a parametrization has no `right_inverse`.
         """
@@ -85,7 +85,10 @@ def _match_kind(original: Tensor, value: Tensor) -> Tensor:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Return a context manager in which each parametrized tensor is computed only once."""
+    """Return a context manager in which each parametrized tensor is computed only once.
+
+    Later changes of the originals have no effect on it until the block ends. Nested blocks share the values.
+    """
     # Blocks may be nested: the values are kept until the outermost one ends.
     outer = _computed_values.value
     _computed_values.value = outer if outer is not None else {}
@@ -108,8 +111,10 @@ def register_parametrization(
 ) -> Module:
     """Add a parametrization to a parameter or buffer, after existing ones, and return the module.
 
-    Raises ValueError for an unknown name, and for a parametrization that changes shape or dtype unless `unsafe` is
-    True.
+    The first one moves the tensor to `module.parametrizations` and changes the class of `module`, so that reading the
+    attribute computes the value. If the parametrization has `right_inverse`, the original is set so that the value
+    stays. Raises ValueError for an unknown name, and for a parametrization that changes shape or dtype unless `unsafe`
+    is True.
     """
     if is_parametrized(module, tensor_name):
         _check_parametrization(parametrization, getattr(module, tensor_name), unsafe)

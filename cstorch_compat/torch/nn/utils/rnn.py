@@ -147,7 +147,8 @@ def pad_sequence(
 ) -> Tensor:
     """Return sequences [L, ...] padded to one tensor [T, B, ...] ([B, T, ...] with `batch_first`).
 
-    `padding_side` is "right" or "left"; others raise RuntimeError.
+    T is the greatest length. `padding_side` is "right" or "left"; others raise RuntimeError. No sequences raise
+    ValueError.
     """
     members = list(sequences)
     if padding_side not in ("right", "left"):
@@ -163,18 +164,24 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """Return the list of sequences in a padded batch, each cut to its length."""
+    """Return the list of sequences in a padded batch, each cut to its length.
+
+    The batch is [T, B, ...], or [B, T, ...] with `batch_first`.
+    """
     x = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
     return [getitem(x, (i, slice(0, int(n)))) for i, n in enumerate(lengths)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Return the packed form of a list of sequences."""
+    """Return the packed form of a list of sequences [L, ...].
+
+    Raises RuntimeError if a length is 0, or with `enforce_sorted` if lengths are not in descending order.
+    """
     lengths = tensor([s.spec.shape[0] for s in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return the list of sequences in a packed batch."""
+    """Return the list of sequences in a packed batch, in the original order."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

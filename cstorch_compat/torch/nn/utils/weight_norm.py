@@ -106,7 +106,10 @@ class _SpectralNorm(Module):
             self._power.iterate(weight, left, right, INITIAL_POWER_ITERATIONS, right_first=False)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Return the normalized weight. A vector is divided by its length."""
+        """Return the weight divided by its largest singular value. A vector is divided by its length.
+
+        In training mode the estimate of the singular value is improved first, by power iterations on stored vectors.
+        """
         if weight.ndim == 1:
             return normalize(weight, dim=0, eps=self.eps)
         if self.training:
