@@ -23,8 +23,8 @@ def _is_floating(x: object) -> bool:
 def _cast_arguments(function: Function, choose: Callable[[list[Tensor], DType], DType]) -> Function:
     """Return `function` with its floating-point tensor arguments cast to the dtype that `choose` returns.
 
-    `choose` gets the list of these tensors and the half type. Tensors in nested containers are cast too. If automatic
-    casts are off, the arguments are passed unchanged.
+    `choose` gets the list of these tensors and the half type of the automatic casts. Tensors in nested containers are
+    cast too. If automatic casts are off, the arguments are passed unchanged.
     """
 
     @functools.wraps(function)

@@ -35,9 +35,10 @@ class ListenerHandle:
 def register_traced_tensor_hook(hook: TracedTensorHook) -> ListenerHandle:
     """Register `hook(tensor, name)` for the output of each layer of the prepared models in a traced step.
 
-    `name` consists of the layer's path, "fwd" and the layer's function, such as "encoder.fc1.fwd.linear". If the layer
-    is called again in the same step, ".1", ".2" and so on are appended. Returns a handle with `remove()`. Raises
-    RuntimeError without a backend.
+    Layers are built-in modules without submodules. `name` consists of the layer's path, "fwd" and the layer's function,
+    such as "encoder.fc1.fwd.linear". If the layer is called again in the same step, ".1", ".2" and so on are appended.
+    Models that are prepared later are not included. Returns a handle with `remove()`. Raises RuntimeError without a
+    backend.
     """
     ear = _LayerListener(hook)
     return ListenerHandle(

@@ -71,8 +71,8 @@ class Metric(Module, ABC):
     def register_state(self, name: str, tensor: Tensor, persistent: bool = False) -> None:
         """Register a tensor that is carried from step to step, as a buffer on the device of the run.
 
-        If `name` is registered already, write the values of `tensor` into the existing buffer. `persistent` is that of
-        `Module.register_buffer`.
+        The device of `tensor` is changed in place. If `name` is registered already, only write the values of `tensor`
+        into the existing buffer. `persistent` is that of `Module.register_buffer`.
         """
         # A new buffer would be a different state than that of the traced step, so the existing one is overwritten.
         if name in self._buffers:
@@ -98,7 +98,8 @@ class Metric(Module, ABC):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Update the metric with a batch, and return the result of `compute`. Arguments go to `update`.
 
-        No gradients are recorded.
+        No gradients are recorded. Errors are raised as built-in exceptions. In a traced step on CSX the result is an
+        output of the step, so that the state is kept.
         """
         self._name_state()
         # Predictions may require gradients, whose graph must not be kept from step to step.

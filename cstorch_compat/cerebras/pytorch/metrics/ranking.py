@@ -86,10 +86,10 @@ class AUCMetric(Metric):
             self.register_state(count, creation.zeros(self.num_thresholds))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Count a batch at every threshold.
+        """Add a batch to the four counts (true and false, positive and negative) at every threshold.
 
-        `labels` are booleans (or 0 and 1), and `predictions` are scores in 0..1 of the same shape. `weights` of that
-        shape weight each sample.
+        `labels` are booleans (or 0 and 1), and `predictions` are scores in 0..1 of the same shape. A score above the
+        threshold is positive; an equal one is negative. `weights` of that shape weight each sample.
         """
         scores = views.reshape(pw.cast_to(predictions, float32), (1, -1))
         # Compare all thresholds at once: [thresholds, 1] with [1, samples].
@@ -175,7 +175,11 @@ class _AtKMetric(Metric):
         raise NotImplementedError
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Count a batch: `labels` is [..., L], `predictions` (scores) is [..., classes], and `weights` is [...]."""
+        """Count a batch: `labels` is [..., L], `predictions` (scores) is [..., classes], and `weights` is [...].
+
+        Labels among the `k` best classes are hits. The number that is missing to that which `wanted` returns for each
+        row is counted too.
+        """
         hits, rows = count_hits(self.k, labels, predictions, weights)
         self.true_positive_at_k.add_(hits)
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)

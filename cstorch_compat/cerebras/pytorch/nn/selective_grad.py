@@ -36,7 +36,8 @@ SELECTION_METHODS: dict[str, Callable[[], InitMethodCallable]] = {"outlier": mak
 def make_init_method(init_method: Any) -> InitMethodCallable:
     """Return the selection function for `init_method`: the name of a built-in method, or a function of a parameter.
 
-    A function must have exactly one argument, annotated as `torch.nn.Parameter`. Raises ValueError for anything else.
+    The result takes a parameter and returns a mask of the selected elements. A function must have exactly one argument,
+    annotated as `torch.nn.Parameter`. Raises ValueError for anything else.
     """
     options = (
         f"one of the built-in {list(SELECTION_METHODS)} or a function with signature (param: "

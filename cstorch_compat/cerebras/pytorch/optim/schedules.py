@@ -198,8 +198,9 @@ class Scheduler(ABC):
     def refresh(self) -> None:
         """Compute the values from the counter before an optimizer step, and assign them to the groups.
 
-        On CSX the values are always assigned. On the CPU they are assigned only in a traced step. There a setting that
-        the script has changed or loaded since the last `step` of the schedule is kept, as in PyTorch.
+        On CSX the values are always assigned, and the last values are updated. On the CPU they are assigned only in a
+        traced step. There a setting that the script has changed or loaded since the last `step` of the schedule is
+        kept, as in PyTorch. A traced step also registers the counter as state of the run.
         """
         epoch = storage.thread_state.current
         if epoch is not None:
@@ -233,7 +234,11 @@ class Scheduler(ABC):
         return [value is not None and group.get(self.param_group_key) is value for group, value in pairs]
 
     def put_client_values(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Replace, in `groups`, the values that this schedule assigned to its optimizer by those on the client."""
+        """Replace, in `groups`, the values that this schedule assigned to its optimizer by those on the client.
+
+        Settings that the script changed are kept. `groups` are the parameter groups or copies of them, and are changed
+        in place.
+        """
         for group, is_assigned, value in zip(groups, self._are_assigned(), self.get_last_value(), strict=False):
             if is_assigned:
                 group[self.param_group_key] = value
@@ -241,7 +246,8 @@ class Scheduler(ABC):
     def begin_loop(self) -> None:
         """Convert the settings of the groups to scalar tensors whose values can be read.
 
-        On CSX they have this form until the first step.
+        Values that this schedule assigned are replaced by those on the client. The last values are converted too. On
+        CSX the settings have this form until the first step.
         """
         self.put_client_values(self.optimizer.param_groups)
         for group in self.optimizer.param_groups:
@@ -328,7 +334,10 @@ class Scheduler(ABC):
 
 
 def constant(value: Any) -> Tensor:
-    """Return a number as a scalar tensor on the device of the run. In a traced step on CSX its value cannot be read."""
+    """Return a number, or the value of a scalar tensor, as a new scalar tensor on the device of the run.
+
+    In a traced step on CSX its value cannot be read.
+    """
     array, dtype = _on_client(value)
     if not process.use_cs():
         return tensor(array, dtype=dtype)

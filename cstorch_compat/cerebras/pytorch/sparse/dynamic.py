@@ -125,7 +125,10 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
             self._call_hooks(self._computed_hooks, p.name, measure_sparsity(p.mask))
 
     def _current_levels(self) -> dict[int, Tensor]:
-        """Return the level of each schedule by the schedule's id, and call the target hooks with it."""
+        """Return the level of each schedule at the current step by the schedule's `id`, as scalar tensors.
+
+        The target hooks are called for each schedule with the common name of its parameters and the level.
+        """
         levels = {}
         for schedule, parameters in self._levels.schedules():
             level = levels[id(schedule)] = self._level(schedule, self.step)
@@ -220,7 +223,11 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
         raise NotImplementedError
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        """Return the old mask without its smallest weights, grown to the sparsity level."""
+        """Return `mask` without its smallest weights, grown again to the sparsity level.
+
+        The fraction of dropped weights is that of `drop_fraction` at the current step. Where weights grow is decided by
+        `grow_score`. A weight that was just dropped may grow again. `p` and `mask` do not change.
+        """
         shaper, schedule = self.score_shaper, self.drop_fraction
         fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
         # Dropping and growing are independent, so an update may grow more or fewer weights than it dropped. A weight
@@ -294,12 +301,18 @@ class RigL(_DropAndGrow):
         super().sparsify_parameter(module, name, param)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
-        """Annotate `param` with its range of levels, and with the numbers of balanced groups."""
+        """Annotate `param` with its range of levels, and set its `balanced_groups`.
+
+        These are the numbers of output and input groups, in this order. A number is 1 if there are no such groups.
+        """
         super().csx_annotate_sparsity(param)
         param.balanced_groups = self.balance_out_groups or 1, self.balance_in_groups or 1
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the function that creates the first mask, balanced within the groups if there are any."""
+        """Return the function that creates the first mask, balanced within the groups if there are any.
+
+        Each group then keeps the same number of weights. Masks that start dense keep all.
+        """
         method = super().first_mask(param)
         if self.score_shaper is None or not isinstance(method, functools.partial):
             return method

@@ -87,9 +87,10 @@ def _reshape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _make_mask_of_largest(rows: Tensor, count: Tensor) -> Tensor:
-    """Return a mask of the `count` largest elements of each row. `count` is an int32 scalar tensor.
+    """Return a bool mask of the `count` largest elements of each row. `count` is an int32 scalar tensor.
 
-    The program is that of the system. On CSX, one element of each row is therefore kept even if `count` is 0.
+    `rows` has one or two dimensions. The program is that of the system. On CSX, one element of each row is therefore
+    kept even if `count` is 0.
     """
     n = rows.shape[-1]
     # topk needs a Python number, and the count is a tensor. So sort all elements.

@@ -227,7 +227,8 @@ def configure_sparsity_wrapper(
 ) -> SparsityWrapperOptimizer:
     """Make parameters of `model` sparse, and return `optimizer` wrapped with a new sparsity optimizer for them.
 
-    The other arguments are those of `configure_sparsity_optimizer`.
+    The other arguments, and the errors, are those of `configure_sparsity_optimizer`. The step of the wrapper also
+    changes the masks.
     """
     sparsity_optimizer = configure_sparsity_optimizer(
         sparsity_type, model.named_parameters(), param_name_patterns, sparse_param_filter, **kwargs

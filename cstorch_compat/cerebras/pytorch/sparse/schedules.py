@@ -43,7 +43,7 @@ class HyperParameterSchedule(ABC):
     def get_min_max_end(self, begin: int, end: int) -> ValueRange | None:
         """Return the minimum, the maximum and the last value over the steps `begin` to `end`, or None if unknown.
 
-        The default evaluates only both ends, which is correct for monotonic schedules.
+        The default evaluates only both ends, which is correct for monotonic schedules, and never returns None.
         """
         # Both ends suffice for lines, powers and exponentials. A schedule that is not monotonic has to override this.
         first, last = (float(self(at)) for at in (begin, end))
@@ -281,7 +281,10 @@ class FreqSchedule(UpdateSchedule):
         self.freq, self.start, self.stop = freq, start, stop
 
     def is_update_step(self, step: Tensor) -> Tensor:
-        """Return whether start <= step < stop and (step - start) % freq == 0, as a bool scalar tensor."""
+        """Return whether start <= step < stop and (step - start) % freq == 0, as a bool scalar tensor.
+
+        If `stop` is None there is no upper limit.
+        """
         since = step - self.start if self.start else step
         due = pw.remainder(since, self.freq) == 0
         # The remainder of a negative number may be 0 too.

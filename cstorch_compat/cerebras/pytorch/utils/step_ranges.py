@@ -64,7 +64,10 @@ class Schedule:
             return len(self.steps) + (self.final_step not in self.steps)
 
         def next_immediate_step(self, target: int) -> int:
-            """Return the first step of the range that is not before `target`. Raises ValueError if there is none."""
+            """Return the first step of the range that is not before `target`, which may be the additional last step.
+
+            Raises ValueError if `target` is after the last step.
+            """
             if target > self.final_step:
                 raise ValueError(PAST_THE_END_MESSAGE.format(target, self.final_step))
             # The first regular step at or after the target, by rounding up.

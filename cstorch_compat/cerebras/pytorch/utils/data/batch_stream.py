@@ -167,7 +167,11 @@ class WorkerStream:
             ) from e
 
     def _begin(self) -> None:
-        """Wait until all workers have created their loaders, then request their first parts."""
+        """Wait until all workers have created their loaders, then request their first parts.
+
+        Each worker gets a request for each slot of its shared memory. The names of the shared memory are removed. The
+        loader states that the workers report are stored.
+        """
         ranks = range(self._cluster.workers)
         for rank in ranks:
             self._crew.ask(rank, 0, None)
@@ -249,7 +253,10 @@ class WorkerStream:
 
     def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
         # The worker is ahead of the client. The failed step is the one that its next unread part would have fed.
-        """Raise WorkerError for an error of a worker, with the step that the failed part would have fed."""
+        """Raise WorkerError for an error of worker `rank`, with the step that the failed part would have fed.
+
+        The message contains the worker's traceback.
+        """
         step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"

@@ -90,9 +90,9 @@ class DataExecutor:
         return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
 
     def next_checkpoint_step(self) -> int | None:
-        """Return the first step, from the current one on, after which state can be fetched.
+        """Return the first step, from the current one on, after which state can be fetched, as a number counted from 1.
 
-        Steps count from 1. Returns None if there is no such step.
+        Returns None if there is no such step.
         """
         schedule = self.checkpoint_schedule
         if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
@@ -132,7 +132,8 @@ class DataExecutor:
     def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
         """Yield the batches of a loop, and begin and end the session's step around each iteration.
 
-        At the end, release the loader and save the measured rates in `folder` if that exists.
+        The number of steps is limited by the option `steps` of the run. At the end, also after an error, the loader is
+        released, the measured rates are appended to the backend's loops, and saved in `folder` if that exists.
         """
         steps = min(self.num_steps, process.RUN.options.steps or self.num_steps)
         if not steps:
@@ -234,7 +235,10 @@ def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps:
 
 
 def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
-    """Return `value` if it is a Schedule, None or a valid interval. Raises ValueError for other values."""
+    """Return `value` if it is a Schedule, None or an integer of at least 0, the interval in steps.
+
+    Raises ValueError for other values.
+    """
     if isinstance(value, Schedule):
         return value
     if not isinstance(value, int | None):
@@ -247,7 +251,11 @@ def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
 
 
 def _make_checkpoint_schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
-    """Return the schedule of the steps, counted from 0, after which state can be fetched, or None if there are none."""
+    """Return the schedule of the steps, counted from 0, after which state can be fetched, or None if there are none.
+
+    An int gives the last step of every interval of that length, and the last of `num_steps`. An int of 0, or no steps,
+    gives None. A Schedule is returned unchanged.
+    """
     if not isinstance(checkpoint_steps, int):
         return checkpoint_steps
     return Schedule.every(checkpoint_steps, num_steps) if checkpoint_steps and num_steps else None

@@ -114,7 +114,7 @@ def current_role() -> Role | None:
 
 
 def set_role(role: Role | None) -> Role | None:
-    """Set the role of this process, and return the previous one."""
+    """Set the role of this process, and return the previous one. None means the client, the process of the script."""
     global _role
     # A worker process sets its role once; the client takes a role only while its loader runs.
     before, _role = _role, role
@@ -144,7 +144,10 @@ class role_context:
 
 
 def add_python_paths(cluster: Cluster) -> list[str]:
-    """Add the `python_paths` of a cluster to `sys.path` after its first entry. Returns the paths that were added."""
+    """Insert the `python_paths` of a cluster into `sys.path` after its first entry. Return the paths that were added.
+
+    Paths that `sys.path` contains already are left out.
+    """
     added = [path for path in cluster.python_paths if path not in sys.path]
     # Python also inserts the folders of PYTHONPATH after the script's folder.
     sys.path[1:1] = added

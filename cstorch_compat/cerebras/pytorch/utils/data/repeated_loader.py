@@ -39,9 +39,9 @@ class RepeatedLoader(Iterator[Any]):
         return next(self._batches)
 
     def _repeat_forever(self, may_be_empty: bool) -> Iterator[Any]:
-        """Yield the batches of the loader in an endless loop.
+        """Yield the batches of the loader in an endless loop, which starts the loader again when it is exhausted.
 
-        Raises DataError for an empty pass, unless it may be empty.
+        Raises DataError for an empty pass. Only the first pass may be empty, and only if `may_be_empty`.
         """
         while True:
             # An empty pass would make this loop endless.
@@ -60,9 +60,10 @@ class RepeatedLoader(Iterator[Any]):
             may_be_empty = False
 
     def state(self, rank: int, cluster: Cluster, step: int, turn: int) -> Any:
-        """Return the loader's state after step `step`, in which worker `rank` has fed `turn` steps.
+        """Return the result of the loader's `state_dict` after step `step` of the run.
 
-        During the call of the loader's `state_dict`, its streaming position is available from `claim_checkpoint`.
+        `turn` is the number of steps that worker `rank` has fed. During that call, the streaming position made from the
+        arguments is available from `claim_checkpoint`, once.
         """
         where = loader_position.DataLoaderCheckpoint(
             local_worker_id=rank % cluster.workers_per_csx,

@@ -67,7 +67,10 @@ class DistributedSampler(Sampler[Any]):
         self.set_state(start_index)
 
     def set_state(self, start_index: int) -> None:
-        """Begin the next pass after `start_index` samples, counted over all epochs."""
+        """Begin the next pass after `start_index` samples, counted over all epochs.
+
+        Samples left from the last epoch are forgotten.
+        """
         self._epoch, self._offset = divmod(start_index, self.num_samples)
         self._left = []
 
@@ -118,7 +121,8 @@ class DistributedSampler(Sampler[Any]):
     def _batches(self, indices: list[int], size: int, worker: process_role.Role | None) -> Iterator[Any]:
         """Yield batches of `size` indices, or the worker's part of those whose steps it feeds.
 
-        With `drop_last`, the indices that do not fill a batch are kept for the next epoch.
+        `worker` None yields whole batches. With `drop_last`, the indices that do not fill a batch are kept for the next
+        epoch. With `pad_last` the last batch is filled up with the padding index; otherwise it is shorter.
         """
         batches: list[list[Any]] = [indices[start : start + size] for start in range(0, len(indices), size)]
         rest = len(indices) % size
@@ -139,9 +143,10 @@ def _turn_slice(worker: process_role.Role) -> tuple[int, None, int]:
 
 
 def _share_bounds(worker: process_role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
-    """Return the start and end of a worker's share in a batch.
+    """Return the start and end of a worker's share in a batch, as indices into the batch; the end is exclusive.
 
-    Raises ShareError if a batch size is not that of the run.
+    `size` is the sampler's batch size, and `sizes` are those of its batches. Raises ShareError if one of them is not
+    the batch size of the run.
     """
     shares = worker.cluster.shares or (size,)
     for batch_size in sizes | {size}:

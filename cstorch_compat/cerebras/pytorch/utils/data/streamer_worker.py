@@ -111,7 +111,10 @@ class Streamer:
         }
 
     def _share(self) -> list[np.ndarray]:
-        """Return arrays with the next `_size` samples, joined from or cut out of the loader's batches."""
+        """Return arrays with the next `_size` samples, joined from or cut out of the loader's batches.
+
+        Samples of a batch that are left over are stored for the next call. Batches of scalars are returned as they are.
+        """
         # The loader's batches may have any size, because the input function need not consider the number of systems.
         arrays = self._rest or self._next_arrays()
         while arrays[0].ndim and len(arrays[0]) < self._size:

@@ -68,16 +68,16 @@ def compute_num_steps(
     steps_per_epoch: int | None = None,
     grad_accum_steps: int = 1,
 ) -> int:
-    """Return the number of steps to run.
+    """Return the number of steps to run: the smallest of the limits that are given.
 
     - `num_steps`: the number of steps.
     - `num_epochs`: the number of passes over the loader instead; both raise ValueError.
-    - `max_steps`: the global step at which training ends; the result is at most `max_steps` - `initial_step`.
+    - `max_steps`: the global step at which training ends; the limit is `max_steps` - `initial_step`.
     - `steps_per_epoch`: the length of an epoch; by default that of `dataloader`, divided by `grad_accum_steps`.
     - `grad_accum_steps`: the number of batches of a step.
 
     Raises ValueError if all three limits are missing, or if a count is not an int or is below 1 (0 for `initial_step`).
-    Raises ValueError if an epoch has fewer steps than `steps_per_epoch`. Raises RuntimeError if `initial_step` is not
+    Raises ValueError if the loader has fewer steps than `steps_per_epoch`. Raises RuntimeError if `initial_step` is not
     before `max_steps`.
     """
     counts = {"num_steps": num_steps, "max_steps": max_steps, "num_epochs": num_epochs}
@@ -118,9 +118,10 @@ def _require_count(name: str, value: Any, least: int) -> None:
 
 
 def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
-    """Return the number of steps of an epoch: `steps_per_epoch`, or that of the loader.
+    """Return the number of steps of an epoch: `steps_per_epoch`, or the loader's batches divided by `grad_accum_steps`.
 
-    Raises ValueError if the loader has no length and `steps_per_epoch` is None, or if it has fewer steps.
+    Batches that do not fill a step are not counted. Raises ValueError if the loader has no length and `steps_per_epoch`
+    is None, or if the loader has fewer steps than `steps_per_epoch`.
     """
     try:
         # Batches at the end of an epoch that do not fill a step are dropped.
