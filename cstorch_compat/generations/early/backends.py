@@ -33,8 +33,9 @@ def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
     """Return a function `backend` that also accepts older settings.
 
     `settings_of` maps types of backend to their older settings and the defaults of these. The function sets older
-    settings of "CSX" as flags where there is one, and reports those without effect. Other settings go to the
-    current `cstorch.backend`. "WSE" is another name of "CSX".
+    settings of "CSX" as flags where there is one, before the backend is created, and reports those without effect.
+    Other settings go to the current `cstorch.backend`. "WSE" is another name of "CSX". Types are in any case. It raises
+    an error for a `max_checkpoints` that is not positive.
     """
 
     def backend(backend_type: Any, **kwargs: Any) -> Backend:

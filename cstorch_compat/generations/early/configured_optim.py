@@ -41,7 +41,10 @@ LR_GROUP_PATTERNS = {
 
 
 def _find_classes(module: Any, base: type) -> dict[str, type]:
-    """Return the subclasses of `base` in `module` by lower-case name. Aliases and private classes are left out."""
+    """Return the proper subclasses of `base` that are attributes of `module`, by lower-case name.
+
+    Attributes with another name than the class (aliases) and classes whose name begins with "_" are left out.
+    """
     below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
     return {n.lower(): c for n, c in below.items() if n == c.__name__ and not n.startswith("_")}
 
@@ -94,9 +97,9 @@ def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_r
     """Return a learning rate schedule described by `learning_rate`, or None if it is a number or empty.
 
     A dict describes one schedule: the key "scheduler" is its name, and the others are arguments. A list of dicts gives
-    schedules one after another, or their product if one of them has "main_scheduler": "chained". With
-    `adjust_learning_rate` the rate is multiplied by each group's factor, and a number gives a constant schedule. Raises
-    OptionInvalid for an invalid configuration.
+    schedules one after another, or their product if one of them has "main_scheduler": "chained". If
+    `adjust_learning_rate` is true, the rate is multiplied by the factor "adjust_learning_rate" of each parameter group,
+    and a number gives a constant schedule. Raises OptionInvalid for an invalid configuration.
     """
     if not learning_rate:
         return None
@@ -203,9 +206,11 @@ def _resolve_alias(arguments: set[str], name: str) -> str:
 def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the trainable parameters of `model` as parameter groups with equal settings.
 
-    Each group has "weight_decay" and "adjust_learning_rate". The decay is that of `optimizer_params`, but 0 for biases
-    and parameters of normalization layers. `optimizer_params["adjust_learning_rate"]` maps a group name of
-    `LR_GROUP_PATTERNS`, or a pattern of parameter names, to a factor; others get 1.
+    Groups are in the order of their first parameter. Each group has "weight_decay" and "adjust_learning_rate". The
+    decay is "weight_decay" (or the older "weight_decay_rate") of `optimizer_params`, by default 0. It is 0 for
+    parameters named "bias" and those of modules with "norm" in their class name.
+    `optimizer_params["adjust_learning_rate"]` maps a group name of `LR_GROUP_PATTERNS`, or a pattern of parameter
+    names, to a factor. The first match counts, and others get 1.
     """
     decay = optimizer_params.get("weight_decay", optimizer_params.get("weight_decay_rate", 0.0))
     factors = optimizer_params.get("adjust_learning_rate") or {}

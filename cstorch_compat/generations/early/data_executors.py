@@ -112,9 +112,10 @@ class _EarlyExecutor(data.DataExecutor):
         self.writer = writer
 
     def _cut(self, micro_batch_size: Any) -> None:
-        """Set the current flag for the micro-batch size.
+        """Set the current flag for the micro-batch size, for the whole run.
 
-        Raises ValueError for "explore" outside of compile_only mode.
+        Raises ValueError for "explore", a search for the best size, unless the backend only compiles. The flag is set
+        then too.
         """
         process.RUN.flags.performance.micro_batch_size = micro_batch_size
         if settings.is_micro_batch_search():

@@ -22,7 +22,10 @@ class _ComputeOnSystemMetric(metric.Metric):
         self._is_on_system = is_on_system
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Update the metric with a batch, and return its current value."""
+        """Update the metric with a batch, and return its current value.
+
+        Raises OptionInvalid on CSX if the metric was created with `compute_on_system=False`.
+        """
         # Check again, because a metric may be created before the backend.
         _require_system(self.name, self._is_on_system)
         return super().forward(*args, **kwargs)

@@ -17,7 +17,10 @@ _logged_scalars = process.RunLocal[dict[str, Any]](dict)
 
 
 def _defer_until_known(action: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that calls `action(name, value)` at once, or inside a traced step when the step has run."""
+    """Return a function (name, value) that calls `action` with its arguments.
+
+    Outside of a traced step it does so at once. Inside one it does so when the step has run and the value is known.
+    """
     later = steps.make_closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
@@ -46,7 +49,10 @@ def _summarize_tensor(name: str, value: Tensor) -> None:
 
 
 def _writer_and_step() -> Iterator[tuple[SummaryWriter, int]]:
-    """Yield the writer of the running executor and the step to write under. Yield nothing if there is no writer."""
+    """Yield one pair: the writer of the running executor, and the step to write under.
+
+    The step is the executor's iteration, from 0, plus the base step of the writer. Yield nothing if there is no writer.
+    """
     executor = process.running_executor()
     # In release 1.8 the executor has no writer; scalars are kept for `save_summaries`.
     writer = getattr(executor, "writer", None)
