@@ -159,7 +159,8 @@ def hessian(
 ) -> Any:
     """Return the second derivatives of a function with a single-element result, of shape [*input.shape, *input.shape].
 
-    Several inputs give a tuple of tuples. Raises RuntimeError if the result has more elements.
+    Several inputs give a tuple of tuples. Raises RuntimeError if the result has more elements. `strict` and
+    `create_graph` are those of `vjp`; the other options have no effect.
     """
 
     def gradient(*variables: Tensor) -> Any:

@@ -231,7 +231,7 @@ class Categorical(_ProbsOrLogits):
         return mode
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Return sampled class indices, without gradients."""
+        """Return sampled class indices of shape [*sample_shape, *batch_shape], as int64 and without gradients."""
         shape = shape_to_tuple(sample_shape)
         with grad_mode(False):
             # All draws of a row at once and then transposed, as in PyTorch.
@@ -248,7 +248,7 @@ class Categorical(_ProbsOrLogits):
         return gather(table, -1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """Return -sum(p log(p)) over the classes."""
+        """Return -sum(p log(p)) over the classes. A class of probability 0 contributes 0."""
         # A class of probability 0 contributes 0 instead of NaN.
         logits = self.logits.clamp(min=_lowest_finite(self.logits))
         return -reduction.sum(logits * self.probs, -1)

@@ -145,7 +145,11 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[float]:
-        """Return the learning rate of each group."""
+        """Return the learning rate of each group, as a list.
+
+        It is between the initial rate, which is derived from the group's present one, and `swa_lr`, which it reaches
+        after `anneal_epochs` steps.
+        """
         span, step = max(1, self.anneal_epochs), self.last_epoch
         rates = []
         for group in self.optimizer.param_groups:

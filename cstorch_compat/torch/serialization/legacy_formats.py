@@ -107,7 +107,11 @@ class _LegacyStorages(SavedStorages):
         return storage
 
     def fill(self, stream: Any, key: str) -> None:
-        """Read the elements of a storage from the stream. Raises CheckpointError if the file is too short."""
+        """Read the elements of the storage `key`, which must be known, from the current position of `stream`.
+
+        They are preceded by their number. Raises CheckpointError if the number differs from the storage's or the stream
+        is too short.
+        """
         storage = self._known[key]
         (count,) = struct.unpack("<q", stream.read(8))
         begin, size = stream.tell(), len(storage.elements) * storage.dtype.itemsize
@@ -120,7 +124,10 @@ class _LegacyStorages(SavedStorages):
 
 
 def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
-    """Read an object in the stream format. Raises CheckpointError for another format or byte order."""
+    """Read an object in the stream format, with all its tensors.
+
+    Raises CheckpointError for another format, protocol number or byte order.
+    """
     storages = _LegacyStorages(map_location)
     if not _is_magic(stream, reader(storages)):
         raise file_error(
@@ -139,7 +146,10 @@ def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
 
 
 def _is_magic(stream: Any, reader: ObjectReader) -> bool:
-    """Return whether the next pickle of the stream is the magic number."""
+    """Return whether the next pickle of the stream is the magic number. The stream is then after it.
+
+    If only the restrictions of weights-only loading prevent reading it, raise their CheckpointError.
+    """
     start = stream.tell()
     try:
         return bool(reader.run(stream) == MAGIC)

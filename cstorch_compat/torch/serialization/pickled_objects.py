@@ -89,7 +89,10 @@ class ObjectWriter(Writer):
         return super().write(value)
 
     def other(self, value: Any) -> None:
-        """Write an array, a class, a function, a module, or another object."""
+        """Write a module, bytes, a set, a class, a function, or another object by its reduction.
+
+        A module is written with PyTorch's class name and attributes.
+        """
         if isinstance(value, Module):
             return self._write_instance(type(value), (), make_pytorch_state(value), value)
         if isinstance(value, bytes):
@@ -164,7 +167,11 @@ class ObjectWriter(Writer):
 
 
 def make_pytorch_state(module: Module) -> dict[str, Any]:
-    """Return the attributes of a module under PyTorch's names."""
+    """Return the attributes of a module under PyTorch's names, as PyTorch's pickle of a module has them.
+
+    Parameters, buffers and submodules are not copied. Attributes that PyTorch does not have are left out, and tables
+    that only PyTorch has are added empty.
+    """
     own = vars(module)
     state: dict[str, Any] = {"training": own["training"]}
     for name in ("_parameters", "_buffers"):
@@ -190,7 +197,7 @@ def make_pytorch_state(module: Module) -> dict[str, Any]:
 def restore_module(module: Module, state: dict[str, Any]) -> None:
     """Set the attributes of a module that was created without its constructor, from PyTorch's `state`.
 
-    Hooks of the file are dropped.
+    Hooks of the file, and attributes that only PyTorch has, are dropped.
     """
     Module.__init__(module)
     own = vars(module)
@@ -253,7 +260,10 @@ class ObjectReader(Reader):
         return None
 
     def unlisted(self, path: str) -> CheckpointError:
-        """Return the error for a global name that is not allowed."""
+        """Return the error, an UnsafeGlobal, for a global name ("module name") that is not allowed.
+
+        Its hint describes how to allow it.
+        """
         name = path.replace(" ", ".")
         if self.weights_only:
             what = f"Weights only load failed. Unsupported global: GLOBAL {name} was not an allowed global by default"

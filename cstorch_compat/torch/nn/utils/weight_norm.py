@@ -42,7 +42,9 @@ class _WeightNorm(Module):
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Parametrize a weight by its length and its direction, and return the module.
 
-    Salimans and Kingma, arXiv:1602.07868. State dicts with the names of the older hook can be loaded.
+    The originals are the length g and the direction v. `dim` is the dimension whose slices have separate lengths; None
+    gives one length for the whole weight. State dicts with the names of the older hook (`<name>_g`, `<name>_v`) can be
+    loaded. Source: Salimans and Kingma, arXiv:1602.07868.
     """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -129,7 +131,11 @@ def _default_dim(module: Module, dim: int | None) -> int:
 def parametrized_spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Parametrize a weight by its division by its spectral norm, and return the module."""
+    """Parametrize a weight by its division by its spectral norm, and return the module.
+
+    `dim` is the dimension that becomes the rows of the matrix; None selects it by the layer type. In training mode each
+    access runs `n_power_iterations` power iterations.
+    """
     weight = getattr(module, name)
     normalized = _SpectralNorm(weight, n_power_iterations, _default_dim(module, dim), eps)
     return register_parametrization(module, name, normalized)
