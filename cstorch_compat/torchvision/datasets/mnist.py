@@ -195,9 +195,9 @@ def small_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_digits(root: pathlib.Path) -> str:
-    """Write the shipped digits as MNIST's four files below `root`, unless the folder of these files exists.
+    """Write the shipped digits as MNIST's four files and a README in root/MNIST/raw, unless that folder exists.
 
-    Returns a sentence that describes what was written, or empty text. Raises OSError if writing fails.
+    Returns a sentence that describes what was written, or empty text if nothing was. Raises OSError if writing fails.
     """
     folder = root / "MNIST" / "raw"
     if folder.exists():
@@ -289,7 +289,9 @@ def _raise_damaged(path: pathlib.Path, reason: str, cause: Exception | None = No
 
 
 def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
-    """Return the unsigned bytes [n, *item_shape] of an IDX file, plain or .gz. Raises DataError if the file is damaged.
+    """Return the unsigned bytes [n, *item_shape] of an IDX file, plain or .gz.
+
+    Raises DataError if the file cannot be read or is damaged, or if its items have another shape.
 
     The format consists of the bytes 0, 0, 8 (for unsigned bytes) and the number of dimensions. The size of each
     dimension follows as a big-endian 32-bit integer, and then the values. No more memory is allocated than the file can

@@ -159,7 +159,11 @@ class VisionTransformer(nn.Module):
 
 
 def _make_builder(name: str, kind: str, patch: int, layers: int, heads: int, width: int) -> Callable[..., Any]:
-    """Return the function `name` that creates a vision transformer and loads weights if requested."""
+    """Return the function `name` that creates a vision transformer and loads weights if requested.
+
+    `patch` is the side of a patch in pixels, and `width` the hidden dimension; the MLP is four times as wide. The image
+    size is 224 unless the option `image_size` is given. `kind` names the weights of the architecture.
+    """
 
     def build(
         *, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any

@@ -131,7 +131,8 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 def center_crop(img: Any, output_size: Any) -> Any:
     """Return the centre of an image with the size `output_size`, a number or (height, width).
 
-    A smaller image is padded with 0 first.
+    A smaller image is padded with 0 first. If the margins cannot be equal, the difference of one pixel is on either
+    side, because half margins are rounded to even numbers.
     """
     pair = [output_size] if isinstance(output_size, int) else list(output_size)
     height, width = pair[0], pair[-1]
@@ -256,9 +257,9 @@ def vflip(img: Any) -> Any:
 def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> Any:
     """Return an image with borders.
 
-    `padding` is one width, [left and right, top and bottom], or [left, top, right, bottom], in pixels. `fill` is one
-    value, or one for each channel, and applies to the mode "constant". Other values of `padding_mode` are those of
-    `numpy.pad`, such as "reflect".
+    `padding` is one width (a number or a list of one), [left and right, top and bottom], or [left, top, right, bottom],
+    in pixels. `fill` is one value, or one for each channel, and applies to the mode "constant". Other values of
+    `padding_mode` are those of `numpy.pad`, such as "reflect".
     """
     sides = [padding] * 4 if isinstance(padding, int) else list(padding)
     sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
