@@ -56,7 +56,10 @@ class ConfusionMetric(Metric):
         self.confusion_matrix.add_(views.reshape(pairs, (n, n)))
 
     def masked(self, values: Tensor) -> Tensor:
-        """Return `values` (one for each class) with 0 for the ignored classes."""
+        """Return `values` (one for each class) with 0 for the ignored classes.
+
+        If no class is ignored, return `values` itself.
+        """
         if not self._ignored:
             return values
         # The mask applies to results and not to samples, so ignored classes still count in the sums of other classes.

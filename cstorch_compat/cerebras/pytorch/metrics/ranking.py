@@ -104,7 +104,12 @@ class AUCMetric(Metric):
             getattr(self, name).add_(reduction.sum(where * what * weight, 1))
 
     def compute(self) -> float:
-        """Return the area, a float in 0..1, by the metric's summation method."""
+        """Return the area under the curve, a float in 0..1.
+
+        The curve is that of `curve`: true positive rate over false positive rate for "ROC", precision over recall for
+        "PR". `summation_method` gives trapezoids, upper sums ("majoring") or lower sums ("minoring"), and
+        "interpolation" for "PR" uses `interpolate_pr_auc`. A ratio whose denominator is 0 counts as 0.
+        """
         # Precision is not linear in recall between thresholds, so only this curve needs the interpolation formula.
         if self.curve == "PR" and self.summation_method == "interpolation":
             return float(self.interpolate_pr_auc())
@@ -122,7 +127,11 @@ class AUCMetric(Metric):
         return float(reduction.sum((x[:-1] - x[1:]) * heights))
 
     def interpolate_pr_auc(self) -> Tensor:
-        """Return the area under the interpolated precision-recall curve as a float32 scalar tensor."""
+        """Return the area under the interpolated precision-recall curve as a float32 scalar tensor.
+
+        Between two thresholds the true positives are linear in the predicted positives. It is 0 before the first
+        update.
+        """
         true: Any = self.true_positive
         claimed: Any = self.true_positive + self.false_positive
         missed: Any = self.false_negative

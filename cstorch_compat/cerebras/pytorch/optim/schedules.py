@@ -111,7 +111,10 @@ class Scheduler(ABC):
             )
 
     def value(self) -> Tensor:
-        """Return the value before factors of single groups, as a scalar tensor on the device of the run."""
+        """Return the value at the current counter, before factors of single groups, as a scalar tensor.
+
+        It is that of the closed form of the subclass. Unless it is a constant, it is put on the device of the run.
+        """
         form = self._get_closed_form()
         value = form if isinstance(form, Tensor) else tensor(float(form))
         # A tensor constant that the script creates in its closed form is on the client.
@@ -169,7 +172,10 @@ class Scheduler(ABC):
             self._fetch_last_value()
 
     def _note_last_value(self) -> None:
-        """Set the last values to those in the groups, and record the step if one is traced on CSX."""
+        """Set the last values to those in the groups, with None for groups to which the schedule does not apply.
+
+        On CSX inside a traced step, also record that the values belong to this step; otherwise forget such a record.
+        """
         groups, key = self.optimizer.param_groups, self.param_group_key
         self._last_value = [group.get(key) if self._applies_to(group) else None for group in groups]
         epoch = storage.thread_state.current
@@ -217,7 +223,10 @@ class Scheduler(ABC):
                 self._reassign(self._values())
 
     def _reassign(self, values: list[Any]) -> None:
-        """Assign `values` to the groups whose setting is still the value that this schedule assigned."""
+        """Assign `values` to the groups whose setting is still the value that this schedule assigned; leave the others.
+
+        Later, only the values assigned here count as those of the schedule.
+        """
         kept = self._are_assigned()
         self._assigned = [value if is_kept else None for value, is_kept in zip(values, kept, strict=False)]
         for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):

@@ -91,7 +91,10 @@ def show(*classes: type, kind: Any = None, names: Mapping[str, str] | None = Non
 
 
 def _shown(cls: Any, seen: inspect.Signature) -> None:
-    """Make `inspect.signature` report the signature `seen` for `cls` and its constructor, which is wrapped."""
+    """Make `inspect.signature` report `seen` for `cls` and its constructor.
+
+    The constructor is replaced in place by a wrapper, which accepts the same arguments as before.
+    """
     own = cls.__dict__.get("__init__")
 
     @functools.wraps(cls.__init__)

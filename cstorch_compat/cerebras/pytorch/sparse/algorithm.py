@@ -105,8 +105,8 @@ class SparsityAlgorithm(ABC):
     def _assign_level(self, value: Any) -> None:
         """Set the sparsity of all parameters to a schedule made from `value`.
 
-        It replaces levels of single parameters and is also the default for later parameters. A constant must satisfy 0
-        <= s < 1, else ValueError is raised.
+        It replaces levels of single parameters and is also the default for later parameters. Raises ValueError for a
+        constant outside of 0 <= s < 1.
         """
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):

@@ -124,7 +124,11 @@ class SparseParameter:
             pruned.write((pruned.detach() * pw.cast_to(self.mask, pruned.dtype)).node)
 
     def _note(self, pruned: Tensor, name: str) -> None:
-        """Record a pruned tensor, and annotate its state for the compiler and the planner."""
+        """Record that `pruned` is pruned under `name`, and annotate its state for the compiler and the planner.
+
+        The annotations are the density, which is 1 - sparsity clamped to 0..1, the mask and the balanced groups.
+        Without annotations, or if the tensor is not state of the run, it is only recorded.
+        """
         self._pruned[name] = pruned
         state = pruned.cell.state
         if state and self._annotations:

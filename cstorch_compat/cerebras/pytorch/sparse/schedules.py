@@ -152,7 +152,10 @@ class Cycling(HyperParameterSchedule):
         self.index.device = process.state_device()
 
     def compute(self, step: Tensor) -> Tensor:
-        """Return the current value of the list, whatever the step."""
+        """Return the current value of the list as a floating-point scalar tensor.
+
+        `step` has no effect; `update` advances the list.
+        """
         chosen = tensor(self.values[-1])
         # Lists are short, so a chain of selections is cheaper than a gather from a table tensor.
         for i, v in reversed(list(enumerate(self.values[:-1]))):

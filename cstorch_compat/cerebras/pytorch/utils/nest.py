@@ -155,7 +155,10 @@ def map_lazy_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: lis
 
 
 def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[list[str]]:
-    """Yield the path of each leaf of a tree described by `tree_flatten`, in the order of the leaves."""
+    """Yield the path of each leaf of a tree described by `tree_flatten`, in the order of the leaves.
+
+    A path is a list of keys and indices as text, which begins with `scope`. A tree that is a leaf has the path `scope`.
+    """
     place = scope or []
     if spec.is_leaf():
         yield place

@@ -101,7 +101,10 @@ class DataExecutor:
 
     @property
     def artifact_dir(self) -> pathlib.Path:
-        """Return the folder of this execution, which is created. Raises RuntimeError before the iteration has begun."""
+        """Return the folder of this execution, and create it if it does not exist.
+
+        Raises RuntimeError before the iteration has begun.
+        """
         if self._folder is None:
             raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -131,7 +131,11 @@ class DataLoader:
         self._is_streaming = False
 
     def _stream(self, num_steps: int, checkpoints: Schedule | None) -> BatchStream:
-        """Return the batch source for a loop, with the stored state to load, and clear kept states."""
+        """Return the batch source for a loop, which loads the state stored by `load_state_dict`, if any.
+
+        The stored state and the states kept for `state_dict` are cleared. The source is a LocalStream, or on CSX with
+        several workers a WorkerStream, for which one batch of the client's loader is read.
+        """
         loading, self._loading = self._loading, None
         self._kept = {}
         owner = process.current_backend()

@@ -188,7 +188,11 @@ def benchmark_dataloader(
 
 
 def _read_epoch(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | None, frequency: int) -> None:
-    """Read one epoch of `loader` and append its measurements to `metrics`. `number` is that of the epoch, from 1."""
+    """Read one epoch of `loader` and append its measurements to `metrics`.
+
+    `number` is that of the epoch, from 1. It ends after `steps` batches, if that is not None, or when the loader is
+    exhausted. Rates are recorded in the first step and every `frequency` steps. The form of each batch is counted.
+    """
     epoch, before = EpochMetrics(), metrics.total_steps
     metrics.epoch_metrics.append(epoch)
     start = time.perf_counter_ns()

@@ -46,7 +46,10 @@ _offered_checkpoint: DataLoaderCheckpoint | None = None
 
 @contextmanager
 def offer_checkpoint(place: DataLoaderCheckpoint) -> Iterator[None]:
-    """Return a context manager in which `claim_checkpoint` returns `place` once."""
+    """Return a context manager in which the first call of `claim_checkpoint` returns `place`.
+
+    `place` is the streaming position of a worker.
+    """
     global _offered_checkpoint
     # A global variable, because `state_dict` of a loader has no parameter for the position.
     _offered_checkpoint = place

@@ -62,7 +62,10 @@ class SlotLayout:
         return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
     def views(self, memory: Memory, slot: int) -> list[np.ndarray]:
-        """Return the arrays of a slot as views of the memory. They must be deleted before the memory is closed."""
+        """Return the arrays of slot number `slot`, counted from 0, as views of the memory.
+
+        They must be deleted before the memory is closed.
+        """
         arrays, start = [], slot * self.slot_bytes
         for i, (shape, dtype) in enumerate(self.arrays):
             arrays.append(np.ndarray(shape, dtype, memory.buf, start))
@@ -115,7 +118,10 @@ def unlink_rings(rings: Sequence[Memory]) -> None:
 
 
 def close_rings(rings: Sequence[Memory]) -> None:
-    """Remove the names of the shared memory and release it."""
+    """Remove the names of the shared memory and release it.
+
+    Memory to which an array still refers is released with the array.
+    """
     unlink_rings(rings)
     for memory in rings:
         with suppress(BufferError):  # an exception's traceback refers to an array, with which the memory is freed

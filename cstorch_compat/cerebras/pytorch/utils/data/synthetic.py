@@ -102,7 +102,10 @@ def compute_num_steps(
 
 
 def _require_count(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless `value` is an int of at least `least`."""
+    """Raise ValueError unless `value` is an int of at least `least`.
+
+    None raises it too. `name` is used in the message.
+    """
     if value is None:
         message = f"`{name}` cannot be None."
     elif not isinstance(value, int):
