@@ -71,8 +71,8 @@ def configure(
     """Store the settings for the only run of this process. Call it once, before the model is created.
 
     `cstorch_compat.run.settings` lists the settings that have an effect. `seed` seeds the random number generators.
-    `checkpoint_steps` is the interval at which state can be fetched. The default `compile_dir` means the compiler's own
-    cache.
+    `checkpoint_steps` is the interval at which state can be fetched; 0 means never. The default `compile_dir` means the
+    compiler's own cache.
 
     Raises StateError at a second call or after `compile`. Raises ValueError for a count below its minimum, and for
     `compile_only` together with `validate_only`. Raises TypeError for a value of the wrong type or an unknown setting.

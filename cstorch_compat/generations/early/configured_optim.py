@@ -232,7 +232,10 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
 
 
 def _lr_factor(name: str, factors: Mapping[str, float]) -> float:
-    """Return the factor of the first entry in `factors` that matches the parameter's name, else 1."""
+    """Return the factor of the first entry in `factors` that matches the parameter's name, else 1.
+
+    A key is a group of `LR_GROUP_PATTERNS`, or a shell-style pattern such as "*bias".
+    """
     for group, factor in factors.items():
         # The first match counts, so the order of the configuration matters.
         if any(fnmatch.fnmatch(name, pattern) for pattern in LR_GROUP_PATTERNS.get(group, (group,))):
