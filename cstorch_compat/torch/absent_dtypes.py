@@ -76,7 +76,7 @@ class AbsentDtype(DType):
 
 
 def _make_dtypes() -> dict[str, DType]:
-    """Return the dtypes of `DTYPE_TABLE` by name and alias."""
+    """Return the dtypes of `DTYPE_TABLE` by name and alias. An alias refers to the same object."""
     types: dict[str, DType] = {}
     for line in DTYPE_TABLE.split("\n"):
         kind, *words = line.split() or [""]

@@ -31,7 +31,10 @@ def get_device(input: Tensor) -> int:
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """Return the module of a device type, such as `torch.cpu`. Raises RuntimeError for an unknown type."""
+    """Return the module of a device, such as `torch.cpu`. An index after a colon is ignored, and None means the CPU.
+
+    Types are cpu, cuda, xpu, mps and mtia; others raise RuntimeError.
+    """
     kind = str(device or "cpu").partition(":")[0]
     if kind == "cpu":
         return get_mirror("torch.cpu")
@@ -134,7 +137,10 @@ def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:
 
 
 def empty_permuted(size: Any, physical_layout: Any, **kind: Any) -> Tensor:
-    """Return a tensor of zeros with shape `size`. Its dimensions are stored in the order of `physical_layout`."""
+    """Return a tensor of zeros with shape `size`, whose dimensions are stored in the order of `physical_layout`.
+
+    The last dimension of `physical_layout` is contiguous.
+    """
     stride, step = [0] * len(size), 1
     for dim in reversed(physical_layout):
         stride[dim], step = step, step * size[dim]

@@ -71,7 +71,10 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
 
 def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
-    """Return the module hubconf.py of a folder. Raises DataError if `origin` is not "local" or the file is missing."""
+    """Execute hubconf.py of a folder, and return it as a module.
+
+    The folder is on `sys.path` meanwhile. Raises DataError if `origin` is not "local" or the file is missing.
+    """
     if origin != "local":
         raise DataError(
             f"the repository {repo_or_dir!r} cannot be downloaded, because this package does not download files",

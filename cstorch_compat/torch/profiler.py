@@ -259,7 +259,11 @@ class autograd_profile(profile):
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
-    """Return a function for `on_trace_ready` that writes each trace to the folder `dir_name` for TensorBoard."""
+    """Return a function for `on_trace_ready` that writes each trace to a new file for TensorBoard.
+
+    The file is in the folder `dir_name`. The folder is created if needed. The file's name contains `worker_name`, by
+    default host and process id. `use_gzip` has no effect.
+    """
 
     def write(profiler: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)

@@ -96,7 +96,10 @@ class UntypedStorage:
 
     @property
     def array(self) -> np.ndarray:
-        """Return the bytes as a uint8 array."""
+        """Return the bytes as a uint8 array. It is not a copy.
+
+        Inside a traced step the bytes of a tensor raise StateError.
+        """
         if self._bytes is not None:
             return self._bytes
         assert self._cell is not None

@@ -99,7 +99,11 @@ def jvp(
 def compute_directional_derivatives(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor], create_graph: bool
 ) -> tuple[Tensor | None, ...]:
-    """Return the derivative of each output along `directions` of the inputs, or None if it does not depend on them."""
+    """Return the derivative of each output along `directions` of the inputs, by two backward passes.
+
+    If no output depends on the inputs, the result is None for each output. `create_graph` makes the result
+    differentiable.
+    """
     # The product u J is linear in u, so its gradient along v is J v for any u.
     dummies = tuple(zeros_like(o).detach().requires_grad_() for o in outputs)
     rows = compute_gradients(outputs, inputs, dummies, create_graph=True)

@@ -264,7 +264,10 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
 
 
 def _make_identity_collective(name: str) -> Callable[..., Work | None]:
-    """Return a collective named `name` that leaves the tensor unchanged, because there is only one process."""
+    """Return a collective named `name` that leaves the tensor unchanged, because there is only one process.
+
+    It returns None, or a finished `Work` handle if `async_op`, and raises ValueError before `init_process_group`.
+    """
 
     def collective(tensor: Any, *args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
         _require_group()

@@ -448,7 +448,10 @@ class StudentT(Distribution):
         return self.loc + self.scale * x * pw.rsqrt(z / self.df)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density at `value`."""
+        """Return the log density -(df + 1) / 2 * log(1 + y^2 / df) - Z at `value`, with y = (x - loc) / scale.
+
+        Z is log(scale) + log(df pi) / 2 + lgamma(df / 2) - lgamma((df + 1) / 2).
+        """
         self._validate_sample(value)
         y = (value - self.loc) / self.scale
         norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)

@@ -375,7 +375,10 @@ class Multinomial(_CategoricalBased):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Return sampled counts of the classes, without gradients."""
+        """Return sampled counts of the classes, of shape [*sample_shape, *batch_shape, classes], without gradients.
+
+        The counts sum to `total_count` and have the dtype of the probabilities.
+        """
         shape = self._extended_shape(shape_to_tuple(sample_shape))
         # Count single draws, to use as many random numbers as PyTorch.
         drawn = self._categorical.sample((self.total_count, *shape_to_tuple(sample_shape)))
@@ -384,7 +387,10 @@ class Multinomial(_CategoricalBased):
         return scatter_add(counts, -1, indices, counts.new_ones(tuple(indices.shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return log(n!) - sum(log(x!)) + sum(x log(p))."""
+        """Return log(n!) - sum(log(x!)) + sum(x log(p)), where n is the sum of the counts in `value`.
+
+        A count of 0 of a class with probability 0 contributes 0.
+        """
         self._validate_sample(value)
         logits, x = broadcast_all(self.logits, value)
         factorials = lgamma(reduction.sum(x, -1) + 1) - reduction.sum(lgamma(x + 1), -1)

@@ -51,7 +51,10 @@ def _draw_gamma(alpha: float, g: Generator) -> float:
 
 
 def _draw_poisson(rate: float, g: Generator) -> float:
-    """Return one Poisson sample: by products of uniform numbers for small rates, else by transformed rejection."""
+    """Return one Poisson sample with mean `rate` as a float; 0 for a rate of 0.
+
+    Below LARGE_POISSON_RATE it multiplies uniform numbers, above it uses transformed rejection.
+    """
     if rate == 0:
         return 0.0
     if rate < LARGE_POISSON_RATE:

@@ -62,7 +62,10 @@ class Dirichlet(ExponentialFamily):
         return inside + lgamma(reduction.sum(a, -1)) - reduction.sum(lgamma(a), -1)
 
     def entropy(self) -> Tensor:
-        """Return the entropy."""
+        """Return the entropy, of the batch shape.
+
+        It is sum(lgamma(a)) - lgamma(s) - (k - s) digamma(s) - sum((a - 1) digamma(a)), with s = sum(a).
+        """
         a, k = self.concentration, self.concentration.shape[-1]
         total = reduction.sum(a, -1)
         inner = reduction.sum((a - 1.0) * digamma(a), -1)
@@ -339,7 +342,11 @@ class MixtureSameFamily(Distribution):
         return reduction.logsumexp(each + weights, -1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Return samples of randomly chosen components, without gradients."""
+        """Return samples of randomly chosen components, without gradients.
+
+        Their shape is [*sample_shape, *batch_shape, *event_shape]. All components are sampled, and one is selected for
+        each sample.
+        """
         with grad_mode(False):
             # Draw from all components, and select one for each sample.
             which, at = self.mixture_distribution.sample(sample_shape), -1 - self._events

@@ -328,7 +328,10 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the sum over the parts."""
+        """Return log |det dy/dx|, the sum over the parts.
+
+        `y` has no effect, because the values between parts are computed from `x`.
+        """
         total: Any = 0
         for part in self.parts:
             # A part with fewer event dimensions is summed over the remaining ones.

@@ -80,7 +80,10 @@ class Process(multiprocessing.Process):
         super().__init__(group, _run_target, name, (target, args, kwargs or {}, theirs), {}, daemon=daemon)
 
     def start(self) -> None:
-        """Start the process with copies of the current tensors."""
+        """Start the process with copies of the current tensors.
+
+        The present values of the shared tensors are stored for `join`.
+        """
         if self._pipe is not None:
             self._before = [np.array(t.array("sharing")) for t in self._given]
         pipe, given = self._pipe, self._given

@@ -89,7 +89,10 @@ class LBFGS(Optimizer):
         return [p.array() for p in self._params]
 
     def move(self, origin: list[np.ndarray], t: float, direction: np.ndarray) -> None:
-        """Set the parameters to `origin` + t * `direction`, where `direction` is one vector for all parameters."""
+        """Set the parameters to `origin` + t * `direction`, in place and without gradients.
+
+        `origin` has one array for each parameter; `direction` is one vector for all parameters, in this order.
+        """
         at = 0
         with grad_mode(False):
             for p, before in zip(self._params, origin, strict=True):
@@ -111,7 +114,10 @@ class _LBFGSStep:
         self.evaluations, self.loss, self.gradient = 0, math.inf, np.zeros(0)
 
     def evaluate(self) -> Any:
-        """Call the closure, store its loss and gradient, and return its result."""
+        """Call the closure with gradients enabled, store its loss and gradient, and return its result.
+
+        The counts of evaluations of this step and of the run are incremented.
+        """
         with grad_mode(True):
             answer = self.closure()
         self.loss, self.gradient = float(answer), self.optimizer.flat_gradient()

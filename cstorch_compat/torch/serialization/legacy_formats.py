@@ -35,7 +35,10 @@ class EndOfFile(CheckpointError, EOFError):
 
 
 def save(obj: Any, target: Any) -> None:
-    """Write an object in the stream format to a path or an open binary file."""
+    """Write an object in the stream format to a path (text) or an open binary file, at its current position.
+
+    Elements of the tensors follow the pickles. An existing file at the path is overwritten.
+    """
     if isinstance(target, str):
         with open(target, "wb") as stream:
             return save(obj, stream)
@@ -194,7 +197,10 @@ def _open_member(archive: tarfile.TarFile, name: str) -> Any:
 
 
 def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
-    """Read the storages of a tar file, and the views of storages."""
+    """Read the storages of a tar file, and the views of storages, into `storages.objects` by key.
+
+    Raises CheckpointError if the stream is too short.
+    """
     for _ in range(reader(storages).run(stream)):
         key, location, kind = reader(storages).run(stream)
         start = stream.tell()
@@ -207,7 +213,7 @@ def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
 
 
 def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
-    """Read the tensors of a tar file: storage, shape, strides and offset."""
+    """Read the tensors of a tar file into `storages.objects` by key. Their storages have to be there already."""
     for _ in range(reader(storages).run(stream)):
         key, storage_key, _ = reader(storages).run(stream)
         # The number of dimensions has eight bytes, of which the last four are unused.

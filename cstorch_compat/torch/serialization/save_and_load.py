@@ -139,7 +139,10 @@ def clear_safe_globals() -> None:
 
 @contextmanager
 def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
-    """Return a context manager in which the given classes and functions are also allowed."""
+    """Return a context manager in which the given classes and functions are also allowed in files.
+
+    At its end the previous list is restored.
+    """
     before = dict(allowed_globals.value)
     add_safe_globals(safe_globals)
     try:

@@ -108,7 +108,10 @@ def checkpoint(
 
 
 def _run_reentrant(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call `function`, without recording gradients if no tensor in `args` requires one."""
+    """Call `function(*args)`, without recording gradients if no tensor in `args` requires one.
+
+    In that case a warning is issued if gradients are enabled. Tensors inside containers are not considered.
+    """
     check_backward_validity(args)
     if any(isinstance(a, Tensor) and a.requires_grad for a in args):
         return function(*args)

@@ -69,7 +69,10 @@ class ParametrizationList(ModuleList):
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def forward(self) -> Tensor:
-        """Return the computed value of the tensor."""
+        """Return the value of the tensor, computed by all parametrizations in order.
+
+        The first one gets the original tensors, and each other one the previous result.
+        """
         first, *others = self
         value: Tensor = first(*(getattr(self, name) for name in self.names()))
         for module in others:
@@ -167,7 +170,11 @@ def _set_parametrized_class(module: Module) -> None:
 
 
 def _make_property(name: str) -> property:
-    """Return the property `name`: reading computes the value, and assigning sets the originals by their inverse."""
+    """Return the property `name` of a parametrized module.
+
+    Reading computes the value, or inside `cached` returns the computed one. Assigning sets the originals by the
+    inverses of the parametrizations.
+    """
 
     def read(module: Module) -> Tensor:
         # Computed at each access, because the originals may have changed.

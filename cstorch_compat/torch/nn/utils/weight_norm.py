@@ -75,7 +75,10 @@ class _PowerIteration:
         return normalize(left, dim=0, eps=self.eps), normalize(right, dim=0, eps=self.eps)
 
     def iterate(self, weight: Tensor, left: Tensor, right: Tensor, times: int, right_first: bool) -> None:
-        """Run `times` power iterations on both vectors, in place."""
+        """Run `times` power iterations on the vectors `left` and `right`, in place and without gradients.
+
+        Each iteration updates both vectors; `right_first` gives the order.
+        """
         rows = self.matrix(weight)
         with no_grad():
             # The hook and the parametrization update the vectors in different orders.
@@ -191,7 +194,11 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Remove the hook, and make the normalized weight a parameter. Raises ValueError if there is no hook."""
+    """Remove the hook of `spectral_norm`, and return the module.
+
+    The parameter `<name>` gets the normalized weight as a new object, without a further power iteration. The original
+    parameter and the buffers are deleted. Raises ValueError if there is no hook for `name`.
+    """
     hooks = module._forward_pre_hooks
     for key, hook in list(hooks.items()):
         if isinstance(hook, SpectralNorm) and hook.name == name:
