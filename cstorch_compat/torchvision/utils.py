@@ -64,7 +64,11 @@ def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
 
 
 def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Tensor:
-    """Return images [N, C, H, W] as one image, in rows of `nrow` with borders of `padding` pixels."""
+    """Return images [N, C, H, W] as one image, in rows of `nrow` with borders of `padding` pixels.
+
+    If there are fewer images than `nrow`, a row has only these. Borders and unused positions have the value
+    `pad_value`.
+    """
     count, channels, h, w = (int(e) for e in images.shape)
     across = min(nrow, count)
     down = math.ceil(count / across)

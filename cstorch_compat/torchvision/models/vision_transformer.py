@@ -143,7 +143,10 @@ class VisionTransformer(nn.Module):
         init.zeros_(self.heads.head.bias)
 
     def _process_input(self, x: Tensor) -> Tensor:
-        """Return the patches of images as [N, patches, hidden_dim]. Raises ValueError for a wrong image size."""
+        """Return the patches of images [N, 3, H, W] as [N, patches, hidden_dim].
+
+        Raises ValueError unless H and W are `image_size`.
+        """
         n, _, height, width = x.spec.shape
         if (height, width) != (self.image_size, self.image_size):
             raise ValueError(f"Wrong image height or width! Expected {self.image_size} but got {height} x {width}!")
