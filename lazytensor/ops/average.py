@@ -18,9 +18,10 @@ from lazytensor.ops.shape import broadcast_to
 def _count_window_elements(
     extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool
 ) -> Any:
-    """Return the number of elements that each window counts, of the shape of the windows.
+    """Return an int64 array with the number of elements that each window counts, of the shape of the windows.
 
-    Padding counts if `include_pad`. Elements beyond the padding `around` never count.
+    `extents` is the spatial shape of the input, and `around` PyTorch's padding of each dimension. With `include_pad`,
+    elements of that padding count. Further elements of `padding`, which ceil_mode adds, never count.
     """
     # A window is a product of intervals, so its count is the outer product of one vector per dimension.
     counts = np.ones((), np.int64)
@@ -34,7 +35,10 @@ def _count_window_elements(
 
 
 def _divide_by_counts(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
-    """Return each window's total divided by its number of elements, or by `divisor`."""
+    """Return each window's total divided by its number of elements, or by `divisor` if it is not None.
+
+    `extents` is the spatial shape of the pooled input, and `window` has the arguments of `_count_window_elements`.
+    """
     counts = _count_window_elements(extents, **window)
     # One number divides all totals if every window has the same count.
     if divisor is not None or (counts.size and counts.min() == counts.max()):
@@ -50,7 +54,8 @@ def _sum_window(window: dict[str, Any]) -> dict[str, Any]:
 def pooled_shape(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
     """Return the shape of the result of pooling windows over the last dimensions of `shape`.
 
-    Each of these dimensions becomes (extent + padding - kernel) // stride + 1.
+    Each of these dimensions becomes (extent + padding - kernel) // stride + 1. Other keyword arguments are ignored;
+    there is no dilation.
     """
     lead = len(shape) - len(kernel)
     sizes = zip(shape[lead:], kernel, stride, padding, strict=True)

@@ -37,7 +37,10 @@ class GradientSlice:
         self.of, self.start, self.type = of, start, type
 
     def slice(self) -> Node:
-        """Return the slice as a node."""
+        """Return the "slice" node, an existing one if there is an equal one.
+
+        A new node has the source location of the concatenation.
+        """
         # Not by `call`, which would infer the type and look up the line.
         g, dim, extents = self.of.node, self.of.dim, self.type.shape
         starts = tuple([self.start if d == dim else 0 for d in range(len(extents))])

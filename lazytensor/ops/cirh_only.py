@@ -62,7 +62,7 @@ def _pool_max_grad(x: Node, g: Node, **window: Any) -> Node:
 def _register_windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None:
     """Register a window operation whose value and type are those of `formula`.
 
-    `dtype` replaces the dtype of the result.
+    `dtype` replaces the dtype of the result. With two operands, an input and a gradient, the type is that of the input.
     """
 
     def infer(x: Type, *g: Type, **window: Any) -> Type:
@@ -94,7 +94,11 @@ def _pad_type(x: Type, *, pairs: Pairs, value: float, interior: Dims) -> Type:
 
 
 def _pad_eval(x: np.ndarray, *, pairs: Pairs, value: float, interior: Dims) -> np.ndarray:
-    """Return x with `value` around it and between its elements. Negative widths cut elements off."""
+    """Return x with `value` around it and between its elements. A 0-d array is returned unchanged.
+
+    `interior` is the number of elements between two neighbours of each dimension, and `pairs` the (low, high) width at
+    its ends. Negative widths cut elements off, after the elements between were inserted.
+    """
     apart = np.full([e + max(e - 1, 0) * i for e, i in zip(x.shape, interior, strict=True)], value, x.dtype)
     apart[tuple(slice(None, None, i + 1) for i in interior)] = x
     kept = tuple(slice(max(-a, 0), e - max(-b, 0)) for e, (a, b) in zip(apart.shape, pairs, strict=True))

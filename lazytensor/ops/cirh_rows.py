@@ -55,7 +55,10 @@ def _embedding_vjp(g: Node, y: Node, weight: Node, numbers: Node, *, padding: in
 
 
 def _flat_gradient(g: Node, numbers: Node, padding: int) -> tuple[Node, Node]:
-    """Return the indices as a vector, and a row of the gradient for each. Rows of the padding index are zero."""
+    """Return the indices as a vector of n elements, and the rows of the gradient as [n, width].
+
+    Rows of the index `padding` are zero; -1 means that there is no padding index.
+    """
     flat = reshape(numbers, (numbers.type.size,))
     rows = reshape(g, (*flat.type.shape, g.type.shape[-1]))
     # Compare with `padding` even if the layer has none, because the front end's text always shows this comparison.
@@ -243,7 +246,10 @@ def _repeat_type(x: Type, *, times: Dims) -> Type:
 
 
 def _repeat(x: Node, *, times: Dims) -> Node:
-    """Return x repeated `times[d]` times along each dimension d, as Tensor.repeat."""
+    """Return x repeated `times[d]` times along each dimension d, as Tensor.repeat.
+
+    If `times` is longer than the rank of x, leading dimensions are inserted. A count of 0 gives an empty dimension.
+    """
     x = reshape(x, (*(1,) * (len(times) - len(x.type.shape)), *x.type.shape))
     for d, n in enumerate(times):
         if n == 0:
@@ -295,7 +301,10 @@ def _pad_type(x: Type, *, pairs: Pairs, value: float) -> Type:
 
 
 def _pad(x: Node, *, pairs: Pairs, value: float) -> Node:
-    """Return x with padding of `value`. Negative widths cut elements off."""
+    """Return x with padding of `value`; `pairs` has the (low, high) width of each dimension.
+
+    Negative widths cut elements off. If no width is positive, only a slice of x is returned.
+    """
     starts = tuple(max(-low, 0) for low, _ in pairs)
     limits = tuple(e + min(high, 0) for e, (_, high) in zip(x.type.shape, pairs, strict=True))
     extents = _pad_type(x.type, pairs=pairs, value=value)
@@ -341,7 +350,10 @@ def _decompose_roll(x: Node, *, shift: int, dim: int) -> Node:
 
 
 def rolled_indices(extent: int, shift: int) -> Node:
-    """Return the source index of each element of a rolled dimension: (i - shift) mod extent, in integers."""
+    """Return the source index of each element of a dimension rolled by `shift`, as an int64 node of `extent` elements.
+
+    It is (i - shift) mod extent, in integers.
+    """
     places = call("arange", start=0, step=1, type=Type((extent,), int64))
     moved = places + (extent - shift) % extent
     # CIRH has no integer remainder, so it is computed from the quotient.

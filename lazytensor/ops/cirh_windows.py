@@ -14,7 +14,10 @@ NEUTRAL_WINDOW = {"kernel": 1, "stride": 1, "padding": (0, 0), "dilation": 1, "a
 
 
 def _to_3d(x: Node, rank: int) -> Node:
-    """Return [N, C, ...] as [N, C, D, H, W], inserting one dimension at a time."""
+    """Return x [N, C, ...] with `rank` spatial dimensions as [N, C, D, H, W].
+
+    Dimensions of extent 1 are inserted before the spatial ones, one reshape for each.
+    """
     for k in range(rank, 3):
         lead = len(x.type.shape) - k
         x = reshape(x, (*x.type.shape[:lead], 1, *x.type.shape[lead:]))
@@ -54,7 +57,11 @@ def _find_window_argmax(places: Node) -> Node | None:
 
 
 def pool_max(flat: Node, places: Node) -> Node | None:
-    """Return a read at the indices of window maxima as max pooling, or None if the indices are others."""
+    """Return a read of `flat` at the indices `places` as max pooling, or None if that is not possible.
+
+    The indices must be those of window maxima of the same elements, and these must have a batch dimension. The result
+    has the shape of `places`.
+    """
     argmax = _find_window_argmax(places)
     if argmax is None:
         return None
@@ -70,8 +77,8 @@ def pool_max(flat: Node, places: Node) -> Node | None:
 def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -> Node | None:
     """Return `g` added at the indices of window maxima as the gradient of max pooling.
 
-    Return None if `places` are other indices, or if values are set rather than accumulated. `extent` is the number of
-    elements of a flattened image.
+    Return None if `places` are other indices, if values are set rather than accumulated, or if there is no batch
+    dimension. `extent` is the number of elements of a flattened image, and the last extent of the result.
     """
     argmax = _find_window_argmax(places)
     if argmax is None or not accumulate:

@@ -41,7 +41,11 @@ def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, di
 
 
 def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims, groups: int) -> Type:
-    """Infer rule of a convolution: x [N, C, ...] and w [out, C / groups, ...] give [N, out, ...]."""
+    """Infer rule of a convolution: x [N, C, ...] and w [out, C / groups, ...] give [N, out, ...].
+
+    Raise ShapeError for different ranks or dtypes, for channels that do not match `groups`, and for a window that is
+    larger than the padded input.
+    """
     if len(x.shape) != len(w.shape) or x.dtype is not w.dtype:
         raise ShapeError(
             f"the input {x} and the weight {w} do not have the same rank and dtype",
@@ -75,7 +79,10 @@ def pad_array(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
 
 
 def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[str, Any]) -> np.ndarray:
-    """Return the elements under the window at each place, of shape [N, groups, C / groups * taps, places]."""
+    """Return a copy of the elements under the window at each position: [N, groups, C / groups * taps, positions].
+
+    `kernel` is the spatial shape of the weight, `out` that of the result. `attrs` has stride, padding and dilation.
+    """
     x = pad_array(x, attrs["padding"])
     steps = x.strides[2:]
     taps = tuple(s * d for s, d in zip(steps, attrs["dilation"], strict=True))
@@ -99,8 +106,9 @@ def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndar
 
 
 def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
-    """Return the gradient of the input, of spatial shape `extents`: each element of g, times the weight, is added
-    there.
+    """Return the gradient of the input, which has the spatial shape `extents`. This is also a transposed convolution.
+
+    Each element of g, times the weight, is added to the input elements under its window.
     """
     n, kernel, out = g.shape[0], w.shape[2:], g.shape[2:]
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
@@ -117,7 +125,10 @@ def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **a
 
 
 def tap_index(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
-    """Return the index of the elements under one tap of the window, at all places."""
+    """Return the index, an ellipsis and slices, of the elements that one tap of the window reads at all positions.
+
+    It indexes the padded array. `tap` is the position within the window, and `out` the spatial shape of the result.
+    """
     starts = [t * d for t, d in zip(tap, dilation, strict=True)]
     sizes = zip(starts, out, stride, strict=True)
     # The limit is one past the last element used, not a stride past it, because the array may end there.
@@ -142,7 +153,7 @@ def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | 
 
 
 def _transposed_vjp(gg: Node, y: Node, x: Node, w: Node, *, extents: Dims, **attrs: Any) -> tuple[Node, Node]:
-    """Return the gradients of a transposed convolution, as CIRH's separate operations for it."""
+    """Return the gradients (input, weight) of a transposed convolution, as CIRH's separate operations for it."""
     dx = call("conv_transposed_input", gg, w, **attrs)
     if dx.type.shape != x.type.shape:  # extents above the smallest: the last windows belong to no element of x
         dx = slice_(dx, (0,) * len(x.type.shape), x.type.shape)
@@ -162,7 +173,11 @@ def _conv_weight_vjp(gg: Node, y: Node, x: Node, g: Node, *, kernel: Dims, **att
 
 
 def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -> Type:
-    """Infer rule of the input's gradient: g [N, out, ...] and w [out, C / groups, ...] give [N, C, *extents]."""
+    """Infer rule of the input's gradient: g [N, out, ...] and w [out, C / groups, ...] give [N, C, *extents].
+
+    Raise ShapeError for different ranks or dtypes, and for channels that do not match the weight and `groups`. The
+    spatial extents are not checked.
+    """
     if len(g.shape) != len(w.shape) or g.dtype is not w.dtype or g.shape[1] != w.shape[0] or w.shape[0] % groups:
         raise ShapeError(
             f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} "
@@ -176,7 +191,10 @@ def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -
 
 
 def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
-    """Return two flops per multiplication: an output element of `conv` takes as many as one filter has weights."""
+    """Return the work of a convolution or of one of its gradients: two flops per multiplication, and the bytes.
+
+    An attribute "kernel" means the gradient of the weight, "extents" that of the input, and neither the convolution.
+    """
     # The three operations share this rule and are distinguished by their attributes.
     if "kernel" in attrs:
         products = b.size * math.prod(out.shape[1:])

@@ -72,7 +72,10 @@ def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
 
 
 def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
-    """Return the gradient of GELU in simpler operations. `approximate` is "none" or "tanh"."""
+    """Return a tuple of the gradient of GELU, in simpler operations.
+
+    It is that of the approximation by tanh if `approximate` is "tanh", and else the exact one.
+    """
     if approximate == "tanh":
         x2 = x * x
         inner = SQRT_TWO_OVER_PI * (x * (1 + 0.044715 * x2))
@@ -87,7 +90,10 @@ def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
 
 
 def where(c: Node, a: Node | float, b: Node | float) -> Node:
-    """Return `a` where `c` is True and `b` elsewhere. One of `a` and `b` may be a number."""
+    """Return `a` where `c` is True and `b` elsewhere. One of `a` and `b` may be a number, which gets the other's type.
+
+    Raise AssertionError if both are numbers.
+    """
     if not isinstance(a, Node):
         assert isinstance(b, Node), "at least one of the values must be a node"
         return call("where", c, full_like(a, b), b)
@@ -125,7 +131,10 @@ def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 
 
 def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: LoopBody | None, **facets: Any) -> None:
-    """Register a pointwise operation of `arity` operands. The default loop body calls the function `name`."""
+    """Register a pointwise operation of `arity` operands.
+
+    If `body` is None, the loop body calls the function `name`; it counts as a library routine if `flops` is above 1.
+    """
     if body is None:
         operands = ", ".join(f"{{{k}}}" for k in range(arity))
         # An operation of several flops is not one instruction: a core calls a library routine for it.
@@ -326,7 +335,10 @@ def _extremum_vjp(smaller: str, larger: str) -> Any:
 
 
 def _number_pow_vjp(g: Node, a: Node, b: Node) -> tuple[Node, None]:
-    """Gradient rule of a power whose exponent is a number."""
+    """Gradient rule of a power whose exponent `b` is a constant: (gradient of the base, None).
+
+    With the exponent 0 the gradient is 0 everywhere.
+    """
     exponent = b.attrs["value"]
     if exponent == 0:
         return full_like(0, g), None
@@ -336,9 +348,10 @@ def _number_pow_vjp(g: Node, a: Node, b: Node) -> tuple[Node, None]:
 
 
 def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | None]:
-    """Gradient rule of a power.
+    """Gradient rule of a power: (gradient of the base, gradient of the exponent).
 
-    Slopes that would be NaN at a base of 0 or an exponent of 0 are replaced by their limits.
+    The gradient of a constant exponent is None; that of the base is None if the base is a positive constant. Slopes
+    that would be NaN at a base of 0 or an exponent of 0 are replaced by their limits.
     """
     if b.op == "full":
         return _number_pow_vjp(g, a, b)
@@ -443,7 +456,10 @@ def _is_finite(x: Node) -> Node | None:
 
 
 def _is_between(x: Node, low: Node, high: Node) -> Node:
-    """Return whether low <= x <= high, elementwise. An infinite bound is not compared."""
+    """Return whether low <= x <= high, elementwise.
+
+    A constant infinite bound is not compared. If both are infinite, only the lower one is compared.
+    """
     if high.op == "full" and high.attrs["value"] == math.inf:
         return x >= low
     if low.op == "full" and low.attrs["value"] == -math.inf:
@@ -456,7 +472,11 @@ _MIRRORED_COMPARISONS = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
 
 
 def _where_as_extremum(c: Node, a: Node, b: Node) -> Node | None:
-    """Rewrite where(a > b, a, b), and the like, to the operation `where_gt`. Return None for another condition."""
+    """Rewrite a selection between two values by their comparison, such as where(a > b, a, b), to "where_gt" and the
+    like.
+
+    The comparison may be >, >=, < or <=, in either order. Return None for another condition and for booleans.
+    """
     # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
     if c.op not in _MIRRORED_COMPARISONS or a.type.dtype.kind == "b":
         return None

@@ -20,7 +20,8 @@ from lazytensor.ops.op import call, op, same_types
 def evaluate_formula(formula: Formula) -> Callable[..., Any]:
     """Return a function of NumPy arrays that computes what `formula` computes of nodes.
 
-    It computes in the dtypes of the given arrays, rounds after each operation, and takes attributes by name.
+    It takes attributes by name, and returns a tuple if `formula` does. Each operation's result is rounded to its dtype.
+    Operand arrays are not converted, even if their dtype is wider than that of the node.
     """
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
@@ -73,7 +74,11 @@ Gradients = dict[Node, Any]
 
 
 def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
-    """Return the gradient rule of a formula, derived from the rules of the operations in it."""
+    """Return the gradient rule of a formula, derived from the rules of the operations in it.
+
+    The rule returns one gradient for each operand, or None for an operand without one. An operand that occurs twice has
+    the total first and then None.
+    """
 
     def vjp(g: Any, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
         result = formula(*inputs, **attrs)
@@ -96,7 +101,8 @@ def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, 
 def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
     """Register an operation whose value, gradient and host graph are those of `formula`, unless a facet replaces them.
 
-    `infer` is the type rule, and `flops` the flops per element.
+    `infer` is the type rule, and `flops` the flops per element. `facets` are fields of `Op`, such as `vjp`, `work` or
+    `eval`.
     """
     facets = {"vjp": differentiate_formula(formula), "work": elementwise_work(flops)} | facets
     eval = facets.pop("eval", None) or evaluate_formula(formula)
@@ -107,8 +113,8 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     """Propagate gradients backward through the nodes of `order`, and return all gradients that remain.
 
     `order` lists inputs before users. `gradients` holds the gradients to start from, by node, and is modified. The
-    gradients of the nodes in `wrt` are kept; those of other nodes in `order` are dropped after use. A `GradientSlice`
-    becomes a node in the result, unless `in_pieces`.
+    gradients of nodes in `wrt`, and of nodes outside of `order`, remain; others are dropped after use. A
+    `GradientSlice` becomes a node in the result, unless `in_pieces`.
     """
     wanted = set(wrt)
     before = set_merging(True)
@@ -141,7 +147,10 @@ def accumulate_gradient(gradients: Gradients, n: Node, g: Any) -> None:
 
 
 def _add_gradients(a: Any, b: Any) -> Any:
-    """Return the sum of two gradients of one node. Gradients of different parts of one split are joined, not added."""
+    """Return the sum of two gradients of one node.
+
+    Two "split_grad" nodes of the same split with different parts become one "split_grad" node instead.
+    """
     if isinstance(a, Node) and isinstance(b, Node) and a.op == b.op == "split_grad":
         cut, other = ({k: v for k, v in n.attrs.items() if k != "indices"} for n in (a, b))
         parts = dict(zip((*a.attrs["indices"], *b.attrs["indices"]), (*a.inputs, *b.inputs), strict=True))
@@ -163,10 +172,11 @@ def inspect_gradients(function: Callable[[Node, int, Any], None] | None) -> None
 
 def push_gradient(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
     """Apply the gradient rule of node `n` to its gradient `g`, and add the results to those of its inputs in
-    `gradients`.
+    `gradients`, which is modified.
 
-    The gradient of an automatic cast ("convert") is converted back and added to that of the cast's operand, unless the
-    cast is in `wanted`. Inputs that do not track gradients are skipped.
+    Do nothing if the operation has no rule. The gradient of an automatic cast ("convert") is converted back and added
+    to that of the cast's operand, unless the cast is in `wanted`. Inputs that do not track gradients are skipped. The
+    new nodes get the source location of `n`, marked as backward.
     """
     rule = OPS[n.op].vjp
     if rule is None:

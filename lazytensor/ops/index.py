@@ -22,7 +22,10 @@ from lazytensor.ops.shape import Dims
 
 
 def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
-    """Raise IndexError if an element of `index` is not in low..extent - 1. `dim` is named in the message."""
+    """Raise IndexInvalid if an element of `index` is not in low..extent - 1. An empty index is valid.
+
+    `dim` is only named in the message.
+    """
     if not index.size:
         return
     for place in (int(index.min()), int(index.max())):
@@ -33,7 +36,7 @@ def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None
 def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
     """Return an index tuple that takes index[i] along `dim`, and i itself along the other dimensions.
 
-    Raise IndexError if an index is negative or too large.
+    Raise IndexInvalid if an index is negative or not below `extent`.
     """
     check_bounds(index, extent, dim)
     # Open grids broadcast against the index, so no further array of its size is built.
@@ -90,9 +93,10 @@ def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim
 def _scatter_vjp(
     g: Node, y: Node, base: Node, index: Node, value: Node, *, dim: int, kind: str
 ) -> tuple[Node, None, Node]:
-    """Gradient rule of scatter.
+    """Gradient rule of scatter: (gradient of the base, None, gradient of the values).
 
-    For a maximum or minimum, all elements equal to the result share the gradient evenly.
+    With `kind` "set", overwritten values get a gradient too. For a maximum or minimum, all elements equal to the
+    result, of base and values, share the gradient evenly.
     """
     if kind == "set":
         # For repeated indices every value takes the gradient, also overwritten ones, as in PyTorch.
@@ -130,7 +134,10 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
 
 
 def _gather_as_top_values(x: Node, index: Node, *, dim: int) -> Node | None:
-    """Return a gather at the indices of a "top" as the values of that "top"; None for other gathers."""
+    """Return a gather from x at the indices of a "top" of the same x and dimension as the values of that "top".
+
+    Return None for other gathers. "top" is CIRH's TopK: its results are values and indices.
+    """
     # A sort is recorded as indices and a gather; CIRH's TopK also returns the values.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
     if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
@@ -139,7 +146,10 @@ def _gather_as_top_values(x: Node, index: Node, *, dim: int) -> Node | None:
 
 
 def _scatter_distinct(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
-    """Return a sum at the indices of a "top", which are distinct, into zeros as values that are set; else None."""
+    """Return a scatter that adds to zeros at the indices of a "top" as one that sets the values; else return None.
+
+    The two are equal, because these indices are distinct.
+    """
     is_order = index.op == "result" and index.attrs["index"] == 1 and index.inputs[0].op == "top"
     is_zero = base.op == "full" and base.attrs["value"] == 0
     return scatter(base, index, value, dim) if kind == "add" and is_order and is_zero else None
@@ -261,7 +271,8 @@ def _index_put_eval(
 def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...]) -> None:
     """Add `value` to out[indices] in place, including duplicates.
 
-    Sorted runs are summed at once, faster than `add.at`.
+    The indices are for the leading dimensions; negative ones count from the end. Raise IndexInvalid for others out of
+    range. Sorted runs are summed at once, faster than `add.at`.
     """
     lead = out.shape[: len(indices)]
     for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
@@ -290,7 +301,10 @@ def _index_get_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tup
 
 
 def _stack_coordinates(indices: tuple[Node, ...], dims: Dims) -> Node | None:
-    """Return coordinates stacked in a new last dimension; None unless leading dimensions are indexed by one shape."""
+    """Return coordinates [..., k]: the `k` indices stacked in a new last dimension.
+
+    Return None unless `dims` are the leading dimensions in order and all indices have one shape.
+    """
     shape = indices[0].type.shape
     if dims != tuple(range(len(dims))) or any(i.type.shape != shape for i in indices):
         return None

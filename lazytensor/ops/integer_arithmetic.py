@@ -16,7 +16,10 @@ _DATA_LOADER_HINT = "Compute it in the data loader, and pass the result in with 
 
 
 def _check_zero_divisor(ufunc: Any) -> Any:
-    """Return a division as in PyTorch: ShapeError for an integer divisor of zero, while floats give infinity or NaN."""
+    """Return a function that computes `ufunc`, a division, without warnings.
+
+    It raises ShapeError if an integer or boolean divisor has a zero, as PyTorch does. Floats give infinity or NaN.
+    """
 
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         # NumPy would warn and return 0. PyTorch raises a RuntimeError with this text; ShapeError is a RuntimeError.
@@ -74,7 +77,7 @@ _integer(
 
 
 def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return a**b. Negative exponents give the integer part: 0 unless the base is 1 or -1."""
+    """Return a**b in the dtype of `a`. Negative exponents give the integer part: 0 unless the base is 1 or -1."""
     # NumPy raises for a negative integer exponent, even if its result is not selected.
     raised = np.power(a, np.where(b < 0, 0, b).astype(a.dtype))
     sign = np.where(b % 2 == 0, 1, a)

@@ -66,7 +66,11 @@ def _scalars_type(x: Type, **attrs: Any) -> Type:
 
 
 def _cubic_work(factor: float) -> Callable[..., Work]:
-    """Return a work rule: `factor` times rows times columns times the smaller of both, for each matrix."""
+    """Return a work rule: for each matrix of the first operand, `factor` times rows times columns times the smaller of
+    both.
+
+    The bytes are those of all operands and of the result.
+    """
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
         m, n = types[0].shape[-2:]
@@ -85,9 +89,10 @@ def _factor(name: str, infer: Callable[..., Type], eval: Callable[..., np.ndarra
 def _for_each_matrix(
     function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]
 ) -> Callable[..., np.ndarray]:
-    """Return a function of one matrix as a function of a stack, computed in double precision.
+    """Return a function of one matrix as a function of a stack.
 
-    `shape` gives the shape of the result from that of the matrix.
+    It computes in float64 and returns the dtype of its operand. `shape` gives the shape of one result from that of the
+    matrix. Attributes are passed on.
     """
 
     def over(x: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -143,9 +148,10 @@ def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
 
 
 def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> np.ndarray:
-    """Return X with A X = B, or A^T X = B if `adjoint`, by substitution. Only the lower or upper triangle of A is read.
+    """Return X with A X = B, or A^T X = B if `adjoint`, by substitution in float64, in the dtype of B.
 
-    A zero on the diagonal gives infinity or NaN.
+    Only the lower triangle of A is read if `lower`, and else the upper one. A zero on the diagonal gives infinity or
+    NaN.
     """
     dtype = b.dtype
     if adjoint:
@@ -280,7 +286,10 @@ _factor(
 
 
 def _qr_type(x: Type) -> Type:
-    """Return the type of Q [m, k] above the transpose [n, k] of R."""
+    """Infer rule of a packed QR: Q [m, k] above the transpose [n, k] of R, with k = min(m, n).
+
+    Raise ShapeError for fewer than two dimensions and for dtypes that are not floating point.
+    """
     if len(x.shape) < 2 or x.dtype.kind != "f":
         raise ShapeError(f"qr expects floating-point matrices, but got {x}")
     m, n = x.shape[-2:]
@@ -328,7 +337,10 @@ _factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic_work(4), keeps="result")
 
 
 def _reflectors(x: np.ndarray) -> np.ndarray:
-    """Return the Householder vectors below R, and in a last row their factors."""
+    """Return an array [m + 1, n] with R and the Householder vectors below it, and in the last row their factors.
+
+    The last row ends with zeros if n > m.
+    """
     m, n = x.shape
     # NumPy returns LAPACK's column-major array transposed.
     h, tau = np.linalg.qr(x, mode="raw")
@@ -347,7 +359,10 @@ _factor(
 
 
 def _svd_type(x: Type) -> Type:
-    """Return the type of U [m, k] above the singular values [1, k] above V [n, k]."""
+    """Infer rule of a packed SVD: U [m, k] above the singular values [1, k] above V [n, k], with k = min(m, n).
+
+    Raise ShapeError for fewer than two dimensions and for dtypes that are not floating point.
+    """
     if len(x.shape) < 2 or x.dtype.kind != "f":
         raise ShapeError(f"svd expects floating-point matrices, but got {x}")
     m, n = x.shape[-2:]
@@ -360,7 +375,11 @@ def _svd(x: np.ndarray) -> np.ndarray:
 
 
 def _inverse_gaps(squares: Node, like: Node) -> Node:
-    """Return 1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values are equal, since their vectors are undetermined."""
+    """Return 1 / (s[j] - s[i]) at [i, j], and 0 where the values are equal, since their vectors are undetermined.
+
+    `squares` has the values s, [..., 1, k]: squared singular values, or eigenvalues. The result has the shape of
+    `like`.
+    """
     across = broadcast_to(squares, like.type.shape)
     gap = across - transpose_matrices(across)
     # A division by 0 would make all of the gradient NaN, even if the choice of vectors does not matter.
@@ -434,7 +453,10 @@ _factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic_work(9))
 
 
 def _matrix_exp(a: np.ndarray) -> np.ndarray:
-    """Return the exponential of a matrix: scale it to a norm below 0.5, sum a Taylor series, and square it back."""
+    """Return the exponential of a matrix: scale it to a norm below 0.5, sum a Taylor series, and square it back.
+
+    The result is all NaN if an element is infinite or NaN.
+    """
     size = np.abs(a).sum(-1).max(initial=0)
     if not np.isfinite(size):
         return np.full(a.shape, np.nan)
@@ -470,7 +492,11 @@ _factor(
 
 
 def _lu(a: np.ndarray) -> np.ndarray:
-    """Return the LU factorization with partial pivoting: L below U, and a last row with the pivots, counted from 1."""
+    """Return the LU factorization of a matrix [m, n] with partial pivoting, as an array [m + 1, n].
+
+    The first m rows have L, without its diagonal of ones, below U. The last row has the pivots, counted from 1, and
+    then zeros if n > m. A singular matrix gives a 0 on the diagonal of U.
+    """
     m, n = a.shape
     out, pivots = a.copy(), np.zeros(n)
     for k in range(min(m, n)):
@@ -495,7 +521,10 @@ _factor(
 
 
 def _permutation(pivots: np.ndarray, *, n: int, dtype: Any) -> np.ndarray:
-    """Return the permutation matrix P with A = P L U, from the pivots of LU."""
+    """Return the permutation matrix P [n, n] with A = P L U, in `dtype`, for each row of pivots of LU.
+
+    Pivot k, counted from 1, is the row that step k exchanges with row k.
+    """
     lead = pivots.shape[:-1]
     out = np.zeros((math.prod(lead), n, n), dtype.host)
     for i, exchanges in enumerate(pivots.reshape(len(out), pivots.shape[-1])):

@@ -127,7 +127,10 @@ def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
 
 
 def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the loss of each row and its gradient. Both are NaN for a label outside 0..C-1."""
+    """Return the loss [N] of each row of `logits` [N, C], and its gradient [N, C] by the logits.
+
+    Both are NaN for a label outside 0..C-1.
+    """
     # Both results need one softmax: d loss / d logits is the probabilities, minus 1 at the label.
     logp = _log_softmax(logits, dim=1)
     rows = np.arange(len(labels))
@@ -175,7 +178,10 @@ def _count_rows(keep: Node, like: Node) -> Node:
 
 
 def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """Return PyTorch's cross entropy: rows with the label `ignore_index` count neither in the sum nor in the mean."""
+    """Return PyTorch's cross entropy: rows with the label `ignore_index` count neither in the sum nor in the mean.
+
+    With `reduction` "none" their loss is 0. If all rows are ignored, the mean is NaN and the sum is 0.
+    """
     loss, _ = _loss_and_gradient(logits, labels)
     keep = _is_counted_label(labels, ignore_index)
     # `where`, not a product: the loss of an ignored label is NaN, and NaN times 0 is NaN.
@@ -328,7 +334,10 @@ def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarra
 
 
 def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
-    """Return the slope d of each element's loss times the gradient g of the reduced loss."""
+    """Return the slope d of each element's loss times the gradient g of the loss after `reduction`.
+
+    For "mean" it is divided by the number of elements. If g is the constant 1, there is no product.
+    """
     # Divide by the size before the product with g, as in the front end's text.
     if reduction == "mean":
         d = d / d.type.size

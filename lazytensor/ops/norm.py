@@ -276,7 +276,11 @@ def _training_vjp(
 
 
 def _return_statistics(formula: Formula, from_batch: bool) -> Formula:
-    """Return a formula that gives the result of `formula`, and the mean and variance that it used."""
+    """Return a formula of (result of `formula`, mean, variance).
+
+    The statistics are those of the batch (variance without Bessel's correction) if `from_batch`, else the running ones,
+    which are operands.
+    """
 
     def all(x: Node, weight: Node, bias: Node, *running: Node, **attrs: Any) -> tuple[Node, ...]:
         result = formula(x, weight, bias, *running, **attrs)

@@ -98,9 +98,10 @@ MAX_CACHED_TYPES = 4096
 
 
 def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
-    """Return the type that the operation's rule infers, and cache it.
+    """Return the type that the operation's rule infers from the operands' `types`.
 
-    A ShapeError gets the name and the user's line.
+    It is cached under `question` if there are operands and all attributes are plain values. A full cache is cleared
+    first. A ShapeError gets the name and the user's line. Elements that the operation does not accept are refused.
     """
     if record.elements and types[0].dtype.kind not in record.elements:
         refuse_elements(record.name, types[0])
@@ -154,7 +155,11 @@ def clear_splat_cache() -> None:
 
 def _round_value(value: float, dtype: DType) -> float:
     # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
-    """Return a number converted to a dtype, as PyTorch converts a Python number. Raise NumberTooLarge on overflow."""
+    """Return a number as PyTorch converts it to `dtype`: an int, a bool, or a float rounded to the dtype.
+
+    Raise NumberTooLarge for an integer of more than 64 bits, and for one that an integer dtype cannot hold. A float
+    that is too large becomes infinity.
+    """
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Pass a number that fits in 64 bits.")
     if dtype.kind == "i":
@@ -182,7 +187,11 @@ def full_like(value: float, like: Node) -> Node:
 
 
 def combine(name: str, a: Node | float, b: Node | float | None = None) -> Node:
-    """Return the node `name(a)` or `name(a, b)`. A number becomes a constant of the type of the other operand."""
+    """Return the node `name(a)` if `b` is None, else `name(a, b)`. A number becomes a constant of the other operand's
+    type.
+
+    Raise AssertionError if neither is a node.
+    """
     if isinstance(b, Node):
         return call(name, a if isinstance(a, Node) else full(a, b.type), b)
     assert isinstance(a, Node), "at least one operand must be a node"

@@ -70,7 +70,10 @@ def _loss_grad(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_inde
 
 
 def _one_hot_weights(logp: Node, labels: Node, ignore_index: int) -> Node:
-    """Return a 1 for the label of each row. Rows of ignored labels, and of labels that are no class, are zeros."""
+    """Return weights [N, C]: 1 for the label of each row, and 0 elsewhere.
+
+    Rows with the label `ignore_index`, and with labels that are no class, are zeros.
+    """
     hot = call("one_hot", labels, type=logp.type, on=1.0, off=0.0)
     classes = logp.type.shape[1]
     if not 0 <= ignore_index < classes:
@@ -82,7 +85,10 @@ def _one_hot_weights(logp: Node, labels: Node, ignore_index: int) -> Node:
 
 
 def _decompose_picked_loss(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """Return the loss as products with one-hot vectors. A label outside of the classes counts as ignored."""
+    """Return the loss as products with one-hot vectors, reduced by `reduction`.
+
+    A label outside of the classes counts as ignored. "mean" divides by the number of rows that are not ignored.
+    """
     weights = _one_hot_weights(logp, labels, ignore_index)
     product = weights * (logp * -1)
     if reduction == "none":

@@ -95,9 +95,9 @@ def _argmax_type(x: Type, *, kernel: Dims, stride: Dims, padding: Pairs, dilatio
 
 
 def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> np.ndarray:
-    """Return the flat index, without padding, of the first maximum under each window.
+    """Return the int64 index, in the flattened image without padding, of the first maximum under each window.
 
-    The last NaN wins, as in PyTorch.
+    Padding never counts. If a window has NaN, the index is that of the last NaN, as in PyTorch.
     """
     lead = x.ndim - len(kernel)
     extents = x.shape[lead:]
@@ -129,7 +129,10 @@ Regions = tuple[tuple[tuple[int, int], ...], ...]
 
 
 def _region_argmax(x: np.ndarray, *, regions: Regions) -> np.ndarray:
-    """Return the flat index of the first maximum in each region."""
+    """Return the int64 index, in the flattened image, of the first maximum in each region. The first NaN counts as one.
+
+    `regions` has for each dimension the (start, stop) of its intervals; regions are their combinations.
+    """
     lead = x.ndim - len(regions)
     extents = x.shape[lead:]
     numbers = np.arange(int(np.prod(extents))).reshape(extents)
@@ -163,7 +166,8 @@ def _gather_at_type(x: Type, places: Type) -> Type:
 def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: bool) -> np.ndarray:
     """Return rows of `extent` elements: zeros with the elements of g written, or added, at `places` in the same row.
 
-    Raise ShapeError for an index out of range.
+    They are added if `accumulate`; otherwise the last one of equal indices wins. Raise ShapeError for an index out of
+    range.
     """
     lead = g.shape[:-1]
     rows = int(np.prod(lead))

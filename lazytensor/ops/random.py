@@ -33,7 +33,11 @@ def _mix_bits(z: np.ndarray) -> np.ndarray:
 
 
 def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
-    """Return n 64-bit words for `state` = (seed, counter) and the number `call` of the draw within the step."""
+    """Return a uint64 array of n random words, a pure function of its arguments.
+
+    `state` is (seed, counter), and `call` the number of the draw within the step. A longer draw begins with the same
+    words.
+    """
     with np.errstate(over="ignore"):
         # Seed and counter are mixed separately, then together with the call number, so that neighbouring values of any
         # of the three give unrelated streams.
@@ -110,7 +114,10 @@ def _multinomial_type(weights: Type, state: Type, *, call: int, samples: int, re
 def _multinomial_eval(
     weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool
 ) -> np.ndarray:
-    """Return `samples` indices drawn from each row of weights, as torch.multinomial, with or without replacement."""
+    """Return `samples` int64 indices drawn from each row of weights, as torch.multinomial, with or without replacement.
+
+    Weights need not add up to 1. With replacement, an index of weight 0 is not drawn; without, only after all others.
+    """
     rows = np.atleast_2d(weights).astype(np.float64)
     words = random_words(state, call, len(rows) * (samples if replacement else rows.shape[1])).reshape(len(rows), -1)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -78,7 +78,8 @@ def _layer_eval(
     """Run a layer through all time steps; return the outputs, the other parts of the last state, and the saved values.
 
     `gates` is the product of the input, [steps, batch, gates * hidden], and `state` the first state, [batch, hidden]
-    each.
+    each. Saved values, [steps, batch, kept * hidden], are left out for cells without them. With `reverse` the last time
+    step is processed first; all results are in order of time.
     """
     cell = CELLS[mode]
     outputs = np.empty((*gates.shape[:2], weight.shape[1]), gates.dtype)
@@ -94,7 +95,10 @@ def _layer_eval(
 def _unroll_layer(
     gates: Node, weight: Node, bias: Node, *state: Node, mode: str, reverse: bool
 ) -> tuple[tuple[Node, ...], list[tuple[Node, Node]]]:
-    """Return the results of a layer as a graph, and the pair of products of each time step, in order of time."""
+    """Return the results of a layer as a graph, and a list of the products of each time step, in order of time.
+
+    The results are those of `_layer_eval`. The products are a pair: those of the input and of the state.
+    """
     cell = CELLS[mode]
     steps, batch, rows = gates.type.shape
     outputs, kept, products = [], [], []
@@ -136,7 +140,8 @@ def _previous_outputs(outputs: Node, start: Node, reverse: bool) -> Node:
 def _layer_vjp(g: ResultGradients, y: Node, *operands: Node, mode: str, reverse: bool) -> tuple[Node | None, ...]:
     """Gradient rule of a layer: run "recurrent_grad", then compute the weight's gradient by one product.
 
-    If a gradient of the saved values is given (second derivatives), differentiate the unrolled layer instead.
+    The gradients are those of the input's product, the weight, the bias and the first state. If a gradient of the saved
+    values is given (second derivatives), differentiate the unrolled layer instead.
     """
     cell = CELLS[mode]
     results = _unpack_results(y)
@@ -169,10 +174,11 @@ def _backward_type(*types: Type, mode: str, reverse: bool) -> Types:
 
 
 def _backward_eval(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, ...]:
-    """Run the backward pass of a layer through the time steps.
+    """Run the backward pass of a layer through the time steps, last processed first.
 
     Operands are the gradients of outputs and last state, the outputs, the saved values, the weight, and the first
-    state.
+    state. Results are the gradient of the input's product, that of the state's product if it differs (GRU), and those
+    of the first state.
     """
     cell = CELLS[mode]
     seeds, values = arrays[: cell.parts], arrays[cell.parts : -1 - cell.parts]
@@ -223,7 +229,11 @@ def _grad_type(*types: Type, mode: str, reverse: bool) -> Types:
 
 
 def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
-    """Return the gradient by the rules of the unrolled layer."""
+    """Return the results of "recurrent_grad" by differentiating the unrolled layer.
+
+    They are the gradients of the products of all time steps, in order of time, and of the first state. Missing
+    gradients are zeros.
+    """
     cell = CELLS[mode]
     first, _ = _layer_operand_range(mode)
     seeds, (gates, weight, bias, *state) = operands[: cell.parts], operands[first:]

@@ -47,7 +47,10 @@ def keepdim_shape(shape: Dims, dims: Dims) -> Dims:
 
 
 def broadcast_reduced(g: Node, shape: Dims, dims: Dims) -> Node:
-    """Return a reduced value `g` broadcast over the dimensions that were reduced, with or without keepdim."""
+    """Return a reduced value `g` broadcast to `shape` over the dimensions `dims` that were reduced.
+
+    `g` may have been reduced with or without keepdim. It is returned itself if it has the shape.
+    """
     kept = tuple(range(len(shape)))
     # The rank shows whether the dimensions were kept.
     if len(g.type.shape) != len(shape):
@@ -89,7 +92,11 @@ def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bo
 
 
 def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """Return the gradient of a maximum or minimum over `dims`. Equal extremes share it evenly."""
+    """Return the gradient of a maximum or minimum `y` of `x` over `dims`. Elements equal to the extreme share it
+    evenly.
+
+    If `y` is NaN, no element is equal to it, and the gradient is 0 / 0, which is NaN.
+    """
     shape = x.type.shape
     is_extreme = where(eq(x, broadcast_reduced(y, shape, dims)), full_like(1, x), 0)
     count = reduce(is_extreme, "add", dims)
@@ -97,7 +104,10 @@ def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
 
 
 def _decompose_extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
-    """Return the front end's formula: the gradient is divided by the number of extremes before it is broadcast."""
+    """Return the front end's formula: the gradient is divided by the number of extremes before it is broadcast.
+
+    If `y` is 0-d, NaN elements count as equal to a NaN result.
+    """
     shape, dtype = x.type.shape, x.type.dtype
     if not y.type.shape:
         both_nan = call("logical_and", _broadcast_same_rank(ne(y, y), shape), ne(x, x))
@@ -118,7 +128,11 @@ def _broadcast_same_rank(x: Node, shape: Dims) -> Node:
 
 
 def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node]:
-    """Gradient rule of a reduction over all dimensions by name, in the front end's steps."""
+    """Gradient rule of a reduction over all dimensions by name, in the front end's steps.
+
+    A maximum or minimum shares the gradient among equal extremes. A mean divides it by the number of elements; other
+    kinds broadcast it.
+    """
     shape, kept = x.type.shape, (1,) * len(dims)
     if kind in ("maximum", "minimum"):
         return (call("extreme_grad", reshape(g, kept), reshape(y, kept), x, dims=dims),)

@@ -201,7 +201,8 @@ def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -
 
 
 def _slice_update_as_pad(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
-    """Return a slice written into a constant as padding around it, and between its elements if strides are above 1.
+    """Return a slice written into a constant of one value as padding around it, and between its elements if strides are
+    above 1.
 
     Return None for another base, for booleans, and for an empty value.
     """
@@ -216,6 +217,8 @@ def _slice_update_as_pad(base: Node, value: Node, *, starts: Dims, limits: Dims,
 def _decompose_slice_update(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node:
     """Return a slice written into a tensor: padding if the tensor is a constant, else one scatter per sliced
     dimension.
+
+    Return `value` itself if it covers the whole tensor.
     """
     padded = _slice_update_as_pad(base, value, starts=starts, limits=limits, strides=strides)
     if padded is not None:
@@ -237,7 +240,10 @@ def _decompose_slice_update(base: Node, value: Node, *, starts: Dims, limits: Di
 
 
 def _scatter_slice(base: Node, value: Node, dim: int, places: range) -> Node:
-    """Return `base` with `value` written at the indices `places` of one dimension."""
+    """Return `base` with `value` written at the indices `places` of dimension `dim`, as a "select_scatter".
+
+    The indices are int32 if `value` is a row with that dimension inserted, and int64 otherwise.
+    """
     shape = value.type.shape
     # The front end uses int32 indices for a row selected by an integer, and int64 for slices.
     rest = (*shape[:dim], *shape[dim + 1 :])
@@ -253,8 +259,9 @@ def _scatter_slice(base: Node, value: Node, dim: int, places: range) -> Node:
 def join_disjoint_parts(a: Node, b: Node) -> Node | None:
     """Return a + b as writes if both are slices written into zeros and the slices are disjoint; else None.
 
-    The result is b's slice written into a, or a concatenation if the slices cover everything along one dimension. The
-    gradients of the parts of a split add up like this.
+    `a` may have several slices, `b` must have one, and the slices must be disjoint along one dimension. The result is
+    b's slice written into a, or a concatenation if the slices cover everything along that dimension. The gradients of
+    the parts of a split add up like this.
     """
     parts, zeros = _slice_updates_of_zeros(a)
     others, more_zeros = _slice_updates_of_zeros(b)
@@ -279,7 +286,11 @@ def _replace_extent(shape: Dims, dim: int, part: Node) -> Dims:
 
 
 def _slice_updates_of_zeros(n: Node) -> tuple[list[Node], Node | None]:
-    """Return the slice updates that `n` consists of, last one first, and the zeros that they write into (or None)."""
+    """Return the slice updates with strides of 1 that `n` consists of, last one first, and the zeros that they write
+    into.
+
+    The second member is None if there are no updates or if the tensor below them is not a constant 0.
+    """
     parts = []
     while n.op == "slice_update" and all(s == 1 for s in n.attrs["strides"]):
         parts.append(n)
@@ -337,7 +348,11 @@ def _decompose_band_part(x: Node, *, lower: int | None, upper: int | None) -> No
 
 
 def _upper_mask(t: Type, diagonal: int) -> Node:
-    """Return whether each element is on or above a diagonal. Row and column indices have the dtype of the elements."""
+    """Return whether column - row >= `diagonal` for each element: on or above that diagonal.
+
+    The mask has the shape of `t`; a stack has one mask for all matrices. Row and column indices have the dtype of the
+    elements.
+    """
     shape = t.shape[-2:]
     if len(t.shape) == 2 and shape[0] == shape[1]:
         # The front end's function for a square matrix numbers rows from 1 and subtracts 1 again.

@@ -16,7 +16,10 @@ _MAX_POLYNOMIAL_RADIANS = 1e5
 
 
 def _half_wave(x: np.ndarray, shift: float, beyond: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return the sine wave that rises through zero at `shift` half turns. `beyond` computes it for large angles."""
+    """Return the sine wave that rises through zero at `shift` half turns, as float32: sin(x - shift * pi).
+
+    `x` is in radians. `beyond` computes angles above _MAX_POLYNOMIAL_RADIANS, in float64. Infinity and NaN give NaN.
+    """
     wide = x.astype(np.float64)
     # Both methods are computed for all elements and one is selected. Replace large angles for the polynomial.
     near = np.where(np.abs(wide) <= _MAX_POLYNOMIAL_RADIANS, wide, 0.0)
@@ -38,7 +41,10 @@ def _half_wave(x: np.ndarray, shift: float, beyond: Callable[[np.ndarray], np.nd
 
 
 def sine(x: np.ndarray) -> np.ndarray:
-    """Return the sine of radians, elementwise. A zero keeps its sign."""
+    """Return the sine of radians, elementwise, in the dtype of `x`. Only float32 is rounded as PyTorch's.
+
+    A zero keeps its sign.
+    """
     if x.dtype != np.float32:
         return np.asarray(np.sin(x))
     # The polynomial gives 0.0 for -0.0.

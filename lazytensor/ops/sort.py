@@ -42,7 +42,10 @@ def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
 
 
 def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
-    """Return the indices of the running maxima or minima along `dim`: the last of equal elements, and of NaNs."""
+    """Return the int64 indices of the running maxima ("max") or minima along `dim`.
+
+    The index is that of the last of equal elements. After a NaN it is that of the last NaN.
+    """
     # NumPy's running extremes stay NaN after a NaN, as PyTorch's do.
     running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
     is_extreme = (x == running) | (x != x)
@@ -75,7 +78,8 @@ def _scan_vjp(g: Node, y: Node, x: Node, *, kind: str, dim: int, reverse: bool) 
 def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
     """Gradient rule of a running product, exact also if elements are zero.
 
-    Before the first zero of a row the slope is y / x; the first zero has the product of the others.
+    Before the first zero of a row the slope is y / x; the first zero has the product of the others; after it, slopes
+    are 0.
     """
     is_zero = eq(x, 0)
     zeros = scan(where(is_zero, full_like(1, x), 0), "add", dim, reverse)
@@ -121,7 +125,7 @@ def _single_index_type(x: Type, *, dim: int, kind: str) -> Type:
 
 
 def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
-    """Return the index of the "median", "nanmedian" or "mode" along a dimension, with keepdim."""
+    """Return the int64 index of the "median", "nanmedian" or "mode" along a dimension, which becomes 1."""
     if kind != "mode":
         return _median_index(x, dim, kind)
     rows = np.moveaxis(x, dim, -1)
@@ -132,7 +136,11 @@ def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
 
 
 def _median_index(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
-    """Return the index of the lower median. "median" returns the first NaN if there is one, "nanmedian" ignores NaN."""
+    """Return the index of the lower of the two middle elements, with `dim` kept as 1.
+
+    "median" returns the first NaN if there is one. "nanmedian" ignores NaN, and returns index 0 if all elements are
+    NaN.
+    """
     # Only a NaN differs from itself.
     nan = x != x
     numbers = x.shape[dim] - np.count_nonzero(nan, axis=dim, keepdims=True)
@@ -164,7 +172,11 @@ def _search_type(rows: Type, x: Type, *, right: bool) -> Type:
 
 
 def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
-    """Return the insertion index of each element in its sorted row, as torch.searchsorted."""
+    """Return the int64 insertion index of each element in its sorted row, as torch.searchsorted.
+
+    `rows` is one row for all elements, or has the leading dimensions of `x`. With `right`, the index is after equal
+    elements, and otherwise before them.
+    """
     side: Any = "right" if right else "left"
     if rows.ndim == 1:
         return np.asarray(np.searchsorted(rows, x, side), np.int64)
@@ -192,7 +204,10 @@ op(
 
 
 def _decompose_reverse_scan(x: Node, *, kind: str, dim: int, reverse: bool) -> Node | None:
-    """Return a running sum or product from the end in the front end's form: reversed, summed, and reversed again."""
+    """Return a running sum or product from the end in the front end's form: reversed, summed, and reversed again.
+
+    Return None if it is not from the end, and for "logaddexp".
+    """
     if not reverse or kind == "logaddexp":
         return None
     return call("reverse", scan(call("reverse", x, dims=(dim,)), kind, dim), dims=(dim,))

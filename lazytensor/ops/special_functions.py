@@ -193,7 +193,11 @@ def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _fmax_vjp(comparison: str) -> Any:
-    """Return the gradient rule of fmax or fmin: the first operand takes the gradient of ties, and a NaN takes none."""
+    """Return the gradient rule of fmax or fmin. The whole gradient goes to one operand; a tie gives it to the first.
+
+    `comparison` ("ge" or "le") holds if the first operand is the result. If the second is NaN, the first gets the
+    gradient, even if both are NaN.
+    """
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
         first = call("logical_or", call(comparison, a, b), call("isnan", b))

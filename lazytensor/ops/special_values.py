@@ -24,7 +24,10 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _compute_in_float64(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Return a function of float64 arrays as one that converts its operands, and returns the dtype of the last one."""
+    """Return a function of float64 arrays as one that converts its operands, and returns the dtype of the last one.
+
+    Floating-point warnings are suppressed.
+    """
 
     def function(*arrays: np.ndarray, **attrs: int) -> np.ndarray:
         dtype = np.asarray(arrays[-1]).dtype
@@ -93,7 +96,7 @@ def _digamma_series(x: np.ndarray) -> np.ndarray:
 
 
 def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
-    """Return the sum over k of (q + k) ** -s, for large q."""
+    """Return the Hurwitz zeta function: the sum over k >= 0 of (q + k) ** -s, approximated for large q."""
     # Euler and Maclaurin's formula: the integral, half the first term, and corrections with Bernoulli's numbers, whose
     # factor is s (s + 1) ... (s + 2k - 2).
     total = q ** (1.0 - s) / (s - 1) + 0.5 * q**-s
@@ -109,8 +112,9 @@ def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
 def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
     """Return the n-th derivative of digamma, which is polygamma 0.
 
-    A recurrence leads to large arguments, where a series is used. The result is NaN if that takes more than
-    MAX_RECURRENCE_STEPS steps.
+    At the poles, digamma is an infinity of the opposite sign at +0 and -0, and NaN at negative integers. A recurrence
+    leads to large arguments, where a series is used. The result is NaN if that takes more than MAX_RECURRENCE_STEPS
+    steps.
     """
     # psi and psi' have a simple reflection formula for negative arguments. Higher orders step up from below, pole after
     # pole, so arguments below -MAX_RECURRENCE_STEPS give NaN.
@@ -161,7 +165,10 @@ def _scaled_bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
 
 
 def _bessel(order: int, x: np.ndarray, *, is_scaled: bool = False) -> np.ndarray:
-    """Return the modified Bessel function of `order`, times exp(-|x|) if `is_scaled`."""
+    """Return the modified Bessel function of the first kind of `order` (0 or 1), times exp(-|x|) if `is_scaled`.
+
+    Without the scaling, infinity and NaN give NaN.
+    """
     size = np.abs(x)
     # Each series gets only arguments of its range; others are clipped to its edge.
     near, far = np.minimum(size, BESSEL_SPLIT), np.maximum(size, BESSEL_SPLIT)
@@ -233,7 +240,10 @@ def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the regularized lower and upper incomplete gamma functions."""
+    """Return the regularized lower and upper incomplete gamma functions P(a, x) and Q(a, x).
+
+    Both are NaN for negative operands. At 0 and infinity they have PyTorch's limits.
+    """
     plain = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     p, q = np.where(plain, a, 1.0), np.where(plain, x, 1.0)
     # The power series converges fast below a + 1, the continued fraction above.

@@ -47,7 +47,7 @@ def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarr
 
 
 def is_injective(size: Dims, stride: Dims) -> bool:
-    """Return whether no element can appear twice in a window. False means that one may."""
+    """Return whether no element can appear twice in a window. False means that one may, since the test is conservative."""
     reach = 0
     # In ascending order, each stride must exceed the reach of the shorter ones.
     for s, e in sorted((s, e) for s, e in zip(stride, size, strict=True) if e > 1):
@@ -74,7 +74,7 @@ def _window_sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset:
 
 
 def _window_as_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node | None:
-    """Return the window as a gather of points: a constant with the coordinates of each element.
+    """Return the window as a "gather_points" with a constant of the int32 coordinates of each element.
 
     Return None for a 0-d operand or an empty window.
     """
