@@ -20,7 +20,7 @@ class Arena:
 
 
 def find_buffer_views(program: Program) -> dict[int, int]:
-    """Return {buffer made by "reshape": buffer that owns its memory}."""
+    """Return {buffer made by "reshape": buffer that owns its memory}. A view of a view is mapped to the owner."""
     views: dict[int, int] = {}
     for instr in program.instrs:
         if instr.kernel == "reshape":
@@ -29,9 +29,12 @@ def find_buffer_views(program: Program) -> dict[int, int]:
 
 
 def lay_out_buffers(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
-    """Assign an offset to each temporary buffer that is not in `outside`: in order of the first write, best fit first.
+    """Assign a byte offset to each temporary buffer that is not in `outside` (indices of buffers with memory
+    elsewhere).
 
-    `together` are ranges of instructions that run at the same time. Buffers used in such a range live throughout it.
+    Buffers are taken in order of their first write. Each gets the smallest free gap that is large enough, or else the
+    end of the block. `together` are ranges of instructions that run at the same time; buffers used in such a range live
+    throughout it.
     """
     views = find_buffer_views(program)
     first, last = _lifetimes(program, views, {k: run for run in together for k in run})
@@ -68,9 +71,11 @@ def lay_out_buffers(program: Program, outside: Collection[int] = (), together: C
 def _lifetimes(
     program: Program, views: dict[int, int], together: Mapping[int, range]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return for each temporary buffer the instruction that first writes it, and the one that last uses it.
+    """Return two dicts for the temporary buffers: the position of the first instruction that uses each, and of the
+    last.
 
-    `views` maps views to their buffers. For an instruction in `together`, the whole range of instructions counts.
+    A buffer that is fetched or becomes new state lives to the end, the number of instructions. `views` maps views to
+    their buffers. For an instruction in `together`, the whole range of instructions counts.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -94,7 +99,9 @@ def _aligned_bytes(program: Program, b: int) -> int:
 
 
 def _free_block(free: list[tuple[int, int]], at: int, size: int) -> list[tuple[int, int]]:
-    """Return the free list with one more block, merged with its neighbours."""
+    """Return a new free list, sorted (offset, bytes), with the block of `size` bytes at `at`, merged with its
+    neighbours.
+    """
     merged: list[tuple[int, int]] = []
     for offset, length in sorted([*free, (at, size)]):
         if merged and merged[-1][0] + merged[-1][1] == offset:

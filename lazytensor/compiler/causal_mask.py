@@ -22,9 +22,11 @@ Users = dict[Node, list[Node]]
 
 
 def mark_causal_products(graph: Graph, matches: Matches) -> Matches:
-    """Return the matches, with the attribute KNOWN added to products of stacks that have a causal structure.
+    """Return new matches, with the attribute KNOWN added to products of stacks of matrices that have a causal
+    structure.
 
-    KNOWN is LEFT if the first operand is zero above the diagonal, and RESULT if the result is not used there.
+    KNOWN is LEFT if the first operand is zero above the diagonal, and else RESULT if the result is not used there.
+    Products of two matrices are unchanged.
     """
     stacks = [n for n, (kernel, _) in matches.items() if kernel is MATMUL and len(n.type.shape) > 2]
     users: Users = defaultdict(list)
@@ -49,7 +51,12 @@ def mark_causal_products(graph: Graph, matches: Matches) -> Matches:
 
 
 def _is_lower_triangular(n: Node) -> bool:
-    """Return whether a value is zero above the diagonal of its square matrices, for every input of the step."""
+    """Return whether a value is known to be zero above the diagonal of its square matrices, for every input of the
+    step.
+
+    Recognized are a selection by a causal mask with 0 elsewhere, a softmax over the last dimension of one with -inf
+    elsewhere, and casts of both.
+    """
     if n.op == "cast":
         return _is_lower_triangular(n.inputs[0])
     if n.op == "softmax" and n.attrs["dim"] % len(n.type.shape) == len(n.type.shape) - 1:
@@ -75,9 +82,10 @@ def _is_upper_part_unused(n: Node, users: Users, roots: set[Node]) -> bool:
 
 
 def _is_causal_mask(n: Node) -> bool:
-    """Return whether a boolean value is False everywhere above the diagonal of its last two dimensions.
+    """Return whether a boolean value is known to be False everywhere above the diagonal of its last two dimensions.
 
-    Return False if these dimensions differ in extent.
+    Recognized are a comparison of row and column numbers, constants, and broadcasts of both. Return False if these
+    dimensions differ in extent.
     """
     shape = n.type.shape
     rank = len(shape)
@@ -93,7 +101,11 @@ def _is_causal_mask(n: Node) -> bool:
 
 
 def _counting_dim(n: Node) -> int | None:
-    """Return the dimension along which a value is 0, 1, 2 and so on, or None if there is none."""
+    """Return the dimension along which a value is 0, 1, 2 and so on, constant along the others, or None if there is
+    none.
+
+    Recognized are an "arange" with start 0 and step 1, and its reshapes and broadcasts.
+    """
     if n.op == "arange":
         return 0 if (n.attrs["start"], n.attrs["step"]) == (0, 1) else None
     inner = _counting_dim(n.inputs[0]) if n.op in ("broadcast_in_dim", "reshape") else None

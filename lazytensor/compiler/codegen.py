@@ -36,7 +36,7 @@ def kernel({arguments}):
 
 
 def helper_imports(body: str) -> str:
-    """Return the import lines for the helpers that a function body calls."""
+    """Return the import lines for the helpers that a function body calls; "" if it calls none."""
     homes: dict[str, list[str]] = {}
     for name in sorted(set(_HELPER_PATTERN.findall(body))):
         # `round_float16` rounds to a dtype; `round_f4` rounds to an integer and is one instruction.
@@ -63,9 +63,9 @@ def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = Fa
 
 
 def thread_parts(nest: Nest) -> Bounds:
-    """Return the bounds of the parts in which threads may run a nest.
+    """Return (first, end) of the parts into which threads may cut the parallel loop of a nest.
 
-    Return () if there is too little work, or if all loops are one sum.
+    Return () if there is too little work for two parts, or if all loops are one sum.
     """
     nest = arrange_loops(nest)
     loop = parallel_loop(nest)
@@ -163,7 +163,10 @@ class _KernelText:
         self.lines.append("    " * indent + text)
 
     def _open(self, first: int, last: int, indent: int, span: str = "") -> int:
-        """Open the loops first..last-1, each followed by the scalars that depend on it; return the indent inside."""
+        """Open the loops first..last-1, each followed by the scalars that depend on it; return the indent inside.
+
+        `span` replaces the text of the range of each loop.
+        """
         for k in range(first, last):
             self._line(indent, f"for {self.nest.loops[k].name} in range({span or self._span(k)}):")
             indent += 1
@@ -268,7 +271,9 @@ class _KernelText:
         self._lanes.write(size, indent, lambda at, inside: [f"w{s.output}[{at}]" for s in self.folds])
 
     def _element(self, k: int, at: str, indent: int) -> list[str]:
-        """Write the body at iteration `at` of the innermost loop; return the texts of the values to accumulate."""
+        """Write the body at iteration `at`, a text, of the innermost loop `k`; return the texts of the values to
+        accumulate.
+        """
         self._line(indent, f"{self.nest.loops[k].name} = {at}")
         self._scalars(k + 1, indent)
         self._stores(indent)

@@ -41,7 +41,10 @@ def show(level: int, name: str, text: Callable[[], str]) -> None:
 
 
 def graph_text(graph: Graph) -> str:
-    """Return the text of a graph: a line for each node, for each updated state, and for the results."""
+    """Return the text of a graph: a line for each node, for each updated state, and for the results.
+
+    The elements of constants are left out.
+    """
     names = _names(graph.nodes())
     lines = []
     for n, name in names.items():

@@ -76,6 +76,8 @@ def _count_uses(graph: Graph) -> collections.Counter[Node]:
 def _fold_transposed_products(graph: Graph) -> Graph:
     """Return the graph with each transpose of a matrix product rewritten to a product, if it is the product's
     only use.
+
+    A transpose that moves nothing is dropped too. Stacks of matrices are unchanged.
     """
     uses = _count_uses(graph)
 
@@ -94,7 +96,7 @@ def _drop_running_statistics(graph: Graph) -> Graph:
     """Return the graph in which running statistics keep their old value, because the vendor's text does not update
     them.
 
-    FusedBatchNorm updates them itself.
+    FusedBatchNorm updates them itself. Running statistics are state that is an operand of a batch norm in training.
     """
     moved = {_strip_casts(i) for n in graph.nodes() if n.op == "batch_norm_training_all" for i in n.inputs[3:]}
     updates = {state: leaf if (leaf := graph.state[state]) in moved else n for state, n in graph.updates.items()}
@@ -108,9 +110,10 @@ def _strip_casts(n: Node) -> Node:
 
 
 def _keep_distinct_sum(n: Node, old: Node) -> Node:
-    """Return a sum of operands that a fold made constant as a node that is not merged with an equal one.
+    """Return an "add" whose operands a fold made constants as a node that is not merged with an equal one.
 
-    The front end merges equal operations before it folds, and not again: two sums `0 + 1` are printed twice.
+    Other nodes are returned unchanged. The front end merges equal operations before it folds, and not again: two sums
+    `0 + 1` are printed twice.
     """
     if n.op != "add" or n is old or not all(i.op == "full" for i in n.inputs):
         return n
@@ -134,7 +137,10 @@ def _fold_mul(n: Node, a: float | None, b: float | None) -> Node | None:
 
 
 def _fold_negated_difference(n: Node, uses: list[int]) -> Node | None:
-    """Rewrite -1 * (a - b) to b - a if the difference has no other use."""
+    """Rewrite -1 * (a - b), in either order, to b - a if the difference has no other use; else return None.
+
+    `uses` has the number of uses of each operand.
+    """
     x, y = n.inputs
     for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
         if difference.op == "sub" and _splat_value(factor) == -1 and count == 1:
@@ -148,7 +154,7 @@ def _fold_pow(n: Node, a: float | None, b: float | None) -> Node | None:
 
 
 def _fold_pool_reshape(n: Node, a: float | None) -> Node | None:
-    """Return the pooling result of which `n` is only a reshape back to its shape, or None."""
+    """Return the max pooling result of which `n` is only a reshape back to its type, or None."""
     flat = n.inputs[0]
     pooled = flat.inputs[0] if flat.op == "reshape" else n
     window = pooled
@@ -158,7 +164,10 @@ def _fold_pool_reshape(n: Node, a: float | None) -> Node | None:
 
 
 def _fold_transpose(n: Node, a: float | None) -> Node | None:
-    """Return x for a transpose that moves nothing, and b^T a^T for the transpose of a product a b of matrices."""
+    """Return x for a transpose that moves nothing, and b^T a^T for the transpose of a product a b of matrices.
+
+    Return None for other transposes, also of stacks.
+    """
     (x,), order = n.inputs, n.attrs["permutation"]
     if order == tuple(range(len(order))):
         return x

@@ -19,7 +19,7 @@ from lazytensor.ops.op import OPS
 
 
 def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[KernelCall]:
-    """Return all calls of the graph, loop nests and library kernels, in no particular order.
+    """Return all calls of the graph: first the loop nests, then the library kernels, but not in an order of execution.
 
     `keeps_layers` is as in `group.merge_groups`. Equal nests are one object.
     """
@@ -35,7 +35,9 @@ def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[Ker
 
 
 def _kernel_call(n: Node, matches: Matches) -> KernelCall:
-    """Return the call of the library kernel that computes a node."""
+    """Return the call of the library kernel that computes a node. Raise KeyError for a node that is not in
+    `matches`.
+    """
     kernel, match = matches[n]
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
@@ -185,7 +187,9 @@ class _NestEmitter:
 
 
 def _literal(n: Node) -> Any:
-    """Return the value, a Python number, of a "full" node or of a constant with one element; 0 if it has no element."""
+    """Return the value, a Python number, of a "full" node or of a constant with equal elements; 0 if it has no
+    element.
+    """
     if n.value is None:
         return n.attrs["value"]
     return n.value.flat[0].item() if n.value.size else 0

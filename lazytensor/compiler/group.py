@@ -93,6 +93,9 @@ class Grouping:
     def _visit(self, n: Node) -> None:
         """Decide where node `n` is computed, given the demands of its users: stored, loaded, or inside its users'
         groups.
+
+        A demand is a group with the index map by which it reads the node. A node without an entry in the demands is
+        skipped.
         """
         if n not in self._demands:
             return
@@ -129,7 +132,9 @@ class Grouping:
             group.loads[n, index] = None
 
     def _pass_on(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> list[tuple[FusionGroup, IndexMap]]:
-        """Pass demands for a view on to its input; return those for which the index is not affine."""
+        """Pass demands, pairs (group, index map), for a view on to its input; return those for which the index is
+        not affine.
+        """
         failed = []
         for group, index in demands:
             pushed = map_view_input(n, index, len(group.extents))
@@ -155,6 +160,9 @@ class Grouping:
         # With one demand, the node is computed once, in that group. A root is also stored there.
         """Place a pointwise node: in the group of its only demand, in each user's group if it is cheap, else in a new
         group.
+
+        A node that a kernel reads gets a new group and a buffer. A result of the step is also stored by its user's
+        group, or gets a new one.
         """
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
@@ -172,7 +180,10 @@ class Grouping:
         self._store(n)
 
     def _fits(self, n: Node, group: FusionGroup, index: IndexMap) -> bool:
-        """Return whether the group evaluates `n` at most once per element, and in order if `n` has to be stored."""
+        """Return whether the group evaluates `n` at most once per element, and in order if `n` has to be stored.
+
+        Return False for a group with MAX_MEMBERS nodes.
+        """
         if len(group.members) >= MAX_MEMBERS:
             return False
         size = _size(group.extents)
@@ -185,7 +196,9 @@ class Grouping:
             self._add_demand(i, group, index)
 
     def _store(self, n: Node) -> None:
-        """Give a node a new group and a buffer."""
+        """Give a node a new group that computes and stores it. Raise CompileError for a view whose index is not
+        affine.
+        """
         # The domain of a reduction is its input's shape, otherwise the result's. Extents of 1 need no loop.
         source = n.inputs[0].type.shape if n.op == "reduce" else n.type.shape
         domain = tuple(e for e in source if e != 1)
@@ -219,7 +232,7 @@ def _size(extents: Iterable[int]) -> int:
 
 
 def merge_groups(grouping: Grouping, keeps_layers: bool = False) -> None:
-    """Run the second pass, which merges groups into fewer, larger ones.
+    """Run the second pass, which merges groups of `grouping` in place into fewer, larger ones.
 
     With `keeps_layers`, two groups that each wait for a different matrix product are not merged, unless one of them
     waits for both products anyway. On a wafer each product is a layer, and the operations that follow it are computed
@@ -286,8 +299,9 @@ class _MergeGraph:
         # Two reductions share loops only if they reduce the same ones. A group without reductions adopts the other's.
         """Return whether groups `a` and `b` can share a nest.
 
-        Their loops must agree, the merged nest must be within the size limits, neither may read elements of the other
-        from another iteration, and no path through other calls may connect them.
+        Their loops must have equal extents, and equal reductions if both have any. The merged nest must be within the
+        size limits, and with `keeps_layers` not join two layers. Neither group may read elements of the other from
+        another iteration, and no path through other calls may connect them.
         """
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
@@ -304,7 +318,9 @@ class _MergeGraph:
         return not self.paths.has_detour(a, b) and not self.paths.has_detour(b, a)
 
     def _joins_layers(self, a: FusionGroup, b: FusionGroup) -> bool:
-        """Return whether both groups read products and neither waits for the other's."""
+        """Return whether both groups read results of matrix products or convolutions, none in common, and neither
+        waits for the other's.
+        """
         one, other = (
             {n for n, _ in group.loads if n.op in PRODUCT_OPS and n in self.grouping.matches} for group in (a, b)
         )
@@ -328,7 +344,9 @@ class _MergeGraph:
         return False
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
-        """Return whether `user` reads from `maker` only elements of the same iteration."""
+        """Return whether `user` reads from `maker` only elements of the same iteration, and no reduction; True if it
+        reads nothing.
+        """
         # A sum is complete only after its loops, so it cannot be read inside them.
         stored = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
         for n, index in user.loads:
@@ -340,7 +358,11 @@ class _MergeGraph:
         return True
 
     def merge(self, a: FusionGroup, b: FusionGroup) -> None:
-        """Merge group `b` into `a`."""
+        """Merge group `b` into `a`, which is modified: `a` gets all stores, members and loads, except loads of what it
+        computes.
+
+        `current(b)` is `a` from then on.
+        """
         a.reduced = a.reduced or b.reduced
         a.stores += b.stores
         a.members |= b.members

@@ -30,7 +30,9 @@ def identity(shape: Shape) -> IndexMap:
 
 @_memoize
 def flat_access(index: IndexMap, loops: int) -> Access:
-    """Return the element's index in the contiguous value, as an access over `loops` loops."""
+    """Return the index of the element in the contiguous value, in row-major order, as an affine access over `loops`
+    loops.
+    """
     total, step = Access((0,) * loops), 1
     # Row-major: the last span moves by single elements, each one before it by the size of all that follow.
     for extents, access in reversed(index):
@@ -46,7 +48,10 @@ def _add_scaled(a: Access, b: Access, factor: int) -> Access:
 
 
 def map_view_input(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
-    """Return the map of the input of a view `n`, given the map `index` of its result; None if it is not affine."""
+    """Return the map of the input of a view `n`, given the map `index` of its result; None if it is not affine.
+
+    `loops` is the number of loops of the nest. Raise KeyError for a node that is no view.
+    """
     source: Shape = n.inputs[0].type.shape
     if n.op == "reshape":
         return _reshape(index, source)
@@ -57,8 +62,10 @@ def map_view_input(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
 
 @_memoize
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
-    """Return the map of a reshape's input of the given shape: spans end where the running products of both sides are
-    equal.
+    """Return the map of a reshape's input of the given shape.
+
+    A span of the map covers dimensions with one common row-major index. It ends where the running products of the
+    extents of both sides are equal.
     """
     wide = [e for e in shape if e != 1]
     spans: list[IndexSpan] = []

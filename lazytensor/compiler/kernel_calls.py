@@ -35,7 +35,10 @@ class KernelCall:
 
 
 def stored_value(n: Node) -> StoredValue:
-    """Return the value in memory that a node refers to. A reshape refers to the elements of its input."""
+    """Return the value in memory that a node refers to: (the node that computes it, the index of the result).
+
+    A reshape refers to the elements of its input, unless its own value is known.
+    """
     # A reshape whose value is known is a separate constant.
     while n.op == "reshape" and n.value is None:
         n = n.inputs[0]

@@ -55,7 +55,11 @@ def _original_location(n: Node) -> Where | None:
 
 
 def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) -> Graph:
-    """Return the graph with each node that is not legal replaced by what `rule` returns, until all nodes are legal."""
+    """Return the graph with each node that is not legal replaced by what `rule` returns, until all nodes are legal.
+
+    `is_legal` gets the name of an operation. `rule` gets the node and its lowered inputs; if it returns None, the node
+    stays. New nodes get the location of the replaced one.
+    """
     done: set[Node] = set()
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:

@@ -10,7 +10,7 @@ Matches = dict[Node, tuple[Kernel, Match]]
 
 
 def is_fusible(n: Node) -> bool:
-    """Return whether a node can be part of a loop nest."""
+    """Return whether a node can be part of a loop nest. A view or an "arange" can unless it or an operand is empty."""
     # Nodes without elements go to the fallback kernel.
     if n.op in MOVEMENT_OPS or n.op == "arange":
         return n.type.size > 0 and all(i.type.size > 0 for i in n.inputs)
@@ -18,7 +18,10 @@ def is_fusible(n: Node) -> bool:
 
 
 def match(graph: Graph) -> Matches:
-    """Return the kernel and match of each node that is neither a leaf, a reshape nor part of a loop nest."""
+    """Return the kernel and match of each node that is neither a leaf, a reshape nor part of a loop nest.
+
+    Kernels are tried in the order of LIBRARY; the first one that matches is chosen.
+    """
     matches: Matches = {}
     for n in graph.nodes():
         # A reshape refers to the elements of its input, and a "result" to one of the results of its node.

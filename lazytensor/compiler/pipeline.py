@@ -94,7 +94,10 @@ def _print_cirh(graph: Graph, heading: Heading) -> str:
 
 
 def _lower_to_cirh(graph: Graph) -> Graph:
-    """Lower the graph to CIRH. Refuse it, as the vendor's front end does, if no result depends on the batch."""
+    """Lower the graph to CIRH. Refuse it, as the vendor's front end does, if no node is an array of the batch.
+
+    A graph without nodes is not refused.
+    """
     nodes = graph.nodes()
     if nodes and all(n.op != "batch" for n in nodes):
         hint = (
@@ -176,7 +179,11 @@ class Compilation:
         return self._results[name]
 
     def _advance(self, p: Pass) -> None:
-        """Run a pass; check and print its result as configured."""
+        """Run a pass, store its result, and print it as configured. Raise CompileError if the check of its result
+        fails.
+
+        Results are checked only if the configuration says so.
+        """
         result = p.run(*(self._newest[form] for form in p.reads))
         # A graph is checked by itself; other results are checked against the graph that they were made from.
         form = RESULT_FORMS[p.gives]

@@ -29,7 +29,10 @@ def plan(graph: Graph, calls: list[KernelCall]) -> Program:
 
 
 def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
-    """Return the calls in an order in which operands come first, and readers of old state come first where possible."""
+    """Return the calls in an order in which operands come first, and readers of old state come first where possible.
+
+    Otherwise they are in the order of the graph. Raise CompileError for a cycle.
+    """
     maker = {value: c for c in calls for value in c.results}
     rank = {n: k for k, n in enumerate(graph.nodes())}
     # The rank of a call is that of its last result in the graph, so that ties follow the order of tracing.
@@ -44,7 +47,7 @@ def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
 
 
 def _readers_of_old_state(graph: Graph, calls: list[KernelCall], maker: dict[StoredValue, KernelCall]) -> Edges:
-    """Return for each call that makes new state the other calls that read the old state."""
+    """Return for each call that makes new state the other calls that read the old state of the same id."""
     readers: dict[StoredValue, set[KernelCall]] = defaultdict(set)
     for c in calls:
         for n in c.operands:
@@ -127,7 +130,10 @@ class _Planner:
         return changed & {stored_value(n) for n in self.graph.outputs}
 
     def _last_reads(self) -> dict[StoredValue, int]:
-        """Return the position of the last call that reads each value; AFTER_LAST_CALL for results of the step."""
+        """Return the position of the last call that reads each value; AFTER_LAST_CALL for results of the step.
+
+        Values that are not read are missing. New state counts as read at the end only if it is a leaf, which is copied.
+        """
         last: dict[StoredValue, int] = {}
         for time, c in enumerate(self.calls):
             for n in c.operands:
@@ -155,7 +161,10 @@ class _Planner:
         return only
 
     def program(self) -> Program:
-        """Return the program: assign buffers to state, batch and calls, then to new state and fetches."""
+        """Return the program: assign buffers to state, batch and calls, then to new state and fetches.
+
+        Call it once. Raise CompileError if a value is read that no call computes, or if the program's check fails.
+        """
         for name, n in self.graph.state.items():
             self.holder[stored_value(n)] = self._buffer(n.type, "state", name)
         batch = tuple(self._batch(n) for n in self.graph.inputs)
@@ -186,7 +195,10 @@ class _Planner:
         return self.holder[(n, 0)]
 
     def _stored(self, n: Node) -> int:
-        """Return the buffer that holds the elements of `n`, perhaps in another shape."""
+        """Return the buffer that holds the elements of `n`, perhaps in another shape.
+
+        A constant gets a buffer at its first use. Raise CompileError if no call computes `n`.
+        """
         value = stored_value(n)
         if value not in self.holder:
             owner = value[0]
@@ -258,7 +270,8 @@ class _Planner:
         """Return the buffer of the state that `value`, result `k` of call `c`, becomes, if the call may overwrite it;
         else None.
 
-        The old value must have no later readers. `time` is the position of the call.
+        The old value must have the same size and no later readers. `time` is the position of the call. The state is
+        marked, so that it is donated once.
         """
         # A value that becomes two states overwrites one of them; the other is copied at the end of the step.
         for state in self.updates_of.get(value, ()):

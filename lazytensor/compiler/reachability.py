@@ -50,7 +50,10 @@ class Reachability:
         return self._enters[start] <= self._leaves[goal] or self._has_path(start, goal)
 
     def merge(self, a: CallNode, b: CallNode) -> None:
-        """Merge call `b` into call `a`: `a` gets all edges of `b`."""
+        """Merge call `b` into call `a`: `a` gets all edges of `b`, and `b` is removed from the graph.
+
+        The ranks of calls before `a` are lowered to that of `a`.
+        """
         self.rank[a] = min(self.rank[a], self.rank[b])
         self._enters[a] = min(self._enters[a], self._enters[b])
         self._leaves[a] = max(self._leaves[a], self._leaves[b])
@@ -100,7 +103,9 @@ class Reachability:
         return order
 
     def _chain(self, order: list[CallNode], stays: Callable[[CallNode], bool]) -> dict[CallNode, int]:
-        """Return the calls that never merge on the path with the most of them, numbered in its order."""
+        """Return {call: number} of the calls that never merge, on the path with the most of them, from makers to
+        readers.
+        """
         length: dict[CallNode, int] = {}
         maker_of: dict[CallNode, CallNode | None] = {}
         for call in order:
@@ -122,7 +127,11 @@ class Reachability:
         nearer: Callable[[Iterable[int]], int],
         nothing: int,
     ) -> dict[CallNode, int]:
-        """Return for each call the nearest position in the chain that it reaches along `edges`, or `nothing`."""
+        """Return for each call the nearest position in the chain that it reaches along `edges`, or `nothing`.
+
+        `order` has the calls so that those that `edges` lead to come first, and `nearer` is `min` or `max`. A call in
+        the chain reaches itself.
+        """
         place: dict[CallNode, int] = {}
         for call in order:
             own = chain.get(call, nothing)

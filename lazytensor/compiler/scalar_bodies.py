@@ -79,7 +79,10 @@ def _is_uniform(n: Node) -> bool:
 
 
 def is_cheap(n: Node) -> bool:
-    """Return whether a node may be computed twice: at most one flop per element, and at most one non-constant input."""
+    """Return whether a node may be computed more than once instead of being stored.
+
+    It needs at most one flop per element, and at most one input whose elements differ.
+    """
     if OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops > n.type.size:
         return False
     return sum(not _is_uniform(i) for i in n.inputs) <= 1
@@ -110,7 +113,8 @@ def _convert(text: str, source: DType, target: DType) -> str:
 def scalar_text(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
     """Return the kernel text of one operation from the texts and dtypes (`kinds`) of its arguments.
 
-    The text rounds the result if `dtype` is a half type, unless the operation is exact.
+    `dtype` is that of the result, and `attrs` are the attributes of the operation. The text rounds the result if
+    `dtype` is a half type, unless the operation is exact. Raise AssertionError for an operation without a loop body.
     """
     if op == "cast":
         text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype

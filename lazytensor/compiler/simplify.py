@@ -39,7 +39,7 @@ def _flip_transpose_flags(bindings: Bindings, n: Node) -> Node:
 def _transpose_product(bindings: Bindings, n: Node) -> Node | None:
     """Rewrite the transpose of a stack of products by (a b)^T = b^T a^T: the same sums in the same order.
 
-    Return None for two-dimensional products.
+    Return None for two-dimensional products and for other operands.
     """
     product = bindings["p"]
     # A two-dimensional transpose is free because BLAS reads it in place, so the operand order stays as written.
@@ -74,7 +74,10 @@ def _keeps_dims(n: Node) -> bool:
 
 
 def _drop_kept_dims(bindings: Bindings, n: Node) -> Node | None:
-    """Rewrite a reshape that removes the kept dimensions of a reduction to the reduction with keepdim=False."""
+    """Rewrite a reshape that removes the kept dimensions of a reduction to the reduction with keepdim=False.
+
+    Return None if the reshape gives another shape.
+    """
     inner = n.inputs[0]
     short = call(inner.op, *inner.inputs, **{**inner.attrs, "keepdim": False})
     return short if short.type == n.type else None
@@ -143,7 +146,7 @@ def _positive_zero(n: Node) -> bool:
 def simplify(graph: Graph) -> Graph:
     """Return the graph after all rules. Every value keeps its bits.
 
-    At LT_DEBUG level 2 or with LT_DUMP, the applied rules are printed.
+    At LT_DEBUG level 2 or with LT_DUMP, the applied rules are printed or written to a file.
     """
     if not is_shown(REWRITES):
         return RULES.rewrite(graph, at=source.fixed_location)

@@ -14,8 +14,9 @@ from lazytensor.ops.op import OPS
 
 
 def check_graph(graph: Graph, result: Graph) -> None:
-    """Check that each node of `result` has the type that its operation infers from its inputs, and each state keeps its
-    type.
+    """Raise CompileError unless each node of `result` has the type that its operation infers from its inputs.
+
+    An operation that does not exist, and new state of another type, raise it too. `graph` is not used.
     """
     for n in result.nodes():
         if n.op == "leaf":
@@ -34,7 +35,9 @@ def check_graph(graph: Graph, result: Graph) -> None:
 
 
 def check_matches(graph: Graph, matches: Matches) -> None:
-    """Check that each matched kernel reads only nodes of the graph and gives the type of the node that it computes."""
+    """Raise CompileError unless each matched kernel reads only nodes of the graph and gives the type of the node
+    that it computes.
+    """
     nodes = set(graph.nodes())
     for n, (kernel, match) in matches.items():
         if not nodes.issuperset((n, *match.operands)):
@@ -51,7 +54,10 @@ def check_matches(graph: Graph, matches: Matches) -> None:
 
 
 def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
-    """Check that every value read is computed exactly once or is a leaf, and that every nest is valid."""
+    """Raise CompileError unless every value read is computed exactly once or is a leaf, and every nest is valid.
+
+    The operands of a nest must have the types of the nodes that they are.
+    """
     computed = set()
     for c in calls:
         for n, k in c.results:
@@ -81,7 +87,7 @@ def _check_nest(nest: Nest, inputs: list[Type], outputs: list[Type], c: KernelCa
 
 
 def check_program(graph: Graph, program: Program) -> None:
-    """Check that buffers are written before they are read, and that types agree with the graph.
+    """Raise CompileError unless buffers are written before they are read, and types agree with the graph.
 
     Fetches must have the types of the graph's outputs; new state and operands of nests need equal size and dtype.
     """
