@@ -8,7 +8,10 @@ CONSTANT_OPS = ("full", "const")
 
 
 def dot_text(graph: Graph) -> str:
-    """Return the DOT text of a graph: operations with their types, and state and outputs by name."""
+    """Return the DOT text of a graph: operations with their types, and state and outputs by name.
+
+    Constants have no node; they are in the label of the operation that uses them.
+    """
     numbers = {n: k for k, n in enumerate(graph.nodes()) if n.op not in CONSTANT_OPS}
     lines = ["digraph step {", '  node [shape=box, fontname="monospace", fontsize=10];']
     for n, k in numbers.items():

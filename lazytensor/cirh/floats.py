@@ -73,7 +73,9 @@ def _format_digits(value: float, precision: int, max_padding: int, truncate_zero
 
 
 def _truncate_significand(significand: int, exponent: int, precision: int) -> tuple[int, int]:
-    """Cut the significand to about the bits that `precision` digits need (lg 10 is taken as 196/59)."""
+    """Return (significand, exponent of ten), cut to about the bits that `precision` digits need (lg 10 is taken as
+    196/59).
+    """
     # Rational approximations of logarithms, and truncation without rounding: both errors affect the printed digits, so
     # they have to be reproduced.
     surplus = significand.bit_length() - (precision * 196 + 58) // 59
@@ -82,7 +84,7 @@ def _truncate_significand(significand: int, exponent: int, precision: int) -> tu
 
 
 def _round_digits(digits: str, exponent: int, precision: int) -> tuple[str, int]:
-    """Return at most `precision` digits, half rounded up, without trailing zeros, and the new exponent."""
+    """Return at most `precision` digits, half rounded up, without trailing zeros, and the new exponent of ten."""
     if len(digits) > precision:
         cut = len(digits) - precision
         number = int(digits[:precision]) + (digits[precision] >= "5")

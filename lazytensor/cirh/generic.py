@@ -26,9 +26,9 @@ LEAF_ATTRIBUTE_PREFIX = "lt."
 
 
 def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
-    """Return the graph as text. cbfloat16, which MLIR does not have, is written as f16.
+    """Return the graph as a module with one function. `dialect` is the prefix of the operations' names.
 
-    Raise CompileError for an attribute that has no text.
+    cbfloat16, which MLIR does not have, is written as f16. Raise CompileError for an attribute that has no text.
     """
     leaves = [*graph.inputs, *graph.state.values()]
     # A leaf that is not in the graph's inputs or state is an argument too, so that the text is complete.
@@ -102,7 +102,10 @@ def _attributes(attrs: Any, type: Any = None) -> str:
 
 
 def _attribute(value: Any, type: Any = None) -> str:
-    """Return the text of one attribute; `type` is the type of an array."""
+    """Return the text of one attribute; `type` is the type of an array.
+
+    None is "unit", and lists and tuples are MLIR lists. Raise CompileError for other values.
+    """
     if value is None:
         return "unit"
     if isinstance(value, bool):
@@ -150,7 +153,7 @@ def _elements(array: np.ndarray, type: Type) -> str:
 def elements_for_file(array: np.ndarray, type: Type) -> np.ndarray:
     """Return elements in the layout of other tools' files: little endian, and half types in 16 bits.
 
-    bfloat16 becomes uint16 bits, cbfloat16 becomes float16.
+    bfloat16 becomes its bits as uint16, and float16 and cbfloat16 become float16. Other dtypes are unchanged.
     """
     if type.dtype is bfloat16:
         array = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)

@@ -93,7 +93,10 @@ class _GenericParser:
         )
 
     def advance(self) -> None:
-        """Move to the next token. Comments are skipped."""
+        """Move to the next token. Comments are skipped. At the end of the text, `kind` and `token` are "".
+
+        Raise CompileError for characters that are no token.
+        """
         while True:
             self.match = _TOKEN_PATTERN.match(self.text, self.at)
             if self.match is None:
@@ -108,7 +111,10 @@ class _GenericParser:
                 return
 
     def take(self, kind: str = "") -> str:
-        """Return the current token and move past it. Raise CompileError if it is not of the given kind."""
+        """Return the current token and move past it.
+
+        Raise CompileError if it is not of the given kind, or at the end of the text.
+        """
         if not self.kind or (kind and self.kind != kind):
             self.raise_error(f"a {kind or 'token'} is missing before {self.token!r}")
         token = self.token
@@ -139,9 +145,10 @@ class _GenericParser:
                 return
 
     def value(self) -> tuple[str, int]:
-        """Parse a value.
+        """Parse a value such as `%1`; raise CompileError if there is none.
 
-        Return its name with the number of the result (`%1#0`), and the count after a colon (`%1:2`).
+        Return (name, number): `%1#2` gives its whole text and 1, and `%1:2` the name and the count 2. A plain value has
+        the count 0.
         """
         if self.kind != "value":
             self.raise_error(f"a value is missing before {self.token!r}")
@@ -150,7 +157,9 @@ class _GenericParser:
         return (f"{name}#{count}", 1) if part == "#" else (name, count)
 
     def operation(self) -> ParsedOperation:
-        """Parse an operation in the generic form, with its regions."""
+        """Parse an operation in the generic form, with its regions. The types of its operands and its location are
+        dropped.
+        """
         results: list[str] = []
         line = self.text.count("\n", 0, self.at) + 1
         while self.kind == "value":
@@ -184,7 +193,7 @@ class _GenericParser:
                 depth += {"(": 1, ")": -1}.get(self.take(), 0)
 
     def region(self, op: ParsedOperation) -> None:
-        """Parse a region of one block into `op`."""
+        """Parse a region of one block: add its operations to `op.body`, and its block arguments to `op.arguments`."""
         self.expect("{")
         if self.kind == "symbol":
             self.take()
@@ -208,7 +217,11 @@ class _GenericParser:
         return attrs
 
     def attribute(self) -> Any:
-        """Parse one attribute to a Python value: lists become tuples, and unit becomes None."""
+        """Parse one attribute to a Python value: lists become tuples, and unit becomes None.
+
+        A type becomes a `Type` or `DType`, and a constant an array. Raise CompileError for an attribute that is not
+        supported.
+        """
         if self.kind == "string":
             return _unquote(self.take())
         if self.kind == "number":
@@ -229,7 +242,10 @@ class _GenericParser:
         return self.raise_error(f"{self.token!r} is not a supported attribute")
 
     def number(self) -> int | float:
-        """Parse a number with its type. Without a type it is i64, or f64 if it has a decimal point."""
+        """Parse a number with its type. Without a type it is an int, or a float if it has a decimal point.
+
+        A hexadecimal float has the bits of a float64.
+        """
         text = self.take("number")
         kind = self.take("word") if self.takes(":") else "i64" if "." not in text else "f64"
         if not kind.startswith(("f", "bf")):
@@ -239,7 +255,10 @@ class _GenericParser:
         return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
 
     def dense(self) -> np.ndarray:
-        """Parse the elements of a constant."""
+        """Parse the elements of a constant to an array of its type.
+
+        Raise CompileError for more than MAX_CHARACTERS bytes, and for elements that do not fit the type.
+        """
         self.expect("<")
         elements: Any = _unquote(self.take()) if self.kind == "string" else None
         if elements is None and not (self.kind == "mark" and self.token == ">"):
@@ -255,13 +274,13 @@ class _GenericParser:
             self.raise_error(f"the elements of a constant of type {t} are invalid: {e}")
 
     def nested(self) -> Any:
-        """Parse a number, or nested lists of numbers, as text."""
+        """Parse a number or word, or nested lists of them. Return their texts, not yet converted."""
         if self.takes("["):
             return [self.nested() for _ in self.items("]")]
         return self.take("number") if self.kind == "number" else self.take("word")
 
     def type(self) -> Type:
-        """Parse a tensor type."""
+        """Parse a tensor type. Raise CompileError for an unknown dtype and for extents that are not numbers."""
         *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
         if element not in DTYPES or not all(e.isdigit() for e in extents):
             self.raise_error(f"tensor<{'x'.join([*extents, element])}> is not a supported tensor type")
@@ -278,7 +297,7 @@ class _GenericParser:
 
 
 def _unquote(text: str) -> str:
-    """Return a string literal without its quotes and escapes."""
+    r"""Return a string literal without its quotes and escapes. Escapes such as \C3 are bytes of UTF-8."""
 
     def plain(m: re.Match[str]) -> str:
         known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
@@ -292,7 +311,10 @@ def _unquote(text: str) -> str:
 
 
 def _array(elements: Any, t: Type) -> np.ndarray:
-    """Return parsed elements as an array of type `t`. One element is repeated; None gives zeros."""
+    """Return parsed elements as an array of type `t`. One element is repeated; None gives zeros.
+
+    A text that begins with 0x holds the bytes of all elements. Raise ValueError for another number of elements.
+    """
     d = t.dtype
     if elements is None:
         return np.zeros(t.shape, d.host)
@@ -317,7 +339,9 @@ def _flatten_elements(elements: Any) -> Iterator[str]:
 
 
 def _parse_element(text: str, d: DType) -> Any:
-    """Return one element of a constant as a number."""
+    """Return one element of a constant as a number. Hexadecimal floats are bits of dtype `d`; words except "true"
+    are False.
+    """
     if d.kind == "b":
         return text == "true"
     if d.kind != "f":
@@ -332,7 +356,11 @@ def _parse_element(text: str, d: DType) -> Any:
 
 
 def _graph(function: ParsedOperation) -> Graph:
-    """Return the graph of a parsed function."""
+    """Return the graph of a parsed function. Arguments with the attribute `lt.leaf = "state"` are state, others the
+    batch.
+
+    Raise CompileError for a value that is used before it is defined.
+    """
     values: dict[str, Node] = {}
     inputs: list[Node] = []
     state: dict[str, Node] = {}
@@ -367,7 +395,10 @@ def _graph_of_results(
 
 
 def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
-    """Return the leaf node of argument `place`, from its attributes; without attributes it is an array of the batch."""
+    """Return the leaf node of argument `place`, from its attributes; without attributes it is an array of the batch.
+
+    Removes "leaf" from `attrs`. Raise CompileError for another kind than "batch" and "state".
+    """
     kind = attrs.pop("leaf", "batch")
     if kind not in LEAF_OPS:
         raise CompileError(f"argument {place} is of kind {kind!r}, but the only kinds are {', '.join(LEAF_OPS)}")
@@ -383,7 +414,10 @@ def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
 
 
 def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, ...]) -> None:
-    """Create the node of an operation, and enter its results in `values`."""
+    """Create the node of an operation, and enter its results in `values` by name.
+
+    The dialect prefix of the operation's name is ignored. Raise CompileError if the operation does not exist.
+    """
     name = op.name.rpartition(".")[2]
     if name not in OPS:
         raise CompileError(f"line {op.line}: the operation {op.name!r} does not exist")
@@ -396,7 +430,10 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
 
 
 def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
-    """Return the node of a parsed operation. Raise CompileError if its types differ from the inferred ones."""
+    """Return the node of a parsed operation.
+
+    Raise CompileError if its operands or attributes do not fit, or if its types differ from the inferred ones.
+    """
     if name in ("const", "leaf"):
         (t,), array = op.types, op.attrs["value"]
         if name == "leaf":

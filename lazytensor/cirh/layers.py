@@ -19,8 +19,9 @@ LAYOUT_NAMES = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
 def convolution(direction: str, transposed: bool = False) -> Legality:
     """Return a `Legality` that prints a convolution or one of its gradients.
 
-    `direction` is CIRH's `conv_pass_direction`. Printing raises CompileError for groups other than 1, as the vendor's
-    front end does.
+    `direction` is CIRH's `conv_pass_direction`; `transposed` adds that attribute. Printing raises CompileError for
+    groups other than 1, as the vendor's front end does. Of the padding, only that at the start of each dimension is
+    printed.
     """
 
     def attrs(n: Node) -> str:

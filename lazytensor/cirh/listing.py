@@ -38,7 +38,10 @@ def _element(v: object, t: Type) -> str:
 
 
 def dense_text(array: np.ndarray, t: Type) -> str:
-    """Return a constant as `dense<...> : type`, as a splat if all elements are equal."""
+    """Return a constant as `dense<...> : type`, as a splat (one element) if all elements are equal.
+
+    NaN counts as different from itself, so an array of NaN is written out.
+    """
     flat = array.ravel()
     # MLIR prints a splat once. A NaN differs from itself, so an array of them is written out.
     if flat.size and bool(np.all(flat == flat[0])):
@@ -82,7 +85,7 @@ class Listing:
         return f"%{self.values - 1}"
 
     def named(self, base: str) -> str:
-        """Return %base, or %base_0, %base_1, ... if it is taken."""
+        """Return %base at the first call for `base`, and then %base_0, %base_1, ... Each call uses up a name."""
         uses = self.bases.get(base, 0)
         self.bases[base] = uses + 1
         # MLIR's rule for name clashes: the first keeps the plain name, the second gets number 0.
@@ -94,7 +97,10 @@ class Listing:
         return self.products - 1
 
     def constant(self, dense: str) -> str:
-        """Return the name of a constant, given its text. Equal constants share a name and are printed once."""
+        """Return the name of a constant, given its text: %cst, %cst_0, %cst_1, ...
+
+        Equal constants share a name and are printed once.
+        """
         # Keyed by text, so that equal constants are printed once.
         if dense not in self.constants:
             n = len(self.constants)

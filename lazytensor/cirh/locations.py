@@ -35,7 +35,7 @@ def append_locations(rows: Iterable[tuple[str, Node | None]]) -> list[str]:
     """Return lines of a module with references to their locations, preceded by the unknown one and followed by the
     table.
 
-    `rows` holds each line with its node.
+    `rows` holds each line with its node, or None. Equal locations share a number.
     """
     numbers = {UNKNOWN: 0}
     lines = [f"{text} loc(#loc{numbers.setdefault(location(n), len(numbers))})" for text, n in rows]

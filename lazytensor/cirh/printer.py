@@ -25,7 +25,10 @@ SUPPORTED_DTYPES = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cb
 
 
 def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Return the left side of the equation for an operation with several results, and the name of each result."""
+    """Return the left side of the equation for an operation with several results, and the name of each result.
+
+    Without base names, the results are numbered parts of one value, such as %1#0.
+    """
     if not bases:
         name = out.next_value_name()
         return f"{name}:{len(n.type)}", [f"{name}#{k}" for k in range(len(n.type))]
@@ -34,7 +37,8 @@ def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, l
 
 
 def _refuse_types(n: Node) -> None:
-    """Refuse an operation with a dtype that CIRH does not have.
+    """Refuse an operation with a dtype that CIRH does not have: raise CompileError, or record it while a script is
+    checked.
 
     An operation is not refused if an operand is computed in the same dtype, because that operand is refused already.
     """
@@ -77,7 +81,11 @@ def _print_node(out: Listing, n: Node) -> None:
 
 
 def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
-    """Print an operation. One that CIRH does not have is refused with the user's line."""
+    """Print an operation, and enter the names of its results.
+
+    One that CIRH does not have is refused with the user's line. While a script is checked, it is printed by its ATen
+    name.
+    """
     try:
         text = _spell_operation(out, n, legality)
     except CompileError as e:
@@ -124,7 +132,8 @@ def cirh_text(
     - `traced`: the graph before folding. Leaves that only this graph reads are arguments too.
     - `locations`: whether each line has its location in the user's code.
 
-    Raise CompileError with the user's line for an operation that CIRH does not have.
+    All state is returned, even if unchanged, except the hidden state of random numbers. Raise CompileError with the
+    user's line for an operation that CIRH does not have.
     """
     out = Listing()
     # All state is returned, even if unchanged: `tf.aliasing_output` numbers refer to this order.
@@ -165,7 +174,7 @@ def _visible_state(graph: Graph) -> list[tuple[str, Node]]:
 def _arguments(out: Listing, graph: Graph, order: list[Node], notes: StateNotes) -> tuple[list[Node], list[str]]:
     """Return the leaves in the order of their first use in `order`, and their text as function arguments.
 
-    State that is not used comes last.
+    State that is not used comes last. The names %arg0, %arg1, ... are entered in `out`.
     """
     shown = {leaf: s for s, leaf in _visible_state(graph)}
     place = {s: i for i, s in enumerate(shown.values())}

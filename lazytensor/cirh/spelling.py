@@ -29,9 +29,9 @@ def function_type(n: Node) -> str:
 
 
 def same_type_operation(name: str, arrow: bool = False) -> Legality:
-    """Return a `Legality` that prints an operation whose operands and result have one type.
+    """Return a `Legality` that prints an operation whose operands and result have one type, without attributes.
 
-    `name` is CIRH's name of the operation. If `arrow`, the type is printed as a function type.
+    `name` is CIRH's name of the operation. If `arrow`, the type is printed as a function type, such as (T) -> T.
     """
 
     def spell(out: Listing, n: Node) -> str:
@@ -88,7 +88,10 @@ def bool_text(v: bool) -> str:
 
 
 def reduction_attributes(n: Node) -> str:
-    """Return the attributes of a reduction over dimensions, or of an argmax or argmin along one."""
+    """Return the attributes of a reduction over dimensions, or of an argmax or argmin along one.
+
+    `keep_dims` lists the reduced dimensions with keepdim, and is empty without.
+    """
     kind = n.attrs["kind"]
     # An argmax or argmin is printed as a reduction of the kind ARGMAX or ARGMIN.
     if "dims" in n.attrs:
@@ -176,7 +179,10 @@ def _multinomial(out: Listing, n: Node) -> str:
 
 
 def extremum_as_clamp(is_maximum: bool) -> Legality:
-    """Return a `Legality` that prints a maximum or minimum as a clamp whose other bound is the limit of the type."""
+    """Return a `Legality` that prints a maximum or minimum of two tensors as a clamp.
+
+    The other bound is the limit of the type: infinity for floats, and the largest or smallest integer.
+    """
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs

@@ -47,7 +47,9 @@ def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarr
 
 
 def is_injective(size: Dims, stride: Dims) -> bool:
-    """Return whether no element can appear twice in a window. False means that one may, since the test is conservative."""
+    """Return whether no element can appear twice in a window. False means that one may, since the test is
+    conservative.
+    """
     reach = 0
     # In ascending order, each stride must exceed the reach of the shorter ones.
     for s, e in sorted((s, e) for s, e in zip(stride, size, strict=True) if e > 1):
