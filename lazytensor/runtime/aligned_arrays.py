@@ -52,7 +52,10 @@ class BlockAllocator:
         self._block, self._used = np.empty(0, np.uint8), 0
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-        """Return an uninitialized array that begins at a cache line. One of more than 1 MiB has a separate block."""
+        """Return an uninitialized array that begins at a cache line.
+
+        One of more than 1 MiB has a separate block; others share one, and a full block is replaced by a new one.
+        """
         size = prod(shape) * np.dtype(dtype).itemsize
         if size > self.MAX_SHARED_BYTES:
             return aligned(shape, dtype)

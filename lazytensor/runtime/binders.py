@@ -34,7 +34,10 @@ Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
 
 
 def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
-    """Return `bind`, or inside `instruction_timing.follow()` a binder whose steps also record their time."""
+    """Return `bind` itself, or inside `instruction_timing.follow()` a binder whose steps also record their time.
+
+    A binder is a function from the arrays of an instruction's operands to the steps (functions) that run it.
+    """
     timings = instruction_timing.current()
     if timings is None:
         return bind
@@ -43,7 +46,7 @@ def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
 
 
 def _way(instr: Instr, program: Program) -> str:
-    """Return what runs an instruction: "machine code", "BLAS" or "NumPy"."""
+    """Return what runs an instruction: "machine code", "BLAS" or "NumPy". With LT_JIT=0 it is never machine code."""
     kernel = BY_NAME.get(instr.kernel)
     if config.current().jit:
         types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
@@ -56,7 +59,8 @@ def _way(instr: Instr, program: Program) -> str:
 def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     """Return a function from the arrays of an instruction's operands (inputs, then results) to the steps that run it.
 
-    `compiled` is a cache of compiled nests, to which the function adds.
+    `compiled` is a cache of compiled nests, to which the function adds. Raise CompileError if the host has no such
+    kernel.
     """
     if instr.nest is not None:
         return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
@@ -110,7 +114,10 @@ def _routine_steps(code: Any, work: Routine, arrays: list[np.ndarray]) -> list[S
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
-    """Return a product cut into parts of BLAS as one step. With LT_JIT=0 Python threads run the parts."""
+    """Return a product cut into parts of BLAS as one step. With LT_JIT=0 Python threads run the parts.
+
+    `cut` is that of `Kernel`, and the first `count` of `arrays` are inputs.
+    """
     parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
     run = _run_of(parts)
     if not config.current().jit:
@@ -119,7 +126,7 @@ def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> li
 
 
 def _run_of(parts: list[Any]) -> Step:
-    """Return a function that runs all `parts`, shared by Python threads if there are several."""
+    """Return the only one of `parts`, or a function that runs them all, shared by Python threads."""
     if len(parts) == 1:
         return parts[0]  # type: ignore[no-any-return]
     return partial(thread_pool.team().share, lambda part, thread: parts[part](), len(parts))
@@ -131,7 +138,10 @@ def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) 
 
 
 def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> Bind:
-    """Return the binder of a loop nest. With LT_JIT=0 the nest is interpreted."""
+    """Return the binder of a loop nest, and add it to the cache `compiled`. With LT_JIT=0 the nest is interpreted.
+
+    `operands` are the buffers of inputs and results; equal buffers become one argument of the compiled function.
+    """
     if not config.current().jit:
         count = len(nest.inputs)
         return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
@@ -149,9 +159,10 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> B
 def _shared_steps(
     function: Any, bounds: Bounds, order: Sequence[tuple[int, int]], arrays: list[np.ndarray]
 ) -> list[Step]:
-    """Return the step that runs a compiled loop, cut at `bounds` into parts for the thread pool.
+    """Return a list of the one step that runs a compiled loop, cut at `bounds` into parts for the thread pool.
 
-    `order` gives for each argument of `function` the index of its array and the first element to pass.
+    `bounds` has (first, end) of each part; if it is empty, one call runs the whole loop. `order` gives for each array
+    argument of `function` the index of its array and the first element to pass.
     """
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = function.bound_parts(bounds or ((),), flat)

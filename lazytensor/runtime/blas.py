@@ -26,7 +26,7 @@ def _control() -> Control | None:
 
 
 def sgemm() -> int | None:
-    """Return the address of `cblas_sgemm` with 64-bit integers.
+    """Return the address of `cblas_sgemm` with 64-bit integers. It is looked up once.
 
     Return None if NumPy's library has no such function, or if its number of threads cannot be set.
     """
@@ -41,7 +41,10 @@ def sgemm() -> int | None:
 
 @functools.cache
 def has_small_kernels() -> bool:
-    """Return whether BLAS is OpenBLAS with kernels for small matrices, which it has for processors with AVX-512."""
+    """Return whether BLAS is OpenBLAS with kernels for small matrices, which it has for processors with AVX-512.
+
+    The processor is the one that OpenBLAS detected. Return False for another library.
+    """
     library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
     for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_"):
         if hasattr(library, name):
@@ -60,7 +63,10 @@ _steps: list[int] = []  # for each step that is running, the number of threads w
 
 
 def hold() -> None:
-    """Make BLAS run in the calling thread only, until `release` was called once for each `hold`."""
+    """Make BLAS run in the calling thread only, until `release` was called once for each `hold`.
+
+    The limit holds for all threads of the process. Do nothing if the library's number of threads cannot be set.
+    """
     if not _known:
         _known.append(_control())
     if (control := _known[0]) is not None:
@@ -70,7 +76,7 @@ def hold() -> None:
 
 
 def release() -> None:
-    """Undo one `hold`. The last release gives BLAS its threads back."""
+    """Undo one `hold`. The last release gives BLAS its threads back. Call it only after `hold`."""
     if (control := _known[0]) is not None:
         with _lock:
             # Of overlapping steps, only the first recorded the full number of threads; it is restored last.

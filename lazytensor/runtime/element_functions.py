@@ -54,8 +54,10 @@ def _element(n: Node) -> Element:
 
 @lru_cache(MAX_KERNELS)
 def _kernel(name: str, attrs: tuple[tuple[str, Any], ...], operands: tuple[Element, ...], result: DType) -> Any:
-    """Return the compiled kernel (first, last, *array operands, result) of one operation, and which operands are
-    arrays.
+    """Return (kernel, indices): the compiled kernel (first, last, *array operands, result) of one operation, and the
+    indices of the operands that are arrays.
+
+    An operand with a number is a constant of the kernel's text. Kernels are cached.
     """
     body: list[Scalar] = []
     inputs: list[Type] = []

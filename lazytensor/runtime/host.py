@@ -103,7 +103,10 @@ class HostExecutable:
             thread.join()
 
     def _add(self, instr: Instr, may_move: bool) -> None:
-        """Bind an instruction and add its steps. If its arrays may change, note how to bind it again."""
+        """Bind an instruction and add its steps to `_steps`.
+
+        If `may_move`, its arrays may change from step to step: note its address words, or how to bind it again.
+        """
         bind = timed(binder(instr, self.program, self._compiled), instr, self.program)
         steps = bind(self._operands(instr))
         parts = [step for step in steps if isinstance(step, schedule.Parts)]
@@ -145,7 +148,8 @@ class HostExecutable:
         """Run one step and return the fetches; see `Executable.step`.
 
         Raise ShapeError if `batch` has another number of arrays than the program, or if an array has another shape. An
-        array of another dtype is converted.
+        array of another dtype is converted. The state arrays are overwritten. The next step overwrites the returned
+        arrays, except those whose index is in `owned`.
         """
         if len(batch) != len(self._bound):
             raise ShapeError(f"the step takes {len(self._bound)} arrays, but the batch has {len(batch)}")
@@ -191,7 +195,8 @@ class HostExecutable:
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays.
 
-        An array is converted if its dtype or memory order does not fit.
+        An array is copied if its dtype or memory order does not fit, or if it is of a half type. Raise ShapeError for
+        another shape.
         """
         program, arrays = self.program, self._arrays
         for k in self._read_in_place:
@@ -284,7 +289,7 @@ def _memory(
     """Return the array of each buffer, by buffer index.
 
     State comes from `store`, temporary buffers from `block` (the arena) or from `outside` (large results). Arrays of
-    the batch are zeros until the first step.
+    the batch are zeros until the first step. Raise CompileError if a state array does not have the program's type.
     """
     arrays: list[np.ndarray] = []
     for b in program.buffers:
@@ -304,7 +309,7 @@ def _memory(
 
 
 def _touching(block: np.ndarray) -> list[threading.Thread]:
-    """Start threads that write zeros to every page of `block`, which is zero already, and return them.
+    """Start threads that write zeros to every page of `block`, which is zero already, and return those that started.
 
     The caller joins them after it has bound the program. The operating system allocates a page at its first use.
     """
@@ -336,7 +341,8 @@ def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
 def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
     """Return `array` if it is C-contiguous and has the host dtype of `type`, and otherwise a converted copy.
 
-    A half type is always copied and rounded. Raise ShapeError if the shape is not that of `type`.
+    A half type is always copied and rounded. Raise ShapeError if the shape is not that of `type`. `name` is used in its
+    message.
     """
     if array.shape != type.shape:
         raise ShapeError(

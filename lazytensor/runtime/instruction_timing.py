@@ -38,7 +38,10 @@ class Timings:
     rows: dict[tuple[str, str, str], Timing] = field(default_factory=dict)
 
     def timed(self, step: Step, instr: Instr, way: str) -> Step:
-        """Return a function that calls `step` and adds its time to the row of `instr`."""
+        """Return a function that calls `step` and adds its time, and one run, to the row of `instr`.
+
+        A row is one operation at one line of the script, run by `way`.
+        """
         where = instr.where
         name = instr.attrs.get("op", instr.kernel) if instr.nest is None else (where and where.operation) or "loop"
         key = (str(name), way, str(where or ""))
@@ -53,7 +56,10 @@ class Timings:
         return run
 
     def text(self) -> str:
-        """Return a report: the total time by way, then a table of the slowest rows and of all rows that NumPy ran."""
+        """Return a report: the total time by way, then a table of the 20 slowest rows and of all rows that NumPy ran.
+
+        Without runs, the report is one sentence.
+        """
         rows = sorted((r for r in self.rows.values() if r.runs), key=lambda r: -r.seconds)
         if not rows:
             return "profile: no compiled step ran on the host"
@@ -90,9 +96,9 @@ def current() -> Timings | None:
 
 @contextmanager
 def follow() -> Iterator[Timings]:
-    """Measure the programs that are bound in this block.
+    """Measure the programs that are bound in this block. The context manager yields their `Timings`.
 
-    Their instructions run one by one from Python, not in chains.
+    Their instructions run one by one from Python, not in chains. Programs that were bound before are not measured.
     """
     _open.append(Timings())
     try:

@@ -39,7 +39,10 @@ def load(source: str, name: str = "kernel") -> Kernel:
 
 
 def machine_code(source: str, name: str = "kernel") -> MachineCode:
-    """Return the kernel `name` of a module text as machine code, also with LT_JIT=0."""
+    """Return the kernel `name` of a module text as machine code, also with LT_JIT=0.
+
+    It is compiled once for each text and cache folder. Raise CompileError if the text cannot be compiled.
+    """
     key = (config.current().cache, source, name)
     if key not in _loaded:
         _loaded[key] = _compiled(source, name)
@@ -76,7 +79,9 @@ def read_kernel(name: str) -> str:
 
 
 def digest(source: str) -> str:
-    """Return the digest of a module text and of the helper modules, which names the module in the cache."""
+    """Return the digest, 32 hexadecimal digits, of a module text and of the helper modules; it names the module in
+    the cache.
+    """
     if not _salt:
         here = pathlib.Path(__file__)
         _salt.append(hashlib.blake2b(b"".join((here.parent / name).read_bytes() for name in HELPERS)).digest())

@@ -12,7 +12,10 @@ from lazytensor.runtime.intrinsics import max_f4, min_f4
 
 
 def _total(lanes: Any, count: int, step: Callable[[Any, Any], Any]) -> Any:
-    """Reduce the first `count` elements of `lanes` by `step`, in place, and return the result."""
+    """Reduce the first `count` elements of `lanes` by `step`, in place, and return the result.
+
+    In each round, the second half is combined with the first; the first half has 32 lanes while there are more.
+    """
     while count > 1:
         half = (count + 1) // 2 if count <= 32 else 32
         for lane in range(count - half):

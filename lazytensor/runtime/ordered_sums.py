@@ -100,14 +100,16 @@ def _kernel(text: str, reduce: str, dtype: DType) -> Any:
 
 
 def _rows(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
-    """Reduce each run of `size` contiguous elements of `x` to one element."""
+    """Reduce each run of `size` contiguous elements of `x` to one element; return a vector."""
     out = np.empty(x.size // size, x.dtype)
     _kernel(_ROWS, reduce, dtype)(0, out.size, size, in_order(x), out)
     return out
 
 
 def _columns(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
-    """Reduce `x`, as rows of `size` elements, to one row, adding the rows in order."""
+    """Reduce `x`, as rows of `size` elements, to one row, adding the rows in order; return a vector of `size`
+    elements.
+    """
     out = np.empty(size, x.dtype)
     _kernel(_COLUMNS, reduce, dtype)(x.size // size, size, 0, in_order(x), out)
     return out
@@ -139,7 +141,7 @@ def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> C
 
 
 def _over_rows(reduce: str, dtype: DType, kept: tuple[int, ...], out: tuple[int, ...], x: np.ndarray) -> np.ndarray:
-    """Reduce all dimensions of `x` that are not in `kept`.
+    """Reduce all dimensions of `x` that are not in `kept`, and return the result in the shape `out`.
 
     The last reduced dimension must come before the last of `kept`.
     """
@@ -151,9 +153,9 @@ def _over_rows(reduce: str, dtype: DType, kept: tuple[int, ...], out: tuple[int,
 def _over_runs(
     reduce: str, dtype: DType, runs: list[tuple[int, ...]], out: tuple[int, ...], x: np.ndarray
 ) -> np.ndarray:
-    """Reduce runs of neighbouring dimensions of `x`, the last run first.
+    """Reduce runs of neighbouring dimensions of `x`, the last run first, and return the result in the shape `out`.
 
-    The last run must contain the last wide dimension.
+    The last run must contain the last dimension that has more than one element.
     """
     shape = list(x.shape)
     *outer, last = runs

@@ -76,7 +76,7 @@ def _is_known(n: Node) -> bool:
 
 
 def _remember(n: Node, result: np.ndarray) -> None:
-    """Store the value of a node on the node: in `value`, or in `memo` if it has several results."""
+    """Store the value of a node on the node: in `value`, or in `memo[RESULTS]` if it has several results."""
     if not isinstance(n.type, tuple):
         n.value = result
         return
@@ -85,7 +85,9 @@ def _remember(n: Node, result: np.ndarray) -> None:
 
 
 def _uses(order: list[Node]) -> dict[Node, int]:
-    """Return how often each value is read, so that it can be dropped after its last use."""
+    """Return for each node how often others read it, so that its value can be dropped after its last use. Unread
+    ones are missing.
+    """
     uses: dict[Node, int] = {}
     for n in order:
         for i in n.inputs:
@@ -94,7 +96,12 @@ def _uses(order: list[Node]) -> dict[Node, int]:
 
 
 def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None) -> np.ndarray:
-    """Return the value of a node from those of its operands. NumPy's errors become a LazyError with the node's line."""
+    """Return the value of a node, or a tuple of values, from those of its operands.
+
+    NumPy's errors become a LazyError with the node's line: MemoryMissing if the result does not fit, and NumberTooLarge
+    for an extent of more than 64 bits. `shared` is tried first; if it returns None, the operation's NumPy function
+    computes.
+    """
     try:
         arrays = [values[i] for i in n.inputs]
         result = shared(n, arrays) if shared is not None else None
@@ -140,8 +147,9 @@ def _without_value(n: Node) -> LazyError:
 
 
 def _unfit(n: Node, error: Exception) -> LazyError:
-    """Return the LazyError for a TypeError, OverflowError or ValueError of NumPy, with types and attributes of the
-    node.
+    """Return the LazyError for an error of NumPy, with types and attributes of the node.
+
+    TypeError becomes ArgumentInvalid, OverflowError NumberTooLarge, and others ShapeError.
     """
     kind = {TypeError: ArgumentInvalid, OverflowError: NumberTooLarge}.get(type(error), ShapeError)
     given = ", ".join([*(str(i.type) for i in n.inputs), *(f"{k}={v!r}" for k, v in n.attrs.items())])

@@ -97,7 +97,9 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
     """Return the values of `roots`, or None if the caller has to compute them with NumPy.
 
     `order` lists the nodes that `roots` need, operands first. The result is None if LT_JIT=0, if the graph has fewer
-    than MIN_OPERATIONS operations, if all its leaves have one element, or if the passes refuse it.
+    than MIN_OPERATIONS operations, if all its leaves have one element, if the passes refuse it, or if running it raises
+    an error. A graph runs operation by operation until it has run AGAIN times with the same numbers; then it is
+    compiled.
     """
     # Values are read once: another thread may set the value of a node in the meantime.
     known = {n: n.value for n in order if n.value is not None}
@@ -151,7 +153,8 @@ def _compiled_values(
 ) -> list[np.ndarray] | None:
     """Return the values of `roots` by the compiled program, or None if the graph cannot be compiled.
 
-    Compile the program if it has no executable. Drop the least recently used executable over MAX_PROGRAMS.
+    Compile the program if it has no executable. Drop the least recently used executable over MAX_PROGRAMS. Hold the
+    lock of the program.
     """
     if program.executable is None and not program.is_refused:
         program.executable = _compiled(roots, leaves)

@@ -146,9 +146,10 @@ class Run:
         return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
 
     def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> schedule.Parts:
-        """Return the run as parts that threads share.
+        """Return the run as parts that threads share. The kernels are compiled.
 
-        `arrays` holds the arrays of `operands`; `owners` is as in `takes`.
+        `arrays` holds the arrays of `operands`; `owners` is as in `takes`. A scratch buffer is not moved from block to
+        block.
         """
         rows = min(loop.extent for loop in self.loops)
         kernels: list[Any] = [jit.load(loop.text()) for loop in self.loops]
@@ -223,6 +224,8 @@ class Blocks:
 def runs_of(program: Program) -> list[Run]:
     """Return the runs of a program whose shared temporary buffers take at least LEAST_BYTES, more than a cache
     holds.
+
+    A run is a group of neighbouring instructions over the same rows; views between them do not end it.
     """
     buffers = _Buffers(program)
     runs: list[Run] = []
@@ -272,7 +275,10 @@ class _Buffers:
                     self._users.setdefault(b, []).append(k)
 
     def handed_on(self, places: Collection[int]) -> frozenset[int]:
-        """Return the temporary buffers that the instructions at `places` write and that no other instruction uses."""
+        """Return the temporary buffers that the instructions at `places` write and that no other instruction uses.
+
+        Fetches and state are not among them.
+        """
         within = set(places)
         written = {self.owners.get(b, b) for k in places for b in self.program.instrs[k].writes} - self._outside
         return frozenset(

@@ -252,6 +252,8 @@ class _Crew:
     def _grown(self, number: int, elements: int) -> np.ndarray:
         """Return scratch buffer `number` with at least `elements` float32 that begin at a cache line; replace it if too
         small.
+
+        A new buffer is zero. The replaced one is kept alive.
         """
         if self._memory[number].size < elements:
             self._outgrown.append(self._memory[number])
@@ -272,7 +274,10 @@ class _Crew:
         self._waiting = 0
 
     def stop(self) -> None:
-        """End the threads, because machine code must not run when its memory is freed at the end of the process."""
+        """End the threads, because machine code must not run when its memory is freed at the end of the process.
+
+        Wait at most a second for each thread.
+        """
         if self._stop is not None:
             self._stop(self.block)
         for thread in self._threads:
@@ -325,7 +330,8 @@ class Chain:
     def __call__(self) -> None:
         """Run the steps. Only one Python thread at a time uses the thread pool; others wait for its lock.
 
-        Raise the error of the last step if that step refuses its operands.
+        Without parts to share, the calling thread runs all steps. Otherwise raise the error of the last step if that
+        step refuses its operands.
         """
         crew = _crew(self._threads)
         if self._crew is not crew:
@@ -346,7 +352,7 @@ Place = tuple[Chain | None, int]
 
 
 def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
-    """Group neighbouring `Parts` of `steps` into chains.
+    """Group neighbouring `Parts` of `steps` into chains, each of which one call of machine code runs.
 
     Return the list of steps to call, and for each given step its place: (chain, index in the chain), or (None, index in
     the returned list) if it is not in a chain. A step that may refuse its operands ends its chain.
@@ -369,9 +375,10 @@ def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
 
 
 def replace(runs: list[Step], place: Place, step: Step) -> None:
-    """Replace the step at `place` in `runs` by `step`, which is the same step bound to other arrays.
+    """Replace the step at `place` in `runs`, in place, by `step`, which is the same step bound to other arrays.
 
-    Raise CompileError if the old step is in a chain and the new one is not machine code.
+    `place` is one that `chains` returned. Raise CompileError if the old step is in a chain and the new one is not
+    machine code.
     """
     chain, k = place
     if chain is None:

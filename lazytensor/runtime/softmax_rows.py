@@ -35,7 +35,10 @@ def _mapped(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _exponentials(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each row of `x` the maximum, exp(row - maximum), and the sum of these exponentials."""
+    """Return for each row of `x` the maximum, exp(row - maximum), and the sum of these exponentials.
+
+    Maximum and sum keep the last dimension as 1.
+    """
     top = np.max(x, axis=-1, keepdims=True)
     e = _mapped("exp_below_f4", x - top)
     return top, e, row_sums(e)[..., None]

@@ -25,7 +25,10 @@ class Store:
         return iter(self._arrays)
 
     def add(self, state: StateId, array: np.ndarray) -> np.ndarray:
-        """Add new state with a contiguous copy of `array`, and return the copy. Raise StateError if the id is taken."""
+        """Add new state with a contiguous copy of `array`, of the same dtype, and return the copy.
+
+        The copy is the live array, which steps overwrite. Raise StateError if the id is taken.
+        """
         if state in self._arrays:
             raise StateError(f"a state named {state} exists already", hint="Give each tensor a different name.")
         given = np.asarray(array)
@@ -44,9 +47,9 @@ class Store:
         return self._arrays[state]
 
     def put(self, state: StateId, array: np.ndarray) -> None:
-        """Overwrite the elements of a state with those of `array`, converted to its dtype.
+        """Overwrite the elements of a state in place with those of `array`, converted to its dtype.
 
-        Raise StateError if the id is unknown or the shapes differ.
+        The conversion may lose digits. Raise StateError if the id is unknown or the shapes differ.
         """
         live = self.array(state)
         if live.shape != np.shape(array):

@@ -33,7 +33,11 @@ class _Job:
         self.error: BaseException | None = None
 
     def work(self, thread: int) -> None:
-        """Run parts until all are taken. The thread that finishes the last one releases the lock `end`."""
+        """Run parts until all are taken. The thread that finishes the last one releases the lock `end`.
+
+        `thread` is the number of the calling thread. An error of a part is stored in `error`, and the other parts still
+        run.
+        """
         while (part := self._next()) < self.parts:
             try:
                 self.run(part, thread)
@@ -58,9 +62,9 @@ class Team:
     def share(self, run: Part, parts: int) -> None:
         """Run `run(part, thread)` for every part in range(parts) and return when all are done.
 
-        Raise an error that a part raised.
+        If parts raise, the others still run, and then one of the errors is raised.
 
-        With one part or one thread, all parts run in the calling thread.
+        With one part or one thread, all parts run in the calling thread, and the first error ends them.
         """
         if parts == 1 or self.threads == 1:
             for part in range(parts):
@@ -131,9 +135,9 @@ def limit(threads: int) -> None:
 
 
 def team() -> Team:
-    """Return the thread pool of this process.
+    """Return the thread pool of this process for the current number of threads.
 
-    Its size is that of `limit`, else LT_THREADS, else the number of cores.
+    That is the number of `limit`, else LT_THREADS, else the number of cores.
     """
     threads = _limit[0] or config.current().threads or cores()
     if threads not in _teams:

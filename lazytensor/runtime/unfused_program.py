@@ -82,8 +82,8 @@ class Unfused:
     def run(self, batch: Sequence[np.ndarray], state: Mapping[str, np.ndarray] = {}) -> list[np.ndarray]:
         """Return the arrays of the graph's roots.
 
-        `batch` are the arrays of `graph.inputs`, and `state` those of `graph.state`, by name. A result may share memory
-        with another result or with a given array.
+        `batch` are the arrays of `graph.inputs`, and `state` those of `graph.state`, by name; state is only read. A
+        result may share memory with another result or with a given array. Raise KeyError for missing state.
         """
         values: list[Value] = [None] * self._size
         for number, array in self._constants:
@@ -116,7 +116,10 @@ def _constant(n: Node) -> np.ndarray:
 
 
 def _function(n: Node, matches: Mapping[Node, tuple[Kernel, Match]]) -> tuple[Callable[..., Value], tuple[Node, ...]]:
-    """Return the function that computes a node, and the nodes whose values it takes."""
+    """Return the function that computes a node, and the nodes whose values it takes.
+
+    The function does not take attributes; its result is rounded for half types.
+    """
     if n in matches:
         kernel, match = matches[n]
         return _of_kernel(n, kernel, match), match.operands

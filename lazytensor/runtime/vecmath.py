@@ -102,7 +102,7 @@ def exp_below_f4(x: Number) -> Number:
 
 @inline
 def expm1_f4(x: Number) -> Number:
-    """Return e**x - 1, accurate near 0."""
+    """Return e**x - 1, accurate near 0; infinity above 88.72."""
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
     bits, r = _reduced_exp(safe, _SHIFT)
@@ -168,7 +168,7 @@ def log2_f4(x: Number) -> Number:
 
 @inline
 def log1p_f4(x: Number) -> Number:
-    """Return the natural logarithm of 1 + x, accurate near 0; -infinity for -1, NaN for x < -1."""
+    """Return the natural logarithm of 1 + x, accurate near 0; -infinity for -1, NaN for x < -1 and for NaN."""
     u = _ONE + x
     # The rounding error of 1 + x, computed in the order in which the differences are exact.
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)

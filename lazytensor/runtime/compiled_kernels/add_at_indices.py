@@ -11,8 +11,9 @@ from lazytensor.runtime.language import typed
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, grad: Any, places: Any, x: Any) -> bool:
     """Set x[row] to zeros and add grad[row, k] at places[row, k], for the rows of a part.
 
-    `g` holds the number of rows, rows per part, elements of a row of x, and places per row. Return True if a place is
-    negative or too large.
+    `part` is the number of the part. `g` holds the number of rows, rows per part, elements of a row of x, and places
+    per row. Return True at the first place that is negative or too large; its row of x is then not written. `phase`,
+    `shared` and `own` are unused.
     """
     extent, count = g[2], g[3]
     total = np.empty(extent, np.float64)

@@ -44,6 +44,9 @@ TILE = LANES * VECTORS
 def _pack(g: Any, w: Any, out: Any) -> None:
     """Pack the weights into panels: for each group, problem and block of ROWS result channels, ROWS weights
     per term.
+
+    A problem is a set of taps that computes some of the results, and a term is one input channel and tap. Weights of
+    missing channels of the last block are zeros. `g` is the geometry, and `out` gets the panels.
     """
     to = 0
     for group in range(g[GROUPS]):
@@ -62,8 +65,9 @@ def _pack(g: Any, w: Any, out: Any) -> None:
 def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: int, first: int, channels: int) -> None:
     """Copy the results of the tiles, from own[at] on, into y.
 
-    Result channels are `pitch` elements apart in `own`. `problem` is the index of the problem in `g`, `first` the first
-    row of the band, and `to` the place in y of the first of `channels` channels.
+    Result channels are `pitch` elements apart in `own`. A problem is a set of taps that computes some of the results;
+    `problem` is the index of its row of numbers in the geometry `g`. `first` is the first row of the band, and `to` the
+    index in y of the first of `channels` channels.
     """
     e1, e2, step = g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2], g[OUT_STEPS + 2]
     length = g[problem + 7]
@@ -103,9 +107,10 @@ def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, leng
 
 @inline
 def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: int, first: int, y: Any) -> None:
-    """Compute one band of rows of one image for channels m0 to m1: all problems over the image in `own`.
+    """Compute one band of rows of one image, into y, for result channels m0 to m1 - 1 of a group.
 
-    `panels` are the packed weights, and `first` is the first row of the band.
+    All problems (sets of taps, each for some of the results) read the padded image at the start of `own`; their results
+    follow it there. `panels` are the packed weights, and `first` is the first row of the band.
     """
     b1, b2 = g[BOX + 1], g[BOX + 2]
     blocks = (g[RESULTS] + ROWS - 1) // ROWS * ROWS * g[CHANNELS]
@@ -125,11 +130,12 @@ def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: in
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """Compute y from x and w.
+    """Compute the convolution y of x with the weights w.
 
-    Phase 0 packs the weights; a part of phase 1 is some images, a band of rows and some channels.
+    Phase 0 packs the weights into `shared`. A part of phase 1 is some images, a band of rows and some channels, and
+    uses the scratch buffer `own`.
 
-    `g` is described in `kernels.convolution_geometry`.
+    The geometry `g` is described in `kernels.convolution_geometry`.
     """
     if phase == 0:
         _pack(g, w, shared)

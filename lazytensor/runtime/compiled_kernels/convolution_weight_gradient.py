@@ -101,7 +101,9 @@ def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: in
 
 @inline
 def _added(g: Any, shared: Any, part: int, w: Any) -> None:
-    """Compute some rows of the gradient by adding the partial sums in order."""
+    """Compute some rows of the gradient `w` by adding the partial sums in `shared` in order. `part` selects the
+    rows.
+    """
     pitch, columns = g[PITCH], g[CHANNELS] * g[ALL_TAPS]
     height = (g[RESULTS] + ROWS - 1) // ROWS * ROWS
     for m in range(part * g[ROWS_EACH], min((part + 1) * g[ROWS_EACH], g[GROUPS] * g[RESULTS])):
@@ -118,8 +120,8 @@ def _added(g: Any, shared: Any, part: int, w: Any) -> None:
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, grad: Any, w: Any) -> None:
     """Compute the gradient w of the weight from the input x and the gradient of the result.
 
-    Phase 0 computes partial sums over images; phase 1 adds them in order. `g` is described in
-    `kernels.convolution_geometry`.
+    A part of phase 0 computes a partial sum over some images, in `shared`; one of phase 1 adds them in order, for some
+    rows of w. `own` is a scratch buffer. The geometry `g` is described in `kernels.convolution_geometry`.
     """
     if phase == 1:
         _added(g, shared, part, w)

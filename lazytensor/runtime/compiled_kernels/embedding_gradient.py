@@ -12,10 +12,10 @@ from lazytensor.runtime.language import typed
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, table: Any, rows: Any, numbers: Any, total: Any
 ) -> bool:
-    """Set total = table, then add rows[k] to total[numbers[k]] for all k. Return True if an index is out of range.
+    """Set total = table, then add rows[k] to total[numbers[k]] for all k. Return True at the first index out of range.
 
-    `g` holds the number of indices, rows of the table, columns, and columns per part. A part computes some columns. A
-    negative index counts from the end.
+    `g` holds the number of indices, rows of the table, columns, and columns per part. Part `part` computes some
+    columns. A negative index counts from the end. `phase`, `shared` and `own` are unused.
     """
     first, last = part * g[3], min((part + 1) * g[3], g[2])
     for r in range(g[1]):

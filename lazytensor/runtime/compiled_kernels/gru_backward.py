@@ -11,8 +11,9 @@ from lazytensor.runtime.language import inline, typed
 def _cell(dh: Any, direct: Any, before: Any, line: Any, out: Any, own: Any, hidden: int) -> None:
     """Compute the gradients of one row, given the gradient `dh` of the output.
 
-    `out` gets the gradients of the input's product, `own` those of the hidden state's product, and `direct` the
-    gradient that reaches the old hidden state `before` without a product. `line` holds the gates of the forward pass.
+    `out` gets the gradients of the input's product, `own` those of the hidden state's product (reset, update, new), and
+    `direct` the gradient that reaches the old hidden state `before` without a product. `line` holds the gates of the
+    forward pass and the hidden state's product of the new gate.
     """
     reset, update = piece(line, 0, hidden), piece(line, 1, hidden)
     new, product = piece(line, 2, hidden), piece(line, 3, hidden)
@@ -54,7 +55,9 @@ def kernel(
     """Compute the gradients `out` of the input's product, `products` of the hidden state's, and `d_h0` of the first
     state.
 
-    `seeds` are the gradients of the outputs. Phase 0 packs the weight.
+    `seeds` are the gradients of the outputs `y`, and `values` holds the gates of the forward pass. Phase 0 packs the
+    weight into `shared`; a part of phase 1 is some rows of the batch through all time steps, with the scratch buffer
+    `own`.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 3 * hidden

@@ -46,10 +46,11 @@ def kernel(
     y: Any,
     values: Any,
 ) -> None:
-    """Compute the outputs `y` and the gates (`values`) of some rows. Phase 0 packs the weight.
+    """Compute the outputs `y` and the gates (`values`) of some rows of the batch through all time steps.
 
-    `gates` are the products of the input, and `h0` is the first hidden state. A row of `values` holds the reset, update
-    and new gates and the hidden state's product of the new gate.
+    Phase 0 packs the weight into `shared`. `gates` are the products of the input, and `h0` is the first hidden state. A
+    row of `values` holds the reset, update and new gates and the hidden state's product of the new gate. If
+    g[IS_REVERSE], the last time step is processed first.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 3 * hidden

@@ -34,8 +34,9 @@ def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int,
 def gather(x: Any, at: int, g: Any, skip: int, out: Any, number: int) -> None:
     """Copy the channels of one image, from x[at] on, into `out`: one box for each channel and phase, in order.
 
-    A box begins at the start of its phase, moved by `skip` steps along the first dimension. If several images are laid
-    out together, the boxes of a phase follow each other, and this image is number `number` of them.
+    A phase is the elements that a stride reads from one start, and a box its elements for a band of results, with zeros
+    for padding. A box begins at the start of its phase, moved by `skip` steps along the first dimension. If several
+    images are laid out together, the boxes of a phase follow each other, and this image is number `number` of them.
     """
     e0, e1, e2 = g[EXTENTS], g[EXTENTS + 1], g[EXTENTS + 2]
     size = g[BOX] * g[BOX + 1] * g[BOX + 2]

@@ -57,8 +57,9 @@ def kernel(
     """Compute the gradients `out` of the input's and the hidden state's product, which are equal, and of the first
     states.
 
-    `seeds` are the gradients of the outputs and `last` is that of the last cell state. `d_h0` and `d_c0` get the
-    gradients of the first hidden and cell states. Phase 0 packs the weight.
+    `seeds` are the gradients of the outputs `y` and `last` is that of the last cell state. `values` holds the gates and
+    cell states of the forward pass. `d_h0` and `d_c0` get the gradients of the first hidden and cell states. Phase 0
+    packs the weight into `shared`; a part of phase 1 is some rows of the batch.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 4 * hidden

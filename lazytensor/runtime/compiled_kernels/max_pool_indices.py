@@ -7,7 +7,11 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
-    """Return the index in its image of the largest element under the window that starts at (i0, i1, i2)."""
+    """Return the index in its image of the largest element under the window that starts at (i0, i1, i2), padding
+    excluded.
+
+    The image begins at x[at]. The first of equal elements counts, but the last NaN. Return -1 if there is only padding.
+    """
     e0, e1, e2, d0, d1, d2 = g[2], g[3], g[4], g[17], g[18], g[19]
     best, place = x[at], -1
     for t0 in range(g[8]):
@@ -34,8 +38,9 @@ def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, places: Any) -> None:
     """Set places[image, window] to the flat index in the image of the largest element under the window.
 
-    `g` holds the number of images, images per part, then three numbers each for the extents, the results, the kernel
-    size, the stride, the padding and the dilation.
+    Part `part` computes some images. `g` holds the number of images, images per part, then three numbers each for the
+    extents, the results, the kernel size, the stride, the padding and the dilation. The first of equal elements counts,
+    but the last NaN.
     """
     size = g[2] * g[3] * g[4]
     to = part * g[1] * g[5] * g[6] * g[7]

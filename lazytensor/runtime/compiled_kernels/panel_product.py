@@ -57,9 +57,11 @@ def _lay(g: Any, b: Any, start: int, first: int, step: int, panels: Any, base: i
 def _multiply(
     g: Any, a: int, panels: int, out: Any, start: int, row: int, rows: int, column: int, columns: int, own: Any
 ) -> None:
-    """Compute rows `row` to `rows` and columns `column` to `columns` of the result that begins at out[start].
+    """Compute rows `row` to `rows` - 1 and columns `column` to `columns` - 1 of the result that begins at out[start].
 
-    `a` and `panels` are addresses. `own` is a scratch tile for blocks that are not full.
+    `a` and `panels` are addresses. `own` is a scratch tile for blocks that are not full. If g[CAUSAL] is LEFT, the terms
+    above the diagonal of the first factor are skipped; if it is RESULT, blocks of the result above the diagonal become
+    zeros.
     """
     m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
     a_row, a_term = 1 if g[A_FLIPPED] else terms, m if g[A_FLIPPED] else 1
@@ -151,9 +153,11 @@ def _multiply_strips(
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any, out: Any) -> None:
-    """Compute out = a @ b. For one matrix, phase 0 packs the panels and phase 1 multiplies.
+    """Compute out = a @ b. For one matrix, phase 0 packs the panels of one factor into `shared`, and phase 1
+    multiplies.
 
-    For a stack there is one phase, in which each part packs and multiplies its own matrices.
+    For a stack there is one phase, in which each part packs and multiplies its own matrices, with the scratch buffer
+    `own`.
     """
     m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
     if g[STACK] > 1:

@@ -7,10 +7,11 @@ from lazytensor.runtime.language import typed
 
 @typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, places: Any, y: Any) -> bool:
-    """Set y[row, k] = x[row, places[row, k]] for the rows of a part. Return True if a place is out of range.
+    """Set y[row, k] = x[row, places[row, k]] for the rows of a part. Return True at the first place that is out of
+    range.
 
     `g` holds the number of rows, rows per part, elements of a row of x, and places per row. A negative place counts
-    from the end.
+    from the end. `phase`, `shared` and `own` are unused.
     """
     extent, count = g[2], g[3]
     for row in range(part * g[1], min((part + 1) * g[1], g[0])):

@@ -33,8 +33,8 @@ def kernel(
 ) -> None:
     """Compute the gradients `out` of the input's and the hidden state's product, which are equal, and `d_h0`.
 
-    `seeds` are the gradients of the outputs, and `d_h0` is the gradient of the first hidden state. Phase 0 packs the
-    weight.
+    `seeds` are the gradients of the outputs `y`, and `d_h0` is the gradient of the first hidden state `h0`. Phase 0
+    packs the weight into `shared`. The nonlinearity is ReLU if g[IS_RELU], and tanh otherwise.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     if phase == 0:

@@ -64,9 +64,11 @@ LOOKS = 256
 
 @inline
 def _run_part(entries: int, number: int, thread: Any) -> None:
-    """Call the function of entry `number`.
+    """Call the function of entry `number` in the table at the address `entries`, and store its result if the entry
+    wants it.
 
-    The first word of `thread` is the address of this thread's scratch buffer.
+    The first word of `thread` is the address of this thread's scratch buffer, which is passed to the function if the
+    entry has a place for it.
     """
     entry = words_at(entries + number * ENTRY_BYTES)
     if entry[MEMORY] != 0:
@@ -148,8 +150,10 @@ def _wait_for_parts(block: Any, parts: int) -> None:
 def run(block_at: int, table_at: int, count: int, thread_at: int) -> None:
     """Run `count` steps of a table one after the other, sharing their parts with the threads in `serve`.
 
-    The addresses are those of the block of words that the threads share, of the table, and of the word that holds the
-    address of this thread's scratch buffer. Returns when all parts of the last step have finished.
+    The table has two words for each step: the number of its parts, and the address of their entries. The addresses are
+    those of the block of words that the threads share, of the table, and of the word that holds the address of this
+    thread's scratch buffer. A step of one part runs in the calling thread. Returns when all parts of the last step have
+    finished.
     """
     block, table, thread = words_at(block_at), words_at(table_at), words_at(thread_at)
     for k in range(count):
@@ -177,7 +181,11 @@ def _sleep(block: Any) -> None:
 
 @typed("void(int64, int64)")
 def serve(block_at: int, thread_at: int) -> None:
-    """Take and run parts until `stop` is called. The addresses are those of `run`."""
+    """Take and run parts until `stop` is called. The addresses are those of `run`.
+
+    A thread that finds no part spins, and after some time sleeps until the next step is published. It sleeps at once on
+    the core of the thread in `run`.
+    """
     block, thread = words_at(block_at), words_at(thread_at)
     looks = 0
     start = 0

@@ -51,8 +51,10 @@ SLACK = 16  # elements of padding, so that rows and planes do not share cache se
 
 @inline
 def _sizes(g: Any) -> Any:
-    """Return the result channels rounded up to whole blocks, and the elements per place of images, results and
-    weights.
+    """Return four numbers: the result channels rounded up to whole blocks, and the elements per place of images,
+    results and weights.
+
+    A place is one of the 16 elements of a transformed tile.
     """
     wide = (g[RESULTS] + PAIR - 1) // PAIR * PAIR
     images = g[TILES] * (g[CHANNELS] + SLACK) + SLACK
@@ -84,9 +86,10 @@ def _lay(
 
 @inline
 def _spread(g: Any, x: Any, grad: Any, first: int, last: int, own: Any, images: int, grads: int) -> int:
-    """Transform the rows of tiles `first` to `last`, and return the number of tiles.
+    """Transform the rows of tiles `first` to `last` - 1 of the images, and return the number of tiles.
 
-    For a weight gradient, transform the gradient of the results too. `images` and `grads` are addresses of the results.
+    Rows of tiles are numbered through all images. For a weight gradient, transform the gradient of the results too.
+    `images` and `grads` are the addresses to write to.
     """
     channels, results, across = g[CHANNELS], g[RESULTS], 2 * g[ACROSS] + 2
     _, plane, result_plane, _ = _sizes(g)
@@ -133,7 +136,7 @@ def _weights(g: Any, part: int, w: Any, own: Any, panels: int) -> None:
 
 @inline
 def _directly(g: Any, image: int, i: int, x: Any, w: Any, y: Any) -> None:
-    """Compute a row of results of an image by direct multiplication."""
+    """Compute row `i` of results of an image, for all result channels, by direct multiplication, into y."""
     width, length = g[EXTENTS + 2], g[OUT_EXTENTS + 2]
     for m in range(g[RESULTS]):
         to = ((image * g[RESULTS] + m) * g[OUT_EXTENTS] + i) * length
