@@ -92,7 +92,7 @@ class Sum:
     problems: tuple[Problem, ...]
 
     def box(self, band: int) -> Dims:
-        """Return the extents of a phase that `band` rows of results need."""
+        """Return the three extents of the part of a phase that `band` rows of results need."""
         reach = [max((s[d] for p in self.problems for _, _, s in p.taps), default=0) for d in range(3)]
         counts = [max(p.counts[d] for p in self.problems) for d in range(3)]
         return (band + reach[0], counts[1] + reach[1], counts[2] + reach[2])
@@ -106,7 +106,8 @@ class Sum:
 def window(extents: Dims, kernel: Dims, out: Dims, attrs: Attrs) -> Window | None:
     """Return the window in three dimensions, or None if it has more than three.
 
-    Missing dimensions are inserted after the first one of two, and before a single one.
+    `extents`, `kernel` and `out` are the spatial extents of input, window and result; `attrs` has stride, padding and
+    dilation. Missing dimensions are inserted after the first one of two, and before a single one.
     """
     rank = len(kernel)
     if rank > 3:
@@ -129,7 +130,7 @@ def window(extents: Dims, kernel: Dims, out: Dims, attrs: Attrs) -> Window | Non
 def forward(w: Window) -> Sum:
     """Return the sum of a convolution: each result is one window over the image.
 
-    A stride splits the image into phases.
+    A stride splits the image into phases, each with every `stride`-th element. There is one problem, with all taps.
     """
     places = [tuple(t * d for t, d in zip(tap, w.dilation, strict=True)) for tap in w.taps]
     phases = sorted({tuple(p % s for p, s in zip(place, w.stride, strict=True)) for place in places})
@@ -214,7 +215,10 @@ def _ceil(a: int, b: int) -> int:
 
 
 def _filled(values: dict[str, Any], lists: dict[str, list[int]]) -> np.ndarray:
-    """Return the geometry: numbers at their indices, followed by the lists, whose entries hold where they begin."""
+    """Return the geometry, an int64 array: numbers at their indices in PLACES, followed by the lists.
+
+    The entry of a list is where it begins. These entries are added to `values`.
+    """
     numbers = np.zeros(SIZE + sum(map(len, lists.values())), np.int64)
     at = SIZE
     for name, items in lists.items():
@@ -233,9 +237,10 @@ def _filled(values: dict[str, Any], lists: dict[str, list[int]]) -> np.ndarray:
 def _described(
     sum: Sum, c: Channels, band: int, together: int = 1
 ) -> tuple[dict[str, Any], dict[str, list[int]], Dims]:
-    """Return the geometry that both kernels need (numbers and lists), and the box of one image.
+    """Return (numbers, lists, box): the geometry that both kernels need, by name, and the extents of the box of one
+    image.
 
-    `together` images are laid out together.
+    `band` is the number of result rows at a time. `together` images are laid out one after the other.
     """
     box = sum.box(band)
     size = together * math.prod(box)
@@ -280,7 +285,10 @@ def _parts(flops: int, most: int) -> int:
 
 
 def _convolution(sum: Sum, c: Channels) -> Routine | None:
-    """Return the routine of a sum with weights, or None if there are fewer than LEAST_FLOPS flops."""
+    """Return the routine of a sum with weights, or None if there are fewer than LEAST_FLOPS flops.
+
+    Phase 0 packs the weights; a part of phase 1 computes some images, a band of rows and some channels.
+    """
     band = _band(sum, c.channels)
     values, lists, box = _described(sum, c, band)
     taps = values["all_taps"]
@@ -324,7 +332,9 @@ def _convolution(sum: Sum, c: Channels) -> Routine | None:
 def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: int = 0) -> Routine | None:
     """Return the routine by Winograd's algorithm for 3 x 3 windows, or None if it does not apply or is not faster.
 
-    `tap` is 8 for the adjoint, which reads the weight from its last tap. `c.weight` is all zeros for a weight gradient.
+    It needs stride and dilation 1, one group, two spatial dimensions, and channels that are multiples of WIDEST.
+    `extents`, `out` and `low` are the input's and the result's extents and the padding. `tap` is 8 for the adjoint,
+    which reads the weight from its last tap. `c.weight` is all zeros for a weight gradient.
     """
     down, across = _ceil(out[0], 2), _ceil(out[2], 2)
     room = max(LEAST_TILES, DOMAIN_ELEMENTS // (16 * (c.channels + c.results)))
@@ -378,7 +388,11 @@ def _fits(*types: Type) -> bool:
 
 
 def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `conv` (input x, weight w -> y), or None."""
+    """Return the routine of `conv` (input x, weight w -> y).
+
+    Return None if a tensor is empty or is not computed in float32, for more than three spatial dimensions, and for
+    little work.
+    """
     (x, w), y = ins, outs[0]
     geometry = window(x.shape[2:], w.shape[2:], y.shape[2:], attrs) if _fits(x, w, y) else None
     if geometry is None:
@@ -391,7 +405,7 @@ def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine
 
 
 def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `conv_input` (gradient of y, weight w -> gradient of x), or None."""
+    """Return the routine of `conv_input` (gradient of y, weight w -> gradient of x), or None as for `conv`."""
     (g, w), x = ins, outs[0]
     geometry = window(x.shape[2:], w.shape[2:], g.shape[2:], attrs) if _fits(g, w, x) else None
     if geometry is None:
@@ -405,7 +419,7 @@ def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> R
 
 
 def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `conv_weight` (input x, gradient of y -> gradient of w), or None.
+    """Return the routine of `conv_weight` (input x, gradient of y -> gradient of w), or None as for `conv`.
 
     Groups of images give partial sums, which are added in order.
     """
@@ -448,9 +462,9 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
 
 
 def _together(sum: Sum, c: Channels, band: int, each: int) -> int:
-    """Return how many small images to sum over at a time: as many as fit a cache, of the `each` images in a part.
+    """Return how many small images to sum over at a time: as many as fit a cache and divide the images of every part.
 
-    Return 1 if one image needs several bands.
+    `each` is the number of images in a part. Return 1 if one image needs several bands.
     """
     if band < sum.rows:
         return 1

@@ -10,9 +10,10 @@ from lazytensor.kernels.routine import Routine
 
 
 def _routine(module: str, table: Type, rows: Type, places: tuple[Type, ...], dims: tuple[int, ...]) -> Routine | None:
-    """Return the routine, or None unless one int64 tensor indexes dimension 0 of a float32 table.
+    """Return the routine `module`, or None unless one int64 tensor indexes dimension 0 of a float32 table.
 
-    `rows` is the type of the selected rows.
+    `rows` is the type of the selected rows, and `places` has the types of the indices. Return None for empty tensors
+    too. Running the routine raises IndexError for an index out of range.
     """
     is_plain = dims == (0,) and table.dtype.host == rows.dtype.host == float32.host and len(places) == 1
     if not is_plain or places[0].dtype is not int64 or rows.shape != (*places[0].shape, *table.shape[1:]):

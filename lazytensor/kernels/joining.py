@@ -26,7 +26,10 @@ def kernel(start, end, {names}):
 
 
 def _head(types: tuple[Type, ...], names: list[str]) -> str:
-    """Return the beginning of the text; "" if an operand is empty or has an unsupported element type."""
+    """Return the beginning of the text of a kernel with the arguments `names`.
+
+    Return "" if an operand is empty or has an element type other than 32- and 64-bit floats and integers.
+    """
     kinds = [_KINDS.get(t.dtype.host) for t in types]
     if None in kinds or any(t.size == 0 for t in types):
         return ""
@@ -76,7 +79,10 @@ def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
 
 
 def _slice_source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
-    """Return the text that copies a row of the base and overwrites the part in it; "" if NumPy does it."""
+    """Return the text that copies a row of the base and overwrites the part in it.
+
+    Return "" if NumPy does it: for a value that is broadcast, for a 0-d array, and for operands that `_head` refuses.
+    """
     text = _head((*ins, *outs), ["base", "value", "y"])
     windows = list(zip(attrs["starts"], attrs["limits"], attrs["strides"], strict=True))
     # A value that is broadcast over the part, and a part of a 0-d array, are left to NumPy.

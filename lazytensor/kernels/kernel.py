@@ -71,7 +71,7 @@ def own(attrs: Attrs) -> Attrs:
 
 
 def op_work(name: str) -> Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]:
-    """Return a work rule that gives the flops and bytes of operation `name`."""
+    """Return a work rule for kernels that gives the flops and bytes of operation `name`."""
 
     def work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
         return OPS[name].work(outs[0] if len(outs) == 1 else outs, *ins, **own(attrs))

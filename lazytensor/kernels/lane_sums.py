@@ -53,7 +53,11 @@ class LaneWriter:
         return [f"l{s.name} = np.empty({LANES}, np.{s.kind})" for s in self._sums]
 
     def write(self, size: int, indent: int, values: Values) -> None:
-        """Write the sums of `size` elements."""
+        """Write the sums of `size` elements. The result of each is in its variable at `indent`; see `Accumulation`.
+
+        `values(at, indent)` writes what computes the element `at`, a text, and returns the text of its value for each
+        sum. Above 2 * BLOCK elements, blocks are summed one by one and added to a total.
+        """
         if size <= 2 * BLOCK:
             self._lanes("", size, indent, values)
             return

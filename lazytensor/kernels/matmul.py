@@ -27,7 +27,9 @@ def _swaps_last(n: Node) -> bool:
 
 
 def _match(n: Node) -> Match | None:
-    """Match a "matmul" node. Transposes of the last two dimensions of an operand become flags."""
+    """Match a "matmul" node; return None for others. Transposes of the last two dimensions of an operand become
+    flags.
+    """
     if n.op != "matmul":
         return None
     a, b = n.inputs
@@ -65,7 +67,9 @@ def _blocks(extent: int, parts: int, multiple: int = 1) -> list[slice]:
 
 
 def _power(most: int) -> int:
-    """Return the largest power of two up to `most` and MOST_PARTS, so that two and four threads get equal shares."""
+    """Return the largest power of two up to `most` and MOST_PARTS, at least 1, so that two and four threads get
+    equal shares.
+    """
     power = 1
     while 2 * power <= min(most, MOST_PARTS):
         power *= 2
@@ -73,7 +77,11 @@ def _power(most: int) -> int:
 
 
 def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
-    """Return the product in parts: matrices of a stack, or the rows or columns of a matrix, whichever are more."""
+    """Return the product in parts, as functions that write to `outs[0]`; one part if there is little work.
+
+    A stack is cut along its longest leading dimension. A matrix is cut by columns if it has few rows and more columns,
+    and else by rows. The cuts depend only on shapes.
+    """
     a, b = _views(attrs, ins)
     out = outs[0]
     parts = _power(2 * out.size * a.shape[-1] // LEAST_FLOPS)

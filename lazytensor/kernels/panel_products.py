@@ -53,7 +53,10 @@ def _even(extent: int, most: int, multiple: int) -> int:
 
 
 def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `matmul` for two float32 matrices or two equal stacks of them; None if BLAS is faster."""
+    """Return the routine of `matmul` for two float32 matrices or two equal stacks of them.
+
+    Return None if BLAS is faster, which depends on the extents, the transposes and the causal structure (KNOWN).
+    """
     (out,), (a, b) = outs, ins
     flip_a, flip_b = attrs["transpose_a"], attrs["transpose_b"]
     if any(t.dtype.host != float32.host for t in (a, b, out)) or not a.shape[:-2] == b.shape[:-2] == out.shape[:-2]:

@@ -53,7 +53,11 @@ def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
 
 
 def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine | None:
-    """Return the routine of window sums, or of their gradient if `spreads`; None if it does not apply."""
+    """Return the routine of window sums, or of their gradient if `spreads`.
+
+    `image` and `windows` are the types of image and sums. Return None unless the image is float32, not empty and has at
+    most three window dimensions, and for little work.
+    """
     taps, rank = math.prod(attrs["kernel"]), len(attrs["kernel"])
     if image.dtype.host != float32.host or rank > 3 or not image.size or windows.size * taps < LEAST_ELEMENTS:
         return None
@@ -76,7 +80,11 @@ def window_spread(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
 
 
 def _by_rows(module: str, values: Type, places: Type, extent: int) -> Routine | None:
-    """Return a routine that reads or adds at indices within rows of `extent` elements; None if it does not apply."""
+    """Return the routine `module`, which reads or adds at indices within rows of `extent` elements.
+
+    Return None unless `values` are float32 and nothing is empty, and for little work. Running it raises ShapeError for
+    an index out of range.
+    """
     if values.dtype.host != float32.host or not places.size or not extent:
         return None
     rows, count = math.prod(places.shape[:-1]), places.shape[-1]

@@ -32,7 +32,7 @@ It returns None if the routine does not apply.
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:
-    """Return the routine that runs an instruction, or None.
+    """Return the routine that runs an instruction, or None if there is none for the operation or its types.
 
     A "call" instruction is looked up by the operation it calls.
     """

@@ -110,10 +110,10 @@ def _match(name: str) -> Callable[[Node], Match | None]:
 
 
 def _source(head: str, end: str, keep: str = "") -> Source:
-    """Return a function that generates the kernel text.
+    """Return a function that generates the kernel text from attributes and types.
 
-    It consists of `head`, the loops over rows, and `end`, which completes a row. `keep` is a line that runs after the
-    maximum of a row is found.
+    The text consists of `head`, the loops over rows, and `end`, which completes a row. `keep` is a line that runs after
+    the maximum of a row is found. Rows below _SHORT columns are computed several at a time.
     """
 
     def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
