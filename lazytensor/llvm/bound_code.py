@@ -36,10 +36,10 @@ class Kernel:
         return self.bound_parts(((),), arguments)[0]
 
     def bound_parts(self, parts: Collection[tuple[int, ...]], arguments: tuple[Any, ...]) -> list["Bound"]:
-        """Return one bound call for each part.
+        """Return one bound call for each part, in order; nothing is called.
 
         A part gives the values of the first arguments; `arguments` are the others, shared by all parts. Raise TypeError
-        for a wrong number of arguments or a wrong dtype.
+        for a wrong number of arguments, a wrong dtype, and an array that is not contiguous.
         """
         leading = len(self._kinds) - len(arguments)
         for part in parts:

@@ -26,11 +26,11 @@ _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
 def kernel_text(source: str, name: str, kernel: str = "kernel") -> tuple[str, tuple[str, ...]]:
-    """Return the LLVM text of the function `kernel` of a module text under a new name, and its types (result,
+    """Return the LLVM text of the function `kernel` of a module text, under the new name `name`, and its types (result,
     arguments).
 
     A type that ends in `*` is the address of an array. The function takes the address of a table with eight bytes per
-    argument. Raise Unknown for what the kernel language does not support.
+    argument. Raise Unknown for what the kernel language does not support, and if there is no function `kernel`.
     """
     definition = _kernel(source, kernel)
     result, *kinds = _signature(definition)
@@ -66,7 +66,10 @@ def _kernel(source: str, name: str) -> ast.FunctionDef:
 
 
 def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
-    """Return the types of the result and of the arguments, from the decorator. Raise Unknown if it is not valid."""
+    """Return the types of the result and of the arguments, from the decorator, such as ("void", "int64", "float32*").
+
+    Raise Unknown if it is not valid.
+    """
     (decorator,) = definition.decorator_list
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.args[0], ast.Constant):
         raise Unknown("a function without a signature")
@@ -87,7 +90,7 @@ class _Body:
         self.depth = 0  # of loops and conditions
 
     def run(self, body: Sequence[ast.stmt]) -> None:
-        """Translate statements. An Unknown error gets the line of the innermost statement."""
+        """Translate statements in order. An Unknown error gets the line of the innermost statement."""
         for statement in body:
             write: Callable[[ast.stmt], None] | None = getattr(self, f"_{type(statement).__name__.lower()}", None)
             try:
@@ -141,7 +144,10 @@ class _Body:
         self._put(target, expressions.number(operation, self.scope))
 
     def _put(self, target: ast.expr, value: Value | Array) -> None:
-        """Write the assignment of a value to a name or to an array element."""
+        """Write the assignment of a value to a name or to an array element, converted to the array's type.
+
+        Raise Unknown for another target, and for a name whose type changes inside a loop or condition.
+        """
         if isinstance(target, ast.Name):
             self.scope.store(target.id, value, may_change=not self.depth)
         elif isinstance(target, ast.Subscript) and isinstance(value, Value):
@@ -201,7 +207,10 @@ class _Body:
         self._counted(statement.target.id, first, last, step, statement.body)
 
     def _counted(self, name: str, first: Value, last: Value, step: Value, body: Sequence[ast.stmt]) -> None:
-        """Write a `for` loop over range(first, last, step)."""
+        """Write a `for` loop over range(first, last, step). The step may be negative.
+
+        Long loops get metadata that keeps LLVM from unrolling them. A loop over the name `lane` becomes vectors.
+        """
         function = self.function
         counter = function.place(INT)
         head, inside, after, end = function.labels("head", "body", "next", "end")
@@ -238,7 +247,10 @@ class _Body:
 def _written_out(
     parameters: ast.arguments, body: Sequence[ast.stmt], arguments: Sequence[Value | Array], scope: Scope
 ) -> tuple[Value | Array, ...]:
-    """Inline a library function at its call, and return its results."""
+    """Inline a library function at its call: write its body into `scope`, and return its results.
+
+    Without a return at the end of the body, the results are ().
+    """
     for parameter, value in zip(parameters.args, arguments, strict=True):
         scope.store(parameter.arg, value)
     *lines, last = body

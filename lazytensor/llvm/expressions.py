@@ -70,7 +70,7 @@ def truth(node: ast.expr, scope: Scope) -> Value:
 def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
     """Write an expression and return its results, numbers or arrays; several for a tuple.
 
-    Raise Unknown for what the language does not support.
+    An expression of literals is computed now. Raise Unknown for what the language does not support.
     """
     folded = _folded(node)
     if folded is not None:
@@ -90,7 +90,7 @@ def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
 
 
 def _folded(node: ast.expr) -> bool | int | float | None:
-    """Return the value of an expression that consists only of literals, or None."""
+    """Return the Python value of an expression that consists only of literals, or None for others."""
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -130,7 +130,10 @@ def _array(node: ast.expr, scope: Scope) -> Array:
 
 
 def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
-    """Write the slice `array[first:last]`. `last` is ignored, because arrays have no length in the language."""
+    """Write the slice `array[first:last]`, an array that begins at element `first`.
+
+    `last` is ignored, because arrays have no length in the language. Raise Unknown for a slice with a step.
+    """
     array = _array(node.value, scope)
     first = number(part.lower or ast.Constant(0), scope)
     if part.step is not None:
@@ -149,7 +152,10 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Value:
 
 
 def _name(node: ast.Name, scope: Scope) -> Value:
-    """Write the value of a variable, or of a constant that the module defines or imports."""
+    """Write the value of a variable, or of a constant that the module defines or imports.
+
+    Raise Unknown if it is not a number.
+    """
     known = scope.names.get(node.id)
     # A variable is a stack slot, so that it may be assigned in a loop; LLVM turns it into a register.
     if isinstance(known, tuple):
@@ -177,7 +183,11 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Value:
 
 
 def _binary(node: ast.BinOp, scope: Scope) -> Value:
-    """Write an arithmetic or bitwise operation, in the common type of its operands."""
+    """Write an arithmetic or bitwise operation, in the common type of its operands.
+
+    Division of integers gives float64, and arithmetic of booleans int64. Raise Unknown for an unsupported operator or
+    type.
+    """
     function, operator = scope.function, type(node.op)
     a, b = number(node.left, scope), number(node.right, scope)
     kind = common(a.kind, b.kind)
@@ -239,7 +249,9 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Value:
 
 
 def _compare(node: ast.Compare, scope: Scope) -> Value:
-    """Write a comparison. A chain a < b < c is the conjunction of its parts."""
+    """Write a comparison, which gives a boolean. A chain a < b < c is the conjunction of its parts, all of which are
+    evaluated.
+    """
     function = scope.function
     values = [number(each, scope) for each in (node.left, *node.comparators)]
     parts = [_compared(op, a, b, scope) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
@@ -274,7 +286,7 @@ def _reads(node: ast.expr, scope: Scope) -> bool:
 
 
 def _logic(node: ast.BoolOp, scope: Scope) -> Value:
-    """Write `and` or `or`. An operand that reads an array is evaluated only if it is needed."""
+    """Write `and` or `or`, which give a boolean. An operand that reads an array is evaluated only if it is needed."""
     function, is_and = scope.function, isinstance(node.op, ast.And)
     result = truth(node.values[0], scope)
     for each in node.values[1:]:
@@ -355,7 +367,11 @@ _WRITERS: dict[type, Callable[..., Value | Array]] = {
 
 
 def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
-    """Write a call of a NumPy function, a built-in, a compiler function, or a helper, which is inlined."""
+    """Write a call of a NumPy function, a built-in, a compiler function, or a helper, which is inlined; return its
+    results.
+
+    Raise Unknown for other functions and for arguments that do not fit.
+    """
     if isinstance(node.func, ast.Attribute) and node.func.attr == "empty":
         return (_empty(node, scope),)
     arguments = [each for a in node.args for each in results(a, scope)]
@@ -389,9 +405,9 @@ def _numbers(arguments: Sequence[Value | Array]) -> list[Value]:
 
 
 def _empty(node: ast.Call, scope: Scope) -> Array:
-    """Write `np.empty(count, np.KIND)`: memory that is freed when the kernel returns.
+    """Write `np.empty(count, np.KIND)`: memory that is freed when the kernel returns, or when the same line runs again.
 
-    Up to 64 elements, as a literal count, are on the stack.
+    Up to 64 elements, as a literal count, are on the stack. Raise Unknown for an unsupported element type.
     """
     count, given = node.args
     if not isinstance(given, ast.Attribute) or given.attr.removesuffix("_") not in KINDS:
@@ -405,7 +421,10 @@ def _empty(node: ast.Call, scope: Scope) -> Array:
 
 
 def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value, ...]:
-    """Write a call of a function of `lazytensor.runtime.panels`: addresses of arrays, copies, and register tiles."""
+    """Write a call of a function of `lazytensor.runtime.panels`: addresses of arrays, copies, and register tiles.
+
+    Only "address" has a result. A tile is added to `function.tiles`.
+    """
     function = scope.function
     if name == "address":
         (array,) = arguments
@@ -423,7 +442,10 @@ def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> t
 
 
 def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
-    """Write `np.NAME(...)` or `math.NAME(...)`: a conversion, or a float64 function of the C library."""
+    """Write `np.NAME(...)` or `math.NAME(...)`: a conversion, or a float64 function of the C library.
+
+    Raise Unknown for other functions, and for arguments other than float64.
+    """
     function = scope.function
     # `np.bool_` is called "bool" in `KINDS`.
     name = name.removesuffix("_")
@@ -457,7 +479,10 @@ def _narrow(value: Value) -> Value:
 
 
 def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
-    """Return a writer of min or max of two integers. `which` is the comparison that selects the first."""
+    """Return a writer of min or max of two integers. `which` is the comparison that selects the first.
+
+    The writer raises Unknown for floating-point numbers.
+    """
 
     def extreme(arguments: list[Value], scope: Scope) -> Value:
         a, b = arguments
@@ -489,7 +514,10 @@ _BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
 
 
 def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value | Array, ...]:
-    """Write a call of a function that a module defines as `inline(lambda ...)`; return its result."""
+    """Write a call of a function that a module defines as `inline(lambda ...)`; return its result.
+
+    Raise Unknown if `value` is another expression, or for an array among the arguments.
+    """
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name) or value.func.id != "inline":
         raise Unknown("a call of a name that is not a function")
     (function,) = value.args

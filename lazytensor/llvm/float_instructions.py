@@ -46,9 +46,9 @@ def written(name: str, arguments: Sequence[Value], function: Function) -> Value:
 
 
 def instruction(name: str, arguments: Sequence[Value], function: Function, flags: Sequence[str] = ()) -> Value:
-    """Write a call of an LLVM intrinsic on floating-point numbers of one type.
+    """Write a call of an LLVM intrinsic on floating-point numbers of one type, and return its result.
 
-    `flags` are fast-math flags of the call.
+    `flags` are fast-math flags of the call. The intrinsic is declared in `function`. Raise Unknown for other types.
     """
     kind = arguments[0].kind
     full = f"@{name}.f{kind.bits}"

@@ -84,7 +84,9 @@ class Function:
         return block
 
     def constants(self, table: np.ndarray) -> Array:
-        """Add a one-dimensional table as a constant of the module, and return it as an array."""
+        """Add a one-dimensional table as a constant of the module, and return it as an array. Equal tables are one
+        constant.
+        """
         kind = KINDS[table.dtype.name]
         texts = ", ".join(f"{kind.stored} {literal(number, kind).text}" for number in table.tolist())
         name = f"@table{hashlib.blake2b(kind.stored.encode() + table.tobytes(), digest_size=8).hexdigest()}"
@@ -157,7 +159,10 @@ class Function:
         return f", !llvm.loop !{self._loops}"
 
     def converted(self, value: Value, kind: Kind) -> Value:
-        """Return a number converted to another type. As a boolean it is True unless it is zero."""
+        """Return a number converted to another type, by an instruction if one is needed.
+
+        As a boolean it is True unless it is zero. As an integer, a float loses its fraction.
+        """
         if value.kind is kind:
             return value
         if kind is BOOL:
@@ -171,6 +176,8 @@ class Function:
     def module(self, name: str, result: str) -> str:
         """Return the LLVM text of the function `name` with the result type `result`, with its declarations and
         metadata.
+
+        The function takes the address of the argument table.
         """
         declared, notes = "\n".join(sorted(self.declarations)), "\n".join(self.notes)
         places, body = "\n".join(self._places), "\n".join(line for each in self._lines for line in self._ended(each))
@@ -201,7 +208,8 @@ class Scope:
     def store(self, name: str, value: Value | Array, may_change: bool = False) -> None:
         """Assign a number or an array to a name.
 
-        Raise Unknown if the name's type changes, unless `may_change` (outside of loops and conditions).
+        Raise Unknown if a number's type differs from that of the name, unless `may_change` (outside of loops and
+        conditions), and for a number assigned to the name of an array. An array replaces anything.
         """
         known = self.names.get(name)
         if isinstance(value, Array):

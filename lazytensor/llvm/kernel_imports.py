@@ -43,7 +43,7 @@ class Meaning:
 
 
 def meaning(name: str, module: str, text: str = "") -> Meaning:
-    """Return the definition of `name` in `module`, following imports.
+    """Return the definition of `name` in `module`, following imports, at most three in a row.
 
     `text` is the source of the module, if it is not a file. Raise Unknown if the name is not defined.
     """
@@ -90,7 +90,7 @@ def _file_names(module: str) -> Mapping[str, ast.AST]:
 
 @functools.lru_cache(maxsize=4)
 def _names(text: str) -> Mapping[str, ast.AST]:
-    """Return the definitions and imports of a module text, by name."""
+    """Return the definitions and imports at the top level of a module text, by name."""
     names: dict[str, ast.AST] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):

@@ -24,8 +24,8 @@ _lock = threading.Lock()
 def load(source: str, identity: str, kernel: str = "kernel") -> Kernel:
     """Return the compiled function `kernel` of a module text, from the disk cache if it is there.
 
-    `identity` must identify the text and everything that it imports; it is part of the cache key. Raise Unknown for
-    what the kernel language does not support.
+    Otherwise compile it and write it to the cache. `identity` must identify the text and everything that it imports; it
+    is part of the cache key. Raise Unknown for what the kernel language does not support.
     """
     name = "native_" + hashlib.blake2b(identity.encode() + _surroundings(), digest_size=16).hexdigest()
     with _lock:  # the process has one LLVM engine

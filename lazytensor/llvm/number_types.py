@@ -65,7 +65,9 @@ class Array:
 
 
 def literal(number: bool | int | float, kind: Kind) -> Value:
-    """Return a Python number as a literal of the given type."""
+    """Return a Python number as a literal of the given type. It is rounded to float32, and truncated to an integer
+    type.
+    """
     if kind.sort == "b":
         return Value(kind, "true" if number else "false")
     if kind.sort != "f":
@@ -87,7 +89,10 @@ def common(a: Kind, b: Kind) -> Kind:
 
 
 def conversion(source: Kind, target: Kind) -> str:
-    """Return the LLVM instruction that converts one type to another, or "" if the bits stay the same."""
+    """Return the LLVM instruction that converts one type to another, or "" if the bits stay the same.
+
+    A float becomes an integer by truncation. For a boolean target use `Function.converted`.
+    """
     if source.sort == "f":
         if target.sort == "f":
             return "fpext" if target.bits > source.bits else "fptrunc" if target.bits < source.bits else ""

@@ -64,7 +64,10 @@ class _Tile:
         return self.builder.call(add, (SINGLE(0.0), vector), fastmath=("reassoc",))
 
     def named(self, name: str, result: Any, arguments: list[Any], suffix: str = "") -> Any:
-        """Return an LLVM vector intrinsic, declared if needed. llvmlite has no names for these."""
+        """Return the LLVM intrinsic `name` for vectors of LANES float32, declared in the module if needed.
+
+        `result` and `arguments` are its types. llvmlite has no names for these.
+        """
         full = f"{name}.v{LANES}f32{suffix}"
         known = self.builder.module.globals.get(full)
         return known or ir.Function(self.builder.module, ir.FunctionType(result, arguments), full)
@@ -96,7 +99,8 @@ class _Tile:
 
 
 def _products(vectors: int) -> Emit:
-    """Return the tile that sets c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane], for ROWS rows of c.
+    """Return the writer of a tile that sets c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane], for ROWS rows of
+    c.
 
     `vectors` is the number of registers per row. Rows of c are `pitch` elements apart.
     """
@@ -123,10 +127,10 @@ def _products(vectors: int) -> Emit:
 
 
 def _dots() -> Emit:
-    """Return the tile that adds to c[r, j] the sum over q of a[r, q] * b[offsets[j] + q], for ROWS rows and DOTS
-    columns.
+    """Return the writer of a tile that adds to c[r, j] the sum over q of a[r, q] * b[offsets[j] + q], for ROWS rows and
+    DOTS columns.
 
-    Rows of a are `reach` elements apart.
+    Rows of a are `reach` elements apart. The number of terms is rounded up to a multiple of LANES.
     """
 
     def emit(builder: Any, arguments: Any) -> None:
@@ -150,7 +154,8 @@ def _dots() -> Emit:
 
 
 def _block(is_sum: bool) -> Emit:
-    """Return the tile that sets c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane], for ROWS rows.
+    """Return the writer of a tile that sets c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane], for ROWS
+    rows.
 
     A row has PAIR lanes. If `is_sum`, the tile adds to c instead. Further arguments are pairs: an address to prefetch,
     and the bytes by which it advances with each k.
@@ -178,9 +183,9 @@ def _block(is_sum: bool) -> Emit:
 
 
 def _sandwich(matrix: tuple[tuple[float, ...], ...]) -> Emit:
-    """Return the tile that sets target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j].
+    """Return the writer of a tile that sets target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j].
 
-    The argument `count` is the number of lanes, a multiple of LANES.
+    `matrix` is constant. The argument `count` is the number of lanes, a multiple of LANES.
     """
 
     def emit(builder: Any, arguments: Any) -> None:
@@ -291,7 +296,7 @@ TILES: dict[str, tuple[Emit, int]] = {
 
 
 def tiles_text(names: Iterable[str]) -> str:
-    """Return the LLVM text of the named tiles as functions.
+    """Return the LLVM text of the named tiles as functions `tile_NAME`. Raise KeyError for an unknown name.
 
     They are not inlined: a call costs less than the registers that the surrounding code would need.
     """

@@ -26,6 +26,8 @@ _UL_COMPARE_AND_WAIT64, _ULF_WAKE_ALL, _ULF_NO_ERRNO = 5, 0x100, 0x1000000  # of
 def way_to_wait() -> str:
     """Return how threads wait for a word: "futex" (Linux), "os_sync" or "ulock" (macOS), or "" if the system has no
     way.
+
+    A 32-bit process has none.
     """
     if sys.maxsize < 1 << 32:
         return ""
