@@ -27,7 +27,7 @@ def dot_text(graph: Graph) -> str:
 
 
 def _constant_operands(n: Node) -> str:
-    """Return the text of a node's constant operands."""
+    """Return the text of a node's constant operands: numbers in four digits, arrays by type; "" without any."""
     splats = [
         f"{i.attrs['value']:.4g}" if i.op == "full" else f"const {i.type}" for i in n.inputs if i.op in CONSTANT_OPS
     ]

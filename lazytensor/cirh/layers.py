@@ -110,7 +110,10 @@ def group_norm_attributes(n: Node) -> str:
 
 
 def group_norm_gradient_attributes(is_affine: bool) -> Callable[[Node], str]:
-    """Return a function that gives the attributes of GroupNormGrad, which has no epsilon."""
+    """Return a function that gives the attributes of GroupNormGrad, which has no epsilon.
+
+    `is_affine` is whether the layer has weight and bias.
+    """
     affine = bool_text(is_affine)
     return lambda n: f'affine = {affine}, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
 

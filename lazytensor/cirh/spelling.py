@@ -238,8 +238,9 @@ def comparison(direction: str) -> Legality:
 
 
 def one_hot() -> Legality:
-    """Return a `Legality` that prints one-hot vectors: one value at the index of a label, and another value
-    elsewhere.
+    """Return a `Legality` that prints one-hot vectors: the value `on` at the index of a label, and `off` elsewhere.
+
+    The number of classes, both values and the axis, which is the last, are printed as constant operands.
     """
 
     def spell(out: Listing, n: Node) -> str:

@@ -88,7 +88,8 @@ def parallel_loop(nest: Nest) -> int | None:
 def arrange_loops(nest: Nest) -> Nest:
     """Return the nest with loops collapsed, and reduction loops moved inside all others.
 
-    If the last loop is not a reduction, it stays innermost.
+    Collapsing joins neighbouring loops that access memory like one loop. If the last loop is not a reduction, it stays
+    innermost. The other loops keep their order.
     """
     nest = collapse(nest)
     loops = nest.loops
@@ -233,7 +234,10 @@ class _KernelText:
         self._line(indent, f"{total} = {_accumulate_text(store.reduce, self._kind(store), total, part)}")
 
     def _rows(self, first: int, indent: int) -> None:
-        """Write reductions whose innermost loop is a reduction: accumulate in scalars, then store."""
+        """Write reductions whose innermost loop is a reduction: accumulate in scalars, then store.
+
+        `first` is the number of the outermost reduction loop, and `indent` the depth of the lines.
+        """
         self._level(0, first, indent)
         for s in self.folds:
             self._line(indent, f"{self._target(s)} = {self._round_text(s, f's{s.output}_{indent}')}")
@@ -284,7 +288,10 @@ class _KernelText:
         return "bool_" if kind is bool_ else kind.host.name
 
     def _columns(self, first: int, indent: int) -> None:
-        """Write reductions whose innermost loop is kept: accumulate whole rows in the output."""
+        """Write reductions whose innermost loop is not a reduction: accumulate whole rows in the output.
+
+        Outputs of half types are rounded at the end. `first` is the number of the outermost reduction loop.
+        """
         loops = self.nest.loops
         header = f"for {loops[-1].name} in range({self._span(len(loops) - 1)}):"
         self._line(indent, header)
@@ -303,7 +310,8 @@ class _KernelText:
 
 
 def _scalar_depths(nest: Nest) -> list[int]:
-    """Return for each scalar the number of loops that must be open before it can be computed.
+    """Return for each scalar of the body the number of loops, from the outermost, that must be open before it can be
+    computed.
 
     No store overwrites an element that an outer loop has loaded: an output shares memory only with inputs of the same
     access, and such an access changes with every loop.

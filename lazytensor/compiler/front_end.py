@@ -51,7 +51,11 @@ FRONT_END_RULES = RuleSet(
 
 
 def fold_as_front_end(graph: Graph) -> Graph:
-    """Return the graph as the vendor's front end prints it."""
+    """Return the graph as the vendor's front end prints it.
+
+    Running statistics keep their old value, the rewrite rules of the front end are applied, and constants, transposes
+    and negated differences are folded. An operand that a fold made constant is not folded further.
+    """
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         # Uses the operands before folding: an operand that a fold made constant is not folded further.

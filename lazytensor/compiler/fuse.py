@@ -61,7 +61,10 @@ class _NestEmitter:
         self.flops = 0
 
     def call(self) -> KernelCall:
-        """Return the group as a call of its nest."""
+        """Return the group as a call of its nest, with the loaded nodes as operands and the stored ones as results.
+
+        Call it once.
+        """
         stores, writes = [], []
         for k, (n, index) in enumerate(self.group.stores):
             kind = ""
@@ -133,8 +136,10 @@ class _NestEmitter:
         return number
 
     def _value(self, n: Node, index: IndexMap, is_store: bool) -> int:
-        """Write the computation of element `index` of node `n` as scalars: a literal, a load, a view or an
-        operation.
+        """Write the computation of element `index` of node `n` as scalars, and return the number of the last one.
+
+        It is a literal, a load, the element of a view's input, or an operation. If `is_store`, the node is computed
+        here even where others load its stored value.
         """
         if is_literal(n):
             return self._scalar(Scalar("const", n.type.dtype, (), _literal(n)))
@@ -167,8 +172,9 @@ class _NestEmitter:
         return self._scalar(Scalar("load", n.type.dtype, (), number))
 
     def _arange(self, n: Node, index: IndexMap) -> int:
-        """Write the elements of an arange: an affine index if start and step are integers, else arithmetic in
-        float64.
+        """Write element `index` of an arange, and return the number of its scalar.
+
+        It is an affine index if start and step are integers; otherwise it is computed in float64 and rounded once.
         """
         at = flat_access(index, len(self.loops))
         start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype

@@ -277,9 +277,10 @@ class _MergeGraph:
         return group
 
     def candidates(self) -> Iterable[tuple[FusionGroup, FusionGroup]]:
-        """Return pairs of groups that share a value in the same order.
+        """Return pairs of groups of which both load a value, or one loads what the other stores, in the order of the
+        iterations.
 
-        Pairs in which one group makes the value come last, so that they are tried first.
+        Pairs in which one group makes the value come last, because the caller takes pairs from the end.
         """
         readers: dict[StoredValue, list[FusionGroup]] = {}
         direct = []

@@ -23,7 +23,9 @@ _memoize = lru_cache(maxsize=4096)
 
 @_memoize
 def identity(shape: Shape) -> IndexMap:
-    """Return the map of a nest with one loop for each dimension of `shape` longer than 1."""
+    """Return the map of a nest with one loop for each dimension of `shape` other than 1: each loop is the index
+    along it.
+    """
     wide = [e for e in shape if e != 1]
     return tuple(((e,), Access(tuple(int(i == k) for i in range(len(wide))))) for k, e in enumerate(wide))
 
@@ -98,7 +100,9 @@ def _size(extents: Shape) -> int:
 
 
 def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
-    """Return the dimensions of `shape` that each span covers."""
+    """Return for each span of the map the numbers of the dimensions of `shape` that it covers. Dimensions of 1 have
+    no span.
+    """
     wide = iter(d for d, e in enumerate(shape) if e != 1)
     return [tuple(next(wide) for _ in extents) for extents, _ in index]
 

@@ -152,6 +152,9 @@ def forward(w: Window) -> Sum:
 def backward(w: Window) -> Sum:
     """Return the sum of the image's gradient: one problem for each phase of the stride, with the taps that contribute
     to it.
+
+    A phase is every `stride`-th element from one start. Phases without elements are left out, and a phase without taps
+    is a problem whose results are zeros.
     """
     shifts: list[tuple[Dims, Dims, list[tuple[int, Dims]]]] = []
     for phase in product(*map(range, w.stride)):
@@ -200,7 +203,10 @@ class Channels:
 
 
 def _band(sum: Sum, channels: int) -> int:
-    """Return the number of result rows to compute at a time, so that their inputs stay in a cache."""
+    """Return the number of result rows to compute at a time, so that their inputs stay in a cache.
+
+    That is all rows if the image is small, and else at least as many as neighbouring bands share.
+    """
     whole = sum.box(sum.rows)
     if len(sum.starts) * channels * math.prod(whole) <= IMAGE_ELEMENTS:
         return sum.rows

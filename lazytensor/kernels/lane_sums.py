@@ -117,7 +117,9 @@ class LaneWriter:
             self._line(indent + 1, f"{s.lane('lane')} = {s.step(s.lane('lane'), chosen)}")
 
     def _total(self, count: int, indent: int) -> None:
-        """Write the addition of the lanes of each sum, by halves."""
+        """Write the addition of the lanes of each sum, by halves, into its variable at `indent`. `count` is the
+        number of lanes.
+        """
         singly = [s for s in self._sums if not s.total or count % GROUP]
         left = count
         while singly and left > 1:

@@ -22,7 +22,10 @@ def _three(values: tuple[int, ...], alone: int) -> tuple[int, ...]:
 
 
 def _each(rows: int, elements: int) -> int:
-    """Return the number of rows per part, if a row has `elements` elements."""
+    """Return the number of rows per part, if a row has `elements` elements.
+
+    There are at most MOST_PARTS parts, and one for each PART_ELEMENTS elements.
+    """
     parts = max(1, min(rows * elements // PART_ELEMENTS, MOST_PARTS, rows))
     return -(-rows // parts)
 
@@ -35,9 +38,10 @@ def _windows(extents: tuple[int, ...], windows: tuple[int, ...], attrs: Attrs) -
 
 
 def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `window_argmax` (x -> indices), or None.
+    """Return the routine of `window_argmax` (x -> flat indices in the image).
 
-    None if x is not float32, if there is little work, or if windows have more than three dimensions.
+    Return None if x is not float32 or a tensor is empty, if there is little work, or if windows have more than three
+    dimensions.
     """
     (x,), kernel = ins, attrs["kernel"]
     if x.dtype.host != float32.host or not outs[0].size or not x.size or len(kernel) > 3:

@@ -38,7 +38,7 @@ def _routine(way: str, attrs: Attrs, products: Type, columns: int, factors: int)
 
 
 def recurrent(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `recurrent`, or None.
+    """Return the routine of `recurrent`, or None if it is not float32 or has little work.
 
     Operands are the product of the input, the weight, the bias and the state; results are the outputs, the rest of the
     last state (LSTM only) and the saved values.
@@ -48,6 +48,9 @@ def recurrent(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Ro
 
 
 def recurrent_sweep(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    """Return the routine of `recurrent_sweep`, the backward pass, or None. Operands are described at that operation."""
+    """Return the routine of `recurrent_sweep`, the backward pass, or None if it is not float32 or has little work.
+
+    Operands are described at that operation.
+    """
     rows, hidden = ins[-1 - CELLS[attrs["mode"]].parts].shape
     return _routine("backward", attrs, outs[0], hidden, rows)

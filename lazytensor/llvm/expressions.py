@@ -113,7 +113,7 @@ _FOLDS: dict[type, Callable[[float, float], float]] = {
 
 
 def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
-    """Write `array[index]`; return the array and the address of the element."""
+    """Write the address of `array[index]`; return (array, address). Raise Unknown if it is not an array."""
     array = _array(node.value, scope)
     return array, scope.function.element(array, number(node.slice, scope))
 

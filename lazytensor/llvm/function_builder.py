@@ -94,7 +94,7 @@ class Function:
         return Array(kind, name)
 
     def element(self, array: Array, place: Value) -> str:
-        """Return the pointer to element `place` of an array."""
+        """Add the instructions that compute the address of element `place` of an array, and return its name."""
         # `inbounds`: the element is in its array, so that LLVM can assume that addresses do not wrap around.
         at = self.converted(place, INT).text
         return self.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at}")
@@ -151,7 +151,10 @@ class Function:
         return self._marked(abreast if abreast.bit_count() == 1 else 1, in_vectors)
 
     def _marked(self, abreast: int, *more: str) -> str:
-        """Return loop metadata that disables unrolling and sets the interleave count."""
+        """Return loop metadata that disables unrolling and sets the interleave count to `abreast`.
+
+        Its definition is added to `notes`. `more` are further metadata.
+        """
         self._loops += 1
         facts = ('!{!"llvm.loop.unroll.disable"}', f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}', *more)
         # The metadata node of a loop refers to itself first, so that no two loops share one.

@@ -65,7 +65,9 @@ def pooled_shape(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_
 def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
     """Return the mean of x under each window.
 
-    `padding` is the padding in effect, and `around` the padding that the script requested (ceil_mode adds more).
+    `padding` is the padding in effect, and `around` the padding that the script requested (ceil_mode adds more). The
+    sum is divided by `divisor` if it is not None, and else by the number of elements, which counts `around` with
+    `include_pad`.
     """
     total = call("window_sum", x, **_sum_window(window))
     return _divide_by_counts(total, x.type.shape[-len(window["kernel"]) :], divisor, window)

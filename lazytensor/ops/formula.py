@@ -141,7 +141,10 @@ op(
 
 
 def accumulate_gradient(gradients: Gradients, n: Node, g: Any) -> None:
-    """Add a gradient `g` of node `n` to the one in `gradients`."""
+    """Add a gradient `g` of node `n` to the one in `gradients`, which is modified.
+
+    The first gradient of a node is stored as it is, and a `GradientSlice` becomes a node when another one is added.
+    """
     before = gradients.get(n)
     gradients[n] = g if before is None else _add_gradients(materialize_slice(before), materialize_slice(g))
 
@@ -165,7 +168,10 @@ gradient_inspector: Callable[[Node, int, Any], None] | None = None
 
 
 def inspect_gradients(function: Callable[[Node, int, Any], None] | None) -> None:
-    """Set the function that is called with each gradient from now on; None disables it."""
+    """Set the function that is called with each gradient from now on; None disables it.
+
+    It gets the node, the number of its operand, and the gradient of that operand.
+    """
     global gradient_inspector
     gradient_inspector = function
 

@@ -325,7 +325,10 @@ def _index_get_as_points(x: Node, *indices: Node, dims: Dims) -> Node | None:
 
 
 def _index_put_as_points(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
-    """Return the front end's form of a write at indices that accumulates. For a write that sets values, return None."""
+    """Return the front end's form of a write at indices that accumulates.
+
+    Return None for a write that sets values, and unless leading dimensions are indexed by tensors of one shape.
+    """
     points = _stack_coordinates(indices, dims) if accumulate else None
     return call("scatter_points", base, points, value) if points is not None else None
 

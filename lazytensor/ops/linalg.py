@@ -233,7 +233,7 @@ _factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic_work(20))
 
 
 def _broadcast_scalars(g: Node, like: Node) -> Node:
-    """Return one number per matrix, broadcast to the shape of `like`."""
+    """Return one number per matrix, of shape [...], broadcast to the shape [..., m, n] of `like`."""
     shape = like.type.shape
     return broadcast_to(reshape(g, (*g.type.shape, 1, 1)), shape)
 
@@ -247,7 +247,7 @@ def _cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """Gradient rule of the cofactor matrix, for invertible matrices."""
+    """Gradient rule of the cofactor matrix `y` of `x`, for invertible matrices only, because it uses the inverse."""
     xt = transpose_matrices(inverse(x))
     last = (len(g.type.shape) - 2, len(g.type.shape) - 1)
     along = _broadcast_scalars(reduce(g * y, "add", last), x) * xt
@@ -388,7 +388,11 @@ def _inverse_gaps(squares: Node, like: Node) -> Node:
 
 
 def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """Gradient rule of the singular value decomposition. Equal singular values contribute 0 for their vectors."""
+    """Gradient rule of the packed singular value decomposition.
+
+    `y` and `g` have U, the singular values and V below each other. Equal singular values contribute 0 for their
+    vectors.
+    """
     m, n = x.type.shape[-2:]
     u, s, v = slice_rows(y, 0, m), slice_rows(y, m, m + 1), slice_rows(y, m + 1, m + 1 + n)
     gu, gs, gv = slice_rows(g, 0, m), slice_rows(g, m, m + 1), slice_rows(g, m + 1, m + 1 + n)
@@ -430,7 +434,10 @@ def _singular_values_vjp(g: Node, x: Node) -> Node:
 
 
 def _eigh_type(x: Type) -> Type:
-    """Return the type of the eigenvalues [1, n] above the eigenvectors [n, n]."""
+    """Infer rule of packed eigenvalues and eigenvectors: the eigenvalues [1, n] above the eigenvectors [n, n].
+
+    Raise ShapeError unless the operand has square matrices of floating point.
+    """
     n = _square_type(x).shape[-1]
     return Type((*x.shape[:-2], n + 1, n), x.dtype)
 

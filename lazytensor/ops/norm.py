@@ -29,7 +29,10 @@ from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
 
 def center(x: Node, dims: Dims) -> tuple[Node, Node]:
-    """Return x minus its mean over `dims`, and its variance (without Bessel's correction). Both keep all dimensions."""
+    """Return x minus its mean over `dims`, and its variance (without Bessel's correction).
+
+    The first has the shape of x. The variance has `dims` as 1.
+    """
     mean = call("mean", x, dims=dims, keepdim=True)
     rest = x - broadcast_to(mean, x.type.shape)
     # mean(x**2) - mean(x)**2 would lose digits for values far from 0.
@@ -294,7 +297,10 @@ def _return_statistics(formula: Formula, from_batch: bool) -> Formula:
 
 
 def _reshape_to_image(x: Node) -> Node:
-    """Return x as [N, C, H, W], the shape that CIRH normalizes. Missing dimensions are 1."""
+    """Return x [N, C, ...] as [N, C, H, W], the shape that CIRH normalizes.
+
+    A single spatial dimension becomes W, and other missing ones are 1 at the end. More than two are kept.
+    """
     n, channels, *rest = x.type.shape
     return reshape(
         x, (n, channels, 1, *rest) if len(rest) == 1 else (n, channels, *rest, 1, 1)[: max(4, len(rest) + 2)]

@@ -119,7 +119,11 @@ def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: 
 
 
 def refuse_elements(what: str, type: Type) -> None:
-    """Raise TypeUnsupported, as PyTorch does if a kernel is not implemented for a dtype. `what` is the operation."""
+    """Raise TypeUnsupported, as PyTorch does if a kernel is not implemented for a dtype. The caller has checked the
+    dtype.
+
+    `what` is the operation, and `type` the type of its operand.
+    """
     hint = "Convert the tensor, for example with .float()."
     raise TypeUnsupported(f"{what}: not implemented for {type}", where=source.where(), hint=hint)
 

@@ -127,7 +127,10 @@ def _rows(x: Node) -> Node:
 
 
 def _previous_outputs(outputs: Node, start: Node, reverse: bool) -> Node:
-    """Return the output before each time step; `start` for the first one processed."""
+    """Return for each time step, in order of time, the output of the step processed before; `start` for the first one.
+
+    The shape is that of `outputs`, [steps, batch, hidden]. With `reverse` the last time step is processed first.
+    """
     steps, batch, hidden = outputs.type.shape
     first = reshape(start, (1, batch, hidden))
     if steps == 1:
@@ -211,7 +214,7 @@ def _backward_work(out: Types, seed: Type, *types: Type, **attrs: Any) -> Work:
 
 
 def _layer_operand_range(mode: str) -> tuple[int, int]:
-    """Return where the operands of the layer begin among those of its gradient, and their number."""
+    """Return the number of the layer's first operand among those of its gradient, and the number of its operands."""
     cell = CELLS[mode]
     return cell.parts + (2 if cell.kept else 1), 3 + cell.parts
 

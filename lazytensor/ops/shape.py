@@ -58,7 +58,7 @@ def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tup
 def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
     """Return the gradient `g` of a broadcast result, summed to the operand's `shape`.
 
-    Dimension i of the operand is dimension `dims[i]` of g.
+    Dimension i of the operand is dimension `dims[i]` of g. If nothing was broadcast, `g` is only reshaped.
     """
     summed = tuple(d for d in range(len(g.type.shape)) if d not in dims or shape[dims.index(d)] != g.type.shape[d])
     # A separate operation, because the front end writes this sum with more steps than others.

@@ -27,7 +27,7 @@ def _indices_type(x: Type, **attrs: Any) -> Type:
 
 
 def _sort_work(out: Type, x: Type, **attrs: Any) -> Work:
-    """Return the comparisons of a merge sort as work."""
+    """Return the work of a merge sort: for each element about log2 of the longest extent comparisons, at least one."""
     rounds = max(1, max(x.shape, default=1).bit_length())
     return Work(x.size * rounds, x.nbytes, out.nbytes)
 

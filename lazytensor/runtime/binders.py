@@ -102,7 +102,10 @@ def kernel_binder(
 
 def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     # The routine for matmul pays only with AVX-512: on other processors BLAS is as fast.
-    """Return the compiled routine for an instruction, or None if there is none for it or if LT_JIT=0."""
+    """Return the compiled routine for an instruction, or None if there is none for it or if LT_JIT=0.
+
+    A matrix product has one only if BLAS has kernels for small matrices (AVX-512).
+    """
     is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
     return routine_of(instr, outs, ins) if is_ours else None
 
@@ -176,7 +179,8 @@ def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
 def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
     """Return a binder that rounds the result of a library kernel in place to its half type.
 
-    `position` is the index of the result among the operands.
+    A binder is a function from arrays to steps. `position` is the index of the result among the operands. `compiled` is
+    the cache of compiled nests.
     """
     nest = _rounding_nest(type.size, type.dtype)
     bind = _nest_binder(nest, (0, 0), compiled)

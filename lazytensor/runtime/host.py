@@ -177,8 +177,9 @@ class HostExecutable:
         return [blocks[owned[k]].hand_out(v) if k in owned else v for k, v in enumerate(self._fetches)]
 
     def _bring(self, batch: Sequence[np.ndarray]) -> None:
-        """Copy the small arrays of a batch to their buffers, and bind the others if they are not those of the step
-        before.
+        """Copy the small arrays of a batch to their buffers, and bind the others if one is not that of the step before.
+
+        Raise ShapeError for an array of another shape.
         """
         for k, b, place, is_half in self._copied:
             array = batch[k]
@@ -332,7 +333,10 @@ def _address(array: np.ndarray) -> int:
 
 
 def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
-    """Return `array`. Raise CompileError if its shape, its dtype or its memory order is not that of `type`."""
+    """Return `array` itself. Raise CompileError if its shape, its dtype or its memory order is not that of `type`.
+
+    `name` is the state's id, for the message. The memory has to be C-contiguous.
+    """
     if array.shape != type.shape or array.dtype != type.dtype.host or not array.flags.c_contiguous:
         raise CompileError(f"state {name} is stored as {array.dtype}{list(array.shape)}, but the program needs {type}")
     return array

@@ -121,7 +121,8 @@ def row_sums(x: np.ndarray) -> np.ndarray:
 
 
 def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that reduces an array of type `type` over the dimensions `dims`.
+    """Return a function that reduces an array of type `type` over the dimensions `dims`, with the bits of compiled
+    loops.
 
     `kind` is the name of the reduction, such as "add". Arrays of half types hold float32, and the result is not rounded
     to the half type. For integer and boolean types, empty arrays, and if all `dims` have extent 1, NumPy reduces.

@@ -245,8 +245,9 @@ def _may_be_loop(instr: Instr) -> bool:
 
 
 def _runs(program: Program, places: list[int], buffers: "_Buffers") -> list[Run]:
-    """Group the instructions at `places` into runs, each as long as possible; return those with LEAST_BYTES of
-    scratch.
+    """Group the instructions at `places` (positions in the program) into runs, each as long as possible.
+
+    Return those with LEAST_BYTES of scratch buffers.
     """
     runs = [Run()]
     for k in places:

@@ -88,7 +88,8 @@ def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: in
 def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, length: int, channels: int) -> None:
     """Compute `length` neighbouring results of `channels` channels, one column of tiles after the other.
 
-    `panel`, `own` (the image) and `wide` (the results) are addresses. Result channels are `pitch` elements apart.
+    `panel` (the packed weights), `own` (the image) and `wide` (the results) are addresses. Result channels are `pitch`
+    elements apart. Whole tiles are written, so up to TILE - 1 elements after the results are overwritten.
     """
     count = (g[problem + 1] - g[problem]) * g[CHANNELS]
     offsets = address(g) + 8 * (g[OFFSETS] + g[problem] * g[CHANNELS])

@@ -61,7 +61,7 @@ def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to:
 
 @inline
 def _reach(g: Any) -> int:
-    """Return the elements between the gradients of two channels."""
+    """Return the elements between the gradients of two channels in the scratch buffer, from the geometry `g`."""
     reach: int = ((g[TOGETHER] - 1) * g[BOX] + g[BAND]) * g[BOX + 1] * g[BOX + 2] + SLACK
     return reach
 
@@ -70,7 +70,8 @@ def _reach(g: Any) -> int:
 def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: int, m0: int, m1: int, to: int) -> None:
     """Add the contribution of TOGETHER images, from image `at` on, to the partial sum at shared[to].
 
-    It covers one group and the result channels m0 to m1.
+    It covers one group and the result channels m0 to m1 - 1. `own` is a scratch buffer for the padded images and
+    gradients.
     """
     reach, pitch, box = _reach(g), g[PITCH], g[BOX] * g[BOX + 1] * g[BOX + 2]
     offsets, sums = address(g) + 8 * g[OFFSETS], address(shared) + 4 * to

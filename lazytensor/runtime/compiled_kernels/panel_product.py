@@ -29,7 +29,7 @@ from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, block, block_m
 def _lay(g: Any, b: Any, start: int, first: int, step: int, panels: Any, base: int) -> None:
     """Pack every `step`-th panel, from panel `first` on, of the matrix at b[start] into `panels` at `base`.
 
-    A panel holds PAIR columns, term by term. Missing columns of the last panel are zeros.
+    A panel holds PAIR columns, row after row of the matrix. Missing columns of the last panel are zeros.
     """
     n, terms = g[COLUMNS], g[TERMS]
     for panel in range(first, (n + PAIR - 1) // PAIR, step):
@@ -59,7 +59,7 @@ def _multiply(
 ) -> None:
     """Compute rows `row` to `rows` - 1 and columns `column` to `columns` - 1 of the result that begins at out[start].
 
-    `a` and `panels` are addresses. `own` is a scratch tile for blocks that are not full. If g[CAUSAL] is LEFT, the terms
+    `a` and `panels` are addresses. `own` is a scratch tile for blocks that are not full. If g[CAUSAL] is LEFT, terms
     above the diagonal of the first factor are skipped; if it is RESULT, blocks of the result above the diagonal become
     zeros.
     """

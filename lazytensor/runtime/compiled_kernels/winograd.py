@@ -121,7 +121,11 @@ def _spread(g: Any, x: Any, grad: Any, first: int, last: int, own: Any, images: 
 
 @inline
 def _weights(g: Any, part: int, w: Any, own: Any, panels: int) -> None:
-    """Transform the weights of some channels: for each place and each PAIR results, a panel of channels."""
+    """Transform the weights of some channels: for each of the 16 elements of a tile (places) and each PAIR results, a
+    panel of channels.
+
+    `part` selects EACH channels. `own` is a scratch buffer, and `panels` the address to write to.
+    """
     wide, _, _, plane = _sizes(g)
     for c in range(part * EACH, min((part + 1) * EACH, g[CHANNELS])):
         for m in range(wide):
@@ -242,10 +246,11 @@ def _weight(g: Any, part: int, shared: Any, own: Any, w: Any) -> None:
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """Compute y from x and w. Phase 0 transforms the weight; a part of phase 1 computes some rows of tiles.
+    """Compute the convolution y of x with w. Phase 0 transforms the weight; a part of phase 1 computes some rows of
+    tiles.
 
-    For a weight gradient, w is the gradient of the results and y that of the weight: phase 0 computes partial sums, and
-    a part of phase 1 adds them for some channels.
+    For a weight gradient (g[SUMS] is not 0), w is the gradient of the results and y that of the weight: phase 0
+    computes partial sums, and a part of phase 1 adds them for some channels. `shared` and `own` are scratch buffers.
     """
     if phase == 0 and not g[SUMS]:
         _weights(g, part, w, own, address(shared))
