@@ -19,7 +19,8 @@ _NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16":
 def mlir_float(value: float, dtype: DType) -> str:
     """Return a number of a floating-point dtype as MLIR prints it in `dense<...>`.
 
-    Infinities and NaN are printed as hexadecimal bits, and cbfloat16 as f16.
+    It is in scientific form with 6 significant digits if these give the number exactly in the dtype, and else has
+    enough digits to do so. Infinities and NaN are printed as hexadecimal bits, and cbfloat16 as f16.
     """
     # MLIR has no cbfloat16: the front end prints f16, and an attribute of the function names the type.
     dtype = dt.float16 if dtype is dt.cbfloat16 else dtype

@@ -59,7 +59,7 @@ def read_graph(text: str) -> Graph:
     """Return the graph of a module in MLIR's generic form.
 
     Raise CompileError with the line for a syntax error, for an unknown operation, and for a result type that differs
-    from the one the operation infers.
+    from the one the operation infers. Raise it too unless the module has exactly one function.
     """
     reader = _GenericParser(text)
     try:

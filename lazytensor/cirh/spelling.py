@@ -129,7 +129,9 @@ def _transpose(out: Listing, n: Node) -> str:
 
 
 def _slice(out: Listing, n: Node) -> str:
-    """Spell a slice: Slice without strides, StridedSlice with them."""
+    """Spell a slice: Slice if all strides are 1, else StridedSlice. Starts, sizes or limits, and strides are
+    constant operands.
+    """
     (x,) = n.inputs
     starts, limits, strides = n.attrs["starts"], n.attrs["limits"], n.attrs["strides"]
     # Slice takes starts and sizes, StridedSlice starts, limits and strides.

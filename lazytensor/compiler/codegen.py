@@ -109,7 +109,10 @@ def _reduction_runs(nest: Nest) -> tuple[int, ...]:
 
 
 def _accumulate_text(reduce: str, dtype: DType, a: str, b: str) -> str:
-    """Return the text that combines the texts `a` and `b` by the reduction `reduce`, such as "add", in `dtype`."""
+    """Return the text that combines the texts `a` and `b` by the reduction `reduce`, such as "add", in `dtype`.
+
+    Integers are converted back to `dtype`, so that they wrap around.
+    """
     reduction = REDUCTIONS[reduce]
     if dtype.kind == "f" and reduction.is_extreme:
         return f"{reduction.helper}_{dtype_suffix(dtype)}({a}, {b})"
@@ -140,7 +143,7 @@ class _KernelText:
         self.cut = parallel_loop(nest) if is_cut else None
 
     def module(self) -> str:
-        """Return the text of the module."""
+        """Return the text of the module. Call it once, because it collects the lines."""
         loops = self.nest.loops
         self._scalars(0, 1)
         if not self.folds:
@@ -243,7 +246,11 @@ class _KernelText:
             self._line(indent, f"{self._target(s)} = {self._round_text(s, f's{s.output}_{indent}')}")
 
     def _level(self, run: int, first: int, indent: int) -> None:
-        """Write the sums over one run of loops, of which `first` is the outermost, as scalars."""
+        """Write the sums over run number `run` of neighbouring reduction loops, and of all inner runs, as scalars.
+
+        `first` is the number of the outermost loop of the run. Each run gets its own accumulators; the innermost is
+        summed in lanes.
+        """
         end = first + self.runs[run]
         if run + 1 == len(self.runs):
             self.before += self._lanes.allocations()
@@ -257,7 +264,10 @@ class _KernelText:
             self._fold(inside, s, f"s{s.output}_{indent}", f"s{s.output}_{inside}")
 
     def _sum_last_run(self, first: int, end: int, indent: int) -> None:
-        """Write the sums over the innermost run of loops, in lanes."""
+        """Write the sums over the innermost run of loops, `first` to `end` - 1, in lanes.
+
+        If the run has several loops, their elements are written to a local array first.
+        """
         loops = self.nest.loops
         if end - first == 1:
             self._lanes.write(loops[first].extent, indent, lambda at, inside: self._element(first, at, inside))

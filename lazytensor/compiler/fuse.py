@@ -127,7 +127,8 @@ class _NestEmitter:
         """Return the number of the scalar in the nest's body that holds element `index` of node `n`, adding it if
         needed.
 
-        If `is_store`, the node is computed here even where other groups load its stored value.
+        If `is_store`, the node is computed here even where other groups load its stored value; an earlier scalar of the
+        same element is still returned.
         """
         key = n, index
         number = self.values.get(key)

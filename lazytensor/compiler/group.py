@@ -146,9 +146,10 @@ class Grouping:
         return failed
 
     def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
-        """Pass demands for a view on to its input.
+        """Pass demands (a group with an index map) for a view on to its input.
 
-        Store the view's elements if a demand is not affine or if they are needed.
+        Store the view's elements in a new group if a demand is not affine, or if a kernel or the step needs them in
+        memory.
         """
         failed = self._pass_on(n, demands)
         # The remaining demands read a stored copy of the moved elements.

@@ -149,7 +149,7 @@ class _Planner:
         return last
 
     def _update_calls(self) -> set[KernelCall]:
-        """Return the calls whose results are used only as new state."""
+        """Return the calls that make new state and whose results are not read by other calls and are no outputs."""
         needed = {stored_value(n) for n in self.graph.outputs}
         only: set[KernelCall] = set()
         # Backwards, so that all readers of a value are visited before its maker.
@@ -233,7 +233,11 @@ class _Planner:
 
     def _place(self, time: int, c: KernelCall) -> None:
         # A nest reads flat arrays, so any shape will do; a library kernel needs the operand's shape.
-        """Assign buffers to the results of a call and add its instruction. `time` is the position of the call."""
+        """Assign buffers to the results of a call and add its instruction. `time` is the position of the call.
+
+        A result gets the buffer of the state that it becomes, or of an operand that is read for the last time, or a new
+        one.
+        """
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
         targets: set[int] = set()
         writes = []
@@ -295,7 +299,8 @@ class _Planner:
         """Return the buffer of an operand of call `c` whose last use is this call, if result `k` may overwrite it; else
         None.
 
-        Buffers in `targets` are used by other results already.
+        It must be a temporary buffer of the same size that is not new state. Buffers in `targets` are used by other
+        results already.
         """
         for old in dict.fromkeys(map(stored_value, c.operands)):
             if old in self.updates_of:
@@ -321,8 +326,10 @@ def _has_same_bytes(a: Type, b: Type) -> bool:
 
 
 def _can_overwrite(c: KernelCall, k: int, old: StoredValue) -> bool:
-    """Return whether result `k` of a nest may overwrite `old`: each iteration must write the one element that
+    """Return whether result `k` of call `c` may overwrite `old`: each iteration must write the one element that
     it reads.
+
+    Only elementwise stores of nests may; library kernels and reductions may not.
     """
     if c.nest is None or c.nest.stores[k].reduce:
         return False

@@ -44,6 +44,8 @@ class Reachability:
     def has_detour(self, start: CallNode, goal: CallNode) -> bool:
         """Return whether a path leads from `start` to `goal` through other calls, so that merging them would close a
         cycle.
+
+        An edge between the two does not count.
         """
         if self.rank[start] > self.rank[goal]:
             return False

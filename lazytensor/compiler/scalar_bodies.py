@@ -35,7 +35,8 @@ def _types(n: Node) -> list[Type]:
 def is_pointwise(n: Node) -> bool:
     """Return whether a node is elementwise and can be part of a loop nest.
 
-    Its operation must have a loop body for the widest of its dtype kinds, and no operand may be empty.
+    Its operation must have a loop body for the widest of its dtype kinds (float, then integer, then boolean). Neither
+    an operand nor the result may be empty.
     """
     op = OPS.get(n.op)
     if op is None or op.body is None:
@@ -94,7 +95,10 @@ def dtype_suffix(dtype: DType) -> str:
 
 
 def literal_text(value: Any, dtype: DType) -> str:
-    """Return a number as text with its type. float32 values are exact."""
+    """Return a number as kernel text with its type, such as "np.float32(0.5)". Floating-point values are exact.
+
+    A boolean is "True" or "False". Infinities and NaN are written by NumPy's names.
+    """
     if dtype is bool_:
         return repr(bool(value))
     if dtype.kind == "i":

@@ -91,7 +91,10 @@ def _fold_broadcast(bindings: Bindings, n: Node) -> Node | None:
 
 
 def _fold_constants(operate: Callable[..., np.ndarray], bindings: Bindings, n: Node) -> Node | None:
-    """Fold an operation on two floating-point constants in the arithmetic of their dtype. Return None for integers."""
+    """Fold an operation on two floating-point constants to a constant, in the arithmetic of their host dtype.
+
+    `operate` is NumPy's function. Return None for integers and booleans.
+    """
     # Integer overflow and division have special rules, which are not worth repeating here.
     if n.type.dtype.kind != "f":
         return None

@@ -133,7 +133,10 @@ class LaneWriter:
     def _each_lane(
         self, sums: Sequence[Accumulation], count: int, indent: int, value: Callable[[Accumulation], str]
     ) -> None:
-        """Write the assignment of a value to each of the first `count` lanes of some sums."""
+        """Write the assignment of a value to each of the first `count` lanes of some sums.
+
+        `value` gives the text of the value for a sum, in terms of the variable "lane".
+        """
         self._line(indent, f"for lane in range({count}):")
         for s in sums:
             self._line(indent + 1, f"{s.lane('lane')} = {value(s)}")

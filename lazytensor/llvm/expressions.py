@@ -320,7 +320,7 @@ def _choice(node: ast.IfExp, scope: Scope) -> Value | Array:
 def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value | Array:
     """Write the choice `body` if `condition` else `orelse` with a branch, so that only one side is evaluated.
 
-    Both sides are numbers, or arrays of one type.
+    Both sides are numbers, of which the common type is returned, or arrays of one type. Raise Unknown for others.
     """
     function = scope.function
     yes, no, end = function.labels("yes", "no", "end")

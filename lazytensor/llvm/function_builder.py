@@ -70,7 +70,7 @@ class Function:
         return f"%{name}"
 
     def memory(self, size: str) -> str:
-        """Add a heap block of `size` bytes and return its name.
+        """Add a heap block and return its name. `size` is the text of its bytes, a name or a literal.
 
         It is freed when the same line runs again, and when the function returns.
         """

@@ -79,7 +79,11 @@ def literal(number: bool | int | float, kind: Kind) -> Value:
 
 
 def common(a: Kind, b: Kind) -> Kind:
-    """Return the type of an arithmetic operation on two types: int64 for integers, as in NumPy otherwise."""
+    """Return the type of an arithmetic operation on two types.
+
+    Two equal types of floats or booleans give that type. Integers and booleans give int64, and an integer with a float,
+    or two different floats, float64.
+    """
     if a is b and a.sort in "bf":
         return a
     if "f" not in (a.sort, b.sort):

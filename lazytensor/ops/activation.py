@@ -28,7 +28,11 @@ def _softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
 
 
 def _decompose_softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
-    """Return the gradient of softplus without a bound on the exponent of the branch that is not selected."""
+    """Return the gradient of softplus in the front end's form: `g` where beta x is above `threshold`, else g z / (z +
+    1) with z = exp(beta x).
+
+    The exponent has no bound, so z may overflow in the branch that is not selected.
+    """
     scaled = x * beta
     z = call("exp", scaled)
     return where(scaled > threshold, g, g * z / (z + 1))

@@ -139,6 +139,8 @@ def join_parts(parts: tuple[Node, ...], shape: Dims, dim: int) -> Node:
 def _decompose_split_grad(*parts: Node, shape: Dims, dim: int, sizes: Dims, indices: Dims) -> Node:
     """Return the gradient of a split in the front end's form: all parts concatenated, zeros for those without a
     gradient.
+
+    `parts` are the gradients of the parts with the numbers `indices`; `sizes` has the extents of all parts along `dim`.
     """
     given = dict(zip(indices, parts, strict=True))
     dtype = parts[0].type.dtype
@@ -260,7 +262,10 @@ def _repeat(x: Node, *, times: Dims) -> Node:
 
 
 def _repeat_vjp(g: Node, y: Node, x: Node, *, times: Dims) -> tuple[Node]:
-    """Gradient rule of repeat: the sum over all copies. New dimensions are summed first, then the repeats."""
+    """Gradient rule of repeat: a tuple of the sum over all copies.
+
+    New dimensions are summed first, then the repeats.
+    """
     lead = len(times) - len(x.type.shape)
     for _ in range(lead):
         g = reduce(g, "add", (0,))

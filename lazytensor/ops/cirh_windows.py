@@ -40,7 +40,7 @@ def call_in_3d(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> N
     """Return the operation `name` over [N, C, ...] with `rank` window dimensions, computed in 3d and reshaped to
     `shape`.
 
-    Return None if an operand has no batch dimension.
+    Missing dimensions get a window of 1, without stride or padding. Return None if an operand has no batch dimension.
     """
     # A window without a batch dimension is refused, with a hint to add one.
     if any(len(x.type.shape) != rank + 2 for x in xs):

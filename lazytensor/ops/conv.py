@@ -136,7 +136,9 @@ def tap_index(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
 
 
 def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **attrs: Any) -> np.ndarray:
-    """Return the gradient of the weight: products of patches of x and the gradient g, summed over samples."""
+    """Return the gradient of the weight, [out, C / groups, *kernel]: products of patches of x and the gradient g,
+    summed over samples.
+    """
     n, out = g.shape[0], g.shape[2:]
     columns = _patches(x, kernel, out, groups, attrs)
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))

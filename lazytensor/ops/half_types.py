@@ -42,7 +42,11 @@ def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: D
 
 
 def _number_power(x: Node, *, exponent: float, half: DType | None) -> Node:
-    """Return x ** exponent with the roundings of PyTorch's kernels for half types."""
+    """Return x ** exponent with the roundings of PyTorch's kernels for half types.
+
+    The exponent is rounded to the type `half`, unless that is None. For bfloat16 and the exponents 3 and -2 the square
+    is rounded first.
+    """
     power = _round_number(exponent, half)
     # PyTorch's vectorised code for bfloat16 rounds the square.
     if half is bfloat16 and power in (3, -2):

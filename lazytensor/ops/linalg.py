@@ -239,7 +239,7 @@ def _broadcast_scalars(g: Node, like: Node) -> Node:
 
 
 def _cofactors(a: np.ndarray) -> np.ndarray:
-    """Return the cofactor matrix, the derivative of the determinant, also of a singular matrix."""
+    """Return the cofactor matrix of a square matrix, the derivative of its determinant, also if it is singular."""
     u, s, vh = np.linalg.svd(a)
     # det' = det U det V U diag(products of the other singular values) V^T, finite where one of them is 0.
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
@@ -302,7 +302,10 @@ def _qr(x: np.ndarray) -> np.ndarray:
 
 
 def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """Gradient rule of QR. A wide matrix is split into its square part and the rest, which is Q^T times the rest."""
+    """Gradient rule of QR: a tuple of the gradient of A. `y` and `g` have Q above the transpose of R.
+
+    A wide matrix is split into its square part and the rest, which is Q times the remaining columns of R.
+    """
     m, n = x.type.shape[-2:]
     k = min(m, n)
     gq, gr = slice_rows(g, 0, m), transpose_matrices(slice_rows(g, m, m + n))
@@ -480,7 +483,10 @@ def _matrix_exp(a: np.ndarray) -> np.ndarray:
 
 
 def _matrix_exp_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    """Gradient rule of the matrix exponential: the upper right block of the exponential of [[X^T, G], [0, X^T]]."""
+    """Gradient rule of the matrix exponential: the upper right block of the exponential of [[X^T, G], [0, X^T]].
+
+    It is computed by one exponential of twice the size.
+    """
     n, xt = x.type.shape[-1], transpose_matrices(x)
     # `_concat_rows` joins only rows: stack the columns of blocks, then join their transposes.
     whole = transpose_matrices(

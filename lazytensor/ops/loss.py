@@ -197,7 +197,8 @@ def _decompose_nll(logits: Node, labels: Node, *, reduction: str, ignore_index: 
     """Return the loss by CIRH's fused operation, divided by the batch size for "mean".
 
     It equals the host's value if no label is ignored. The fused operation supports only the `ignore_index` -100; for
-    another one the front end writes the loss out.
+    another one the front end writes the loss out as log-softmax and negative log-likelihood. With "none" it is one loss
+    for each row.
     """
     if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
@@ -245,7 +246,11 @@ def _is_one(g: Node) -> bool:
 
 
 def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """Return the gradient by CIRH's fused operation, or written out if `ignore_index` is not -100."""
+    """Return the gradient by CIRH's fused operation, divided by the batch size for "mean".
+
+    It is written out if `ignore_index` is not -100. If the gradient `g` of the loss is the constant 1, there is no
+    product.
+    """
     if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
         slope = call("nll_loss_grad", g, logp, labels, reduction=reduction, ignore_index=ignore_index)
@@ -261,7 +266,10 @@ def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str,
 
 
 def _xent_grad_exact(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    """Return PyTorch's gradient of cross entropy: rows with the label `ignore_index` are zeros."""
+    """Return PyTorch's gradient of cross entropy by the logits, times the gradient `g` of the loss.
+
+    Rows with the label `ignore_index` are zeros and do not count in the mean.
+    """
     _, backprop = _loss_and_gradient(logits, labels)
     shape = logits.type.shape
     keep = _is_counted_label(labels, ignore_index)
@@ -287,7 +295,8 @@ def _xent_grad_vjp(
     """Gradient rule of the gradient of cross entropy: the derivative of softmax, with the scaling of the first
     gradient.
 
-    `gg` is the gradient of that gradient. Rows with the label `ignore_index` give 0.
+    Returns the gradients of `g` and of the logits, and None for the labels. `gg` is the gradient of that gradient. Rows
+    with the label `ignore_index` give 0.
     """
     shape = logits.type.shape
     keep = _is_counted_label(labels, ignore_index)

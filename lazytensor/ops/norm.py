@@ -45,7 +45,9 @@ def inverse_deviation(variance: Node, eps: float) -> Node:
 
 
 def _standardize(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
-    """Return x scaled to mean 0 and variance 1 over `dims`, and the factor 1 / sqrt(variance + eps), broadcast to x."""
+    """Return x scaled to mean 0 and variance 1 over `dims`, and the factor 1 / sqrt(variance + eps), both in the
+    shape of x.
+    """
     rest, variance = center(x, dims)
     factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
     return rest * factor, factor

@@ -224,7 +224,10 @@ def _scatter_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.n
 
 
 def _decompose_pick_along(x: Node, *, index: Dims, dim: int) -> Node:
-    """Return a gather by constant indices. Indices of reflection padding are computed, as in the front end."""
+    """Return a gather along `dim` by constant indices. Indices of reflection padding are computed, as in the front end.
+
+    Half types are read as float32 and converted back.
+    """
     row = Type((len(index),), int64)
     last, low = x.type.shape[dim] - 1, index.index(0) if 0 in index else 0
     if len(index) > last + 1 and index == tuple(last - abs(last - abs(p)) for p in range(-low, len(index) - low)):
@@ -241,7 +244,10 @@ def _decompose_pick_along(x: Node, *, index: Dims, dim: int) -> Node:
 
 
 def _decompose_scatter_along(g: Node, *, index: Dims, dim: int, extent: int) -> Node:
-    """Return the sums of the slices that belong to each index, concatenated."""
+    """Return for each index below `extent` the sum of the slices of g that belong to it, concatenated along `dim`.
+
+    `index[k]` is the index of slice k. An index without a slice gets zeros.
+    """
     zero, parts = full(0, Type((*g.type.shape[:dim], 1, *g.type.shape[dim + 1 :]), g.type.dtype)), list[Node]()
     for place in range(extent):
         slices = [_slice_along(g, dim, k) for k, at in enumerate(index) if at == place]

@@ -220,8 +220,8 @@ def _layer_operand_range(mode: str) -> tuple[int, int]:
 
 
 def _backward_operands(*operands: Any, mode: str) -> tuple[Any, ...]:
-    """Return the operands of the gradient without the input's products and the bias, which only its own
-    gradient needs.
+    """Return the operands of the gradient without the input's products and the bias, whose values the gradient does
+    not read.
     """
     first, _ = _layer_operand_range(mode)
     return *operands[:first], operands[first + 1], *operands[first + 3 :]

@@ -64,7 +64,10 @@ def broadcast_gradient(g: Node, shape: Dims, dims: Dims) -> Node:
 
 
 def _restore_reduced_dims(g: Node, shape: Dims, dims: Dims) -> Node:
-    """Return `g` with the reduced dimensions inserted as 1, one by one. A 0-d value is returned unchanged."""
+    """Return `g` with the reduced dimensions inserted as 1, one by one.
+
+    A 0-d value, and one that has the rank of `shape`, is returned unchanged.
+    """
     if len(g.type.shape) in (0, len(shape)):
         return g
     for d in dims:
@@ -159,8 +162,9 @@ def _decompose_count_true(x: Node, *, dims: Dims, keepdim: bool) -> Node:
 
 
 def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
-    """Return the gradient of a product over `dims`: the product of all other elements, exact also if elements
-    are zero.
+    """Return the gradient of a product over `dims`: `g` times the product of all other elements.
+
+    It is exact also if elements are zero, and there is no division by zero.
     """
     shape = x.type.shape
     is_zero = eq(x, 0)

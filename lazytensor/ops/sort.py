@@ -33,7 +33,10 @@ def _sort_work(out: Type, x: Type, **attrs: Any) -> Work:
 
 
 def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
-    """Return the indices that sort x, stable. NaN counts as the largest."""
+    """Return the int64 indices that sort x along `dim`. Equal elements keep their order, also if `descending`.
+
+    NaN counts as the largest.
+    """
     if not descending:
         return np.argsort(x, axis=dim, kind="stable").astype(np.int64)
     # Sort the reversed row and reverse the result, so that equal elements keep their order in a descending sort too.

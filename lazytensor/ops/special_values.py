@@ -208,7 +208,10 @@ def bessel_i1e(x: np.ndarray) -> np.ndarray:
 
 
 def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the sum over k of x ** k / ((a + 1) ... (a + k))."""
+    """Return the sum over k >= 0 of x ** k / ((a + 1) ... (a + k)).
+
+    It ends when no term changes the sum, or after MAX_RECURRENCE_STEPS terms.
+    """
     term = total = np.ones_like(x)
     for k in range(1, MAX_RECURRENCE_STEPS):
         term = term * x / (a + k)

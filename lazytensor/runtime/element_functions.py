@@ -81,7 +81,11 @@ def _kernel(name: str, attrs: tuple[tuple[str, Any], ...], operands: tuple[Eleme
 
 
 def _mapped(kernel: tuple[Any, Sequence[int]], type: Type, *arrays: np.ndarray) -> np.ndarray:
-    """Apply a kernel to arrays and return a new array of `type`'s shape."""
+    """Apply a kernel to arrays and return a new array of `type`'s shape and host dtype.
+
+    `kernel` is the result of `_kernel`: the function and the indices of the arrays that it takes. A large array is
+    computed in pieces.
+    """
     run, chosen = kernel
     out = np.empty(type.shape, type.dtype.host)
     if out.size:

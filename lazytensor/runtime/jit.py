@@ -50,7 +50,10 @@ def machine_code(source: str, name: str = "kernel") -> MachineCode:
 
 
 def plain(source: str, name: str = "kernel") -> Kernel:
-    """Return the kernel `name` of a module text as a Python function. Debuggers and tracebacks show its lines."""
+    """Return the kernel `name` of a module text as a Python function, by executing the text.
+
+    Debuggers and tracebacks show its lines. Raise KeyError if there is no such function.
+    """
     file = f"<lazywafer_{digest(source)}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     names: dict[str, Any] = {}

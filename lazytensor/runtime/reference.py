@@ -159,7 +159,10 @@ def _unfit(n: Node, error: Exception) -> LazyError:
 
 
 def _typed(result: np.ndarray, type: Type) -> np.ndarray:
-    """Return `result` as an array of the host dtype of `type`, rounded if that is a half type."""
+    """Return `result` as an array of the host dtype of `type`, rounded if that is a half type.
+
+    An array of that dtype is not copied unless it is rounded.
+    """
     if result.__class__ is not np.ndarray or result.dtype != type.dtype.host:
         result = np.asarray(result, type.dtype.host)
     return round_to(result, type.dtype) if type.dtype.is_half else result

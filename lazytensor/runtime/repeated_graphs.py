@@ -175,10 +175,11 @@ def _compiled_values(
 def _work(
     roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
 ) -> tuple[_Work, _Program]:
-    """Return the work that computes `roots`, and its program for the numbers of the nodes `given`.
+    """Return the work (the cache entry of a form) that computes `roots`, and its program for the numbers of the nodes
+    `given`.
 
     `order` lists all nodes, operands first; `known` are those with a value, and `leaves` those of them that are inputs.
-    Enter new work in the caches and count the run.
+    Enter new work in the caches, drop the least recently used one over MAX_FORMS, and count the run.
     """
     form = _form(roots, order, known, leaves, given)
     numbers = tuple([n.attrs["value"] for n in given])

@@ -12,7 +12,8 @@ from lazytensor.runtime.language import inline
 
 @inline
 def _rounded(x: Any, shift: Any, below_half: Any, smallest: Any, magic: Any, largest: Any) -> Any:
-    """Return the nearest value of a 16-bit type as float32: ties to even, subnormals kept, overflow to infinity.
+    """Return the nearest value of a 16-bit type as float32: ties to even, subnormals kept, overflow to infinity. NaN is
+    returned unchanged.
 
     `shift` bits of the mantissa are dropped by integer rounding; `below_half` is half a unit of the last kept bit, less
     one. A result below `smallest`, which is subnormal, is rounded by adding and subtracting `magic`, the power of two
@@ -53,8 +54,9 @@ def round_cbfloat16(x: Any) -> Any:
 
 @inline
 def round_bfloat16(x: Any) -> Any:
-    """Return `x` rounded to bfloat16, which has the exponent bits of float32, so that its bits can be rounded
-    in place.
+    """Return float32 `x` rounded to bfloat16, as float32: ties to even, overflow to infinity, NaN unchanged.
+
+    bfloat16 has the exponent bits of float32, so that its bits can be rounded in place.
     """
     bits = bits_f4(x)
     odd = np.int32(np.int32(bits >> np.int32(16)) & np.int32(1))

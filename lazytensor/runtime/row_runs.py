@@ -55,7 +55,10 @@ class Loop:
 
 
 def _loop(instr: Instr, program: Program) -> Loop | None:
-    """Return the row loop of an instruction, or None if the instruction is not a loop over independent rows."""
+    """Return the row loop of an instruction, or None if the instruction is not a loop over independent rows.
+
+    It is one if it is a suitable nest or a library kernel that computes row by row (`is_by_rows`).
+    """
     operands = (*instr.reads, *instr.writes)
     if instr.nest is not None:
         return _loop_of_nest(instr, instr.nest, operands)

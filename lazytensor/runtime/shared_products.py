@@ -37,7 +37,10 @@ def shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _product(attrs: dict[str, bool], shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return a @ b of the given shape, computed in parts by the thread pool; `attrs` are those of "matmul"."""
+    """Return a new array a @ b of the given shape, computed in parts by the thread pool.
+
+    `attrs` are those of "matmul": the transposes of both operands.
+    """
     out = np.empty(shape, a.dtype)
     assert MATMUL.cut is not None
     parts: list[partial[object]] = MATMUL.cut(attrs, (out,), (a, b))

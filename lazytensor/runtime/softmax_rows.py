@@ -50,7 +50,9 @@ def _softmax(x: np.ndarray) -> tuple[np.ndarray]:
 
 
 def _softmax_cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the loss of each row and its gradient. Both are NaN for a label outside of the classes."""
+    """Return the loss of each row, [N], and its gradient by `x`, [N, C]. Both are NaN for a label outside of the
+    classes.
+    """
     top, e, total = _exponentials(x)
     good = (labels >= 0) & (labels < x.shape[-1])
     rows, safe = np.arange(len(labels)), np.where(good, labels, 0)

@@ -142,7 +142,10 @@ def _rounded(function: Callable[..., np.ndarray], type: Type, *arrays: np.ndarra
 
 
 def _of_kernel(n: Node, kernel: Kernel, match: Match) -> Callable[..., Value]:
-    """Return the function that computes a node, or its tuple of results, by its library kernel."""
+    """Return the function that computes a node, or its tuple of results, by its library kernel.
+
+    It takes the arrays of the operands and returns new arrays.
+    """
     outs = n.type if isinstance(n.type, tuple) else (n.type,)
     ins = tuple(i.type for i in match.operands)
     rows = softmax_rows.FUNCTIONS.get(kernel.name)

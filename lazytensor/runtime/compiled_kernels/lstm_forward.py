@@ -48,12 +48,12 @@ def kernel(
     last: Any,
     values: Any,
 ) -> None:
-    """Compute the outputs `y`, the last cell state `last` and the gates (`values`) of some rows.
+    """Compute the outputs `y`, the last cell state `last` and the gates (`values`) of some rows of the batch through
+    all time steps.
 
-    Phase 0 packs the weight.
-
-    `gates` are the products of the input, and `h0` and `c0` the first hidden and cell states. A row of `values` holds
-    the input, forget, cell and output gates and the cell state.
+    Phase 0 packs the weight into `shared`. `gates` are the products of the input, and `h0` and `c0` the first hidden
+    and cell states. A row of `values` holds the input, forget, cell and output gates and the cell state. If
+    g[IS_REVERSE], the last time step is processed first.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     width = 4 * hidden

@@ -11,8 +11,10 @@ from lazytensor.runtime.language import inline, typed
 
 @inline
 def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> None:
-    """Compute one row: add the gradient `seed` of the output to `dh`, and write the gradient of the products
+    """Compute one row: add the gradient `seed` of the output to `dh`, in place, and write the gradient of the products
     to `out`.
+
+    `y` is the output. The nonlinearity is ReLU if `is_relu`, and else tanh. The slope of ReLU at 0 is 0.
     """
     for k in range(hidden):
         dh[k] += seed[k]

@@ -27,9 +27,10 @@ def _cell(x: Any, own: Any, bias: Any, y: Any, hidden: int, is_relu: int) -> Non
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, gates: Any, weight: Any, bias: Any, h0: Any, y: Any
 ) -> None:
-    """Compute the outputs `y` of some rows. Phase 0 packs the weight.
+    """Compute the outputs `y` of some rows of the batch through all time steps. Phase 0 packs the weight into `shared`.
 
-    `gates` are the products of the input. The nonlinearity is ReLU if g[IS_RELU], and tanh otherwise.
+    `gates` are the products of the input, and `h0` is the first hidden state. The nonlinearity is ReLU if g[IS_RELU],
+    and tanh otherwise. If g[IS_REVERSE], the last time step is processed first.
     """
     steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
     if phase == 0:

@@ -169,7 +169,10 @@ def run(block_at: int, table_at: int, count: int, thread_at: int) -> None:
 
 @inline
 def _sleep(block: Any) -> None:
-    """Sleep until the bell rings, unless there are parts to take or the threads have to stop."""
+    """Sleep until the next step with several parts is published or `stop` is called.
+
+    Return at once if there are parts to take or the threads have to stop.
+    """
     # The bell is read before the last read of the ticket: if it rings after that, `wait` returns at once.
     bell = atomic_load(block, BELL)
     atomic_add(block, SLEEPERS, 1)

@@ -189,7 +189,11 @@ def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) ->
 
 @inline
 def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """Compute the results of some rows of tiles, or for a weight gradient a partial sum of some channels."""
+    """Compute the results y of some rows of tiles, or for a weight gradient a partial sum of some channels, in
+    `shared`.
+
+    `own` is a scratch buffer. `part` selects the rows of tiles and, for a gradient, the channels.
+    """
     wide, plane, result_plane, weight_plane = _sizes(g)
     box = (2 * min(g[BAND], g[DOWN]) + 2) * (2 * g[ACROSS] + 2) * max(g[CHANNELS], g[RESULTS])
     images, pitch = address(own) + 4 * box, g[CHANNELS] + SLACK
@@ -227,7 +231,9 @@ def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> 
 
 @inline
 def _weight(g: Any, part: int, shared: Any, own: Any, w: Any) -> None:
-    """Add all partial sums in order and transform them back into the weight gradient of some channels."""
+    """Add all partial sums in `shared` in order, and transform them back into the weight gradient `w` of some
+    channels.
+    """
     wide, _, _, plane = _sizes(g)
     for c in range(part * EACH, min((part + 1) * EACH, g[CHANNELS])):
         for place in range(PLACES):
