@@ -53,7 +53,9 @@ def _find_norm_of_weights(call: FunctionCall) -> str | None:
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
-    return "its input depends on no sample" if isinstance(x, Tensor) and origins.is_from_weights_only(x) else None
+    return (
+        "its input does not depend on the batch" if isinstance(x, Tensor) and origins.is_from_weights_only(x) else None
+    )
 
 
 SLICING_FUNCTIONS = frozenset(

@@ -37,7 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "check", help="trace the first step and list what the system would refuse", description=HELP
     )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
-    checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    checker.add_argument("--output", action="store_true", help="print the output of the script on stderr")
     script.add_arguments(checker)
     checker.set_defaults(execute=check_script)
 
@@ -110,7 +110,7 @@ def run_check(
         try:
             plain.finish()
         except LazyError as e:
-            outcome.stopped = outcome.stopped or f"what comes after {_find_user_line(e, path)} ({_first_line(e)})"
+            outcome.stopped = outcome.stopped or f"the code after {_find_user_line(e, path)} ({_first_line(e)})"
     check_closure_sources(findings, path)
     return findings, outcome
 
@@ -123,7 +123,7 @@ def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOu
     try:
         script.run_as_main(path, args)
     except CheckComplete as e:
-        outcome.stopped = f"what comes after {e}"
+        outcome.stopped = f"the code after {e}"
     # Scripts may end with sys.exit(main()). A nonzero status before any loop means that the script failed.
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
@@ -141,15 +141,13 @@ def _record_stop(e: BaseException, path: str, findings: Findings, outcome: Check
     place = _find_user_line(e, path)
     # After the first step the script works with results that were not computed, so an error is not its fault.
     if outcome.summary.operations:
-        outcome.stopped = (
-            f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first_line(e)})"
-        )
+        outcome.stopped = f"the code after {place}, which needs computed results ({type(e).__name__}: {_first_line(e)})"
     elif isinstance(e, NameMissing | OptionMissing):
         findings.add("missing here", place, type(e).__name__, e.what, e.hint)
-        outcome.stopped = f"what comes after {place}"
+        outcome.stopped = f"the code after {place}"
     elif _is_api_error(e):
         findings.add("api", place, f"{type(e).__name__}", _first_line(e))
-        outcome.stopped = f"what comes after {place}"
+        outcome.stopped = f"the code after {place}"
     else:
         outcome.crash = user_traceback.format_traceback(e)
 

@@ -206,7 +206,7 @@ class FindingRecorder:
         self.on_update()
         if self.is_plain:
             self.is_after_step = True
-            self.findings.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
+            self.findings.add("port", operation=name, way_out=f"Use cs{name}, and create it after cstorch.compile.")
         else:
             self.findings.add("vanilla optimizer", operation=name)
 
@@ -223,13 +223,13 @@ class FindingRecorder:
             return  # x.cpu().numpy() fails at .cpu()
         if self.is_after_step:
             self.findings.add(
-                "port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor."
+                "port", operation=what, way_out="Move this into a @cstorch.step_closure that takes the tensor."
             )
         elif call is not None:
             rule = RULE_OF_READ.get(what, "read")
             self.findings.add(rule, operation=str(call), shapes=call.shapes)
         else:
-            branch = "The branch that the first batch takes was followed; the other one was not seen."
+            branch = "Only the branch that the first batch takes was checked."
             detail = branch if what == "bool()" else ""
             self.findings.add(
                 RULE_OF_READ.get(what, "read"), None, f"{READ_SPELLINGS.get(what, what)} on {kind}", detail

@@ -45,14 +45,14 @@ def compare_steps(findings: Findings, first: Sequence[Node], second: Graph) -> N
     # Everything that depends on a lost operation changes too. Only the lost operation has a cause in the script.
     lost = next((n for n in first if n.where is not None and n.inputs and _source_line(n) not in lines), None)
     if lost is not None:
-        findings.add("step changes", lost.where, f"aten::{lost.op}", "the second step does not compute this any more")
+        findings.add("step changes", lost.where, f"aten::{lost.op}", "the second step does not compute this operation")
         return
     before, seen = set(first), set[tuple[str, int] | None]()
     for n in second.nodes():
         if _is_divergence(n, before) and _source_line(n) not in seen:
             seen.add(_source_line(n))
             numbers = [i for i in n.inputs if i not in before]
-            detail = f"in the second step it takes another constant: {_describe_value(numbers[0])}" if numbers else ""
+            detail = f"the second step uses another constant: {_describe_value(numbers[0])}" if numbers else ""
             findings.add("step changes", n.where, f"aten::{n.op}", detail)
 
 

@@ -71,12 +71,12 @@ def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> C
     >>> check("nowhere.py")
     Traceback (most recent call last):
         ...
-    lazytensor.errors.LazyError: there is no script nowhere.py
-      Give the path of a Python file.
+    lazytensor.errors.LazyError: the script nowhere.py does not exist
+      Pass the path of a Python file.
     """
     script = pathlib.Path(path)
     if not script.is_file():
-        raise LazyError(f"there is no script {script}", hint="Give the path of a Python file.")
+        raise LazyError(f"the script {script} does not exist", hint="Pass the path of a Python file.")
     # The child process must find this package where the parent found it, besides the folders of PYTHONPATH.
     house = str(pathlib.Path(__file__).parents[2])
     folders = filter(None, (os.environ.get("PYTHONPATH"), house))
@@ -86,6 +86,6 @@ def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> C
         [sys.executable, "-c", CHECK_COMMAND, asked], env=env, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise LazyError(f"the check of {script} ended with {done.returncode}", hint=done.stderr.strip()[-2000:])
+        raise LazyError(f"the check of {script} failed with status {done.returncode}", hint=done.stderr.strip()[-2000:])
     text, details = json.loads(done.stdout.splitlines()[-1])
     return CheckReport(text, details)

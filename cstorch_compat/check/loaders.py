@@ -64,5 +64,5 @@ class LoaderWatcher:
             return
         rows = len(loader.dataset)  # type: ignore[arg-type]
         if rest := rows % loader.batch_size:
-            detail = f"{rows} samples in batches of {loader.batch_size} leave {rest} for the last one"
+            detail = f"{rows} samples in batches of {loader.batch_size} leave {rest} for the last batch"
             self.findings.add("uneven batches", place, "DataLoader", detail, columns=columns)

@@ -177,9 +177,9 @@ def _describe_missing(name: str, full: str, error: Exception | None) -> MissingN
         known = "PyTorch" if full.startswith("torch") else "the Cerebras API"
         return MissingName(name, known, manifest.find_missing_reason(full), manifest.find_workaround(full), ())
     if isinstance(cause, LazyError):
-        return MissingName(name, "nobody", cause.what, cause.hint, ())
+        return MissingName(name, "no package", cause.what, cause.hint, ())
     first = str(error).partition("\n")[0]
-    return MissingName(name, "nobody", first, "Check the spelling and the release that has it.", ())
+    return MissingName(name, "no package", first, "Check the spelling, and which release has the name.", ())
 
 
 def format_missing_names(names: Sequence[MissingName], short: Callable[[str], str]) -> str:

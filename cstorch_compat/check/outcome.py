@@ -11,7 +11,7 @@ STATUS_REFUSED, STATUS_CLEAN, STATUS_CRASHED = 1, 0, 2
 UNCHECKED_ASPECTS = (
     "code that the first step does not reach",
     "the bodies of closures",
-    "placement and memory of the cluster's compile",
+    "placement and memory in the compilation on the cluster",
 )
 """What no check covers."""
 

@@ -68,7 +68,7 @@ class PlainScriptWatcher:
         times = self._calls.count(call)
         if (self.recorder.updates and (times > 1 or not call.needs_gradients)) or times > MAX_REPEATED_CALLS:
             self.finish()
-            raise CheckComplete(f"the first step, which begins again at {call.place}")
+            raise CheckComplete(f"the first step, which is repeated at {call.place}")
         self.recorder.is_after_step = False
 
     def _returned(self, results: list[Tensor]) -> None:
@@ -138,14 +138,19 @@ class PlainScriptWatcher:
         # The optimizer may be stepped in another file. The advice names lines of the loop's file only.
         ends = [p for p in self.recorder.updates if p.file == self._first.file]
         last = max([self._first.line, *(p.line for p in ends)])
-        lines = f"lines {self._first.line} to {last}" if last > self._first.line else f"line {last} and what follows"
+        lines = (
+            f"lines {self._first.line} to {last}"
+            if last > self._first.line
+            else f"line {last} and the rest of the step"
+        )
         body = f"Put {lines} into a function decorated with @cstorch.trace that takes the batch"
         loop = "call it in `for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=...)`"
         findings.add("port", self._first, "the step", way_out=f"{body} and returns the loss; {loop}.")
         model = 'backend = cstorch.backend("CSX"); compiled = cstorch.compile(model, backend)'
-        findings.add("port", self._first, "the model", way_out=f"{model}; call compiled(...) here.")
+        findings.add("port", self._first, "the model", way_out=f"Write `{model}`, and call compiled(...) here.")
         for place in self.loaders.used:
-            wrapped = "def input_fn(): return <this loader>; dataloader = cstorch.utils.data.DataLoader(input_fn)"
+            loader = "dataloader = cstorch.utils.data.DataLoader(input_fn)"
+            wrapped = f"Write `def input_fn(): return <this loader>` and `{loader}`."
             findings.add("port", place, "the data", way_out=wrapped)
 
 

@@ -13,8 +13,8 @@ from cstorch_compat.run.file_journal import format_file_changes
 SCHEMA_VERSION = 1
 """Version of the JSON format. It changes when a key is removed or changes its meaning."""
 SECTION_HEADINGS = {
-    "refused": "Refused: the stack raises an error here",
-    "risk": "Risks: known to fail or to misbehave on the cluster",
+    "refused": "Refused: the system raises an error here",
+    "risk": "Risks: known to fail or to give wrong results on the cluster",
     "note": "Notes",
 }
 """The heading of each severity's section in the text report."""
@@ -49,11 +49,11 @@ def format_report(findings: Findings, outcome: CheckOutcome) -> str:
     verdict.
     """
     parts = [
-        f"lazywafer check {_relative_path(outcome.script)}: it is run up to its first step, and what it "
-        f"writes is undone"
+        f"lazywafer check {_relative_path(outcome.script)}: the script runs up to its first step, and its changes to "
+        f"files are undone"
     ]
     if outcome.missing:
-        parts.append(f"Missing names, read before anything ran ({len(outcome.missing)})")
+        parts.append(f"Missing names, found in the source before the run ({len(outcome.missing)})")
         parts.append(_indent(format_missing_names(outcome.missing, _relative_path), 2))
     for severity in SEVERITIES:
         # Do not repeat findings that the table of missing names contains.
@@ -62,7 +62,7 @@ def format_report(findings: Findings, outcome: CheckOutcome) -> str:
             parts.append(f"{SECTION_HEADINGS[severity]} ({len(group)})")
             parts += [_format_finding(f) for f in group]
     if outcome.crash:
-        parts.append("The script itself stopped with an error:\n" + _indent(outcome.crash.rstrip(), 4))
+        parts.append("The script raised an error:\n" + _indent(outcome.crash.rstrip(), 4))
     parts.append("\n".join([_format_coverage(outcome), *format_file_changes(outcome.journal)]))
     parts.append(format_verdict(findings, outcome))
     return "\n\n".join(parts)
@@ -140,7 +140,7 @@ def format_verdict(findings: Findings, outcome: CheckOutcome) -> str:
         return _format_findings_verdict(findings, outcome)
     are = "is" if len(missing) == 1 else "are"
     place = f"{_relative_path(missing[0].places[0].file)}:{missing[0].places[0].line}"
-    lack = f"{_format_count(len(missing), 'name')} {are} missing here, from {place} on; see the table."
+    lack = f"{_format_count(len(missing), 'name')} {are} missing in lazywafer, the first at {place}; see the table."
     return f"{_format_findings_verdict(findings, outcome)} {lack}"
 
 
@@ -154,16 +154,17 @@ def _format_findings_verdict(findings: Findings, outcome: CheckOutcome) -> str:
         so_far = f"{_format_count(refused, 'refusal')} and {_format_count(risks, 'risk')} so far"
         return f"INCOMPLETE: make the script run with `lazywafer run` first ({so_far})."
     if refused:
-        rest = f" {_format_count(risks, 'risk')} to look at." if risks else ""
-        return f"NOT READY: the system would refuse {_format_count(refused, 'place')}. Fix, then check again.{rest}"
+        rest = f" Also review {_format_count(risks, 'risk')}." if risks else ""
+        places = _format_count(refused, "place")
+        return f"NOT READY: the system would refuse {places}. Fix the script and check again.{rest}"
     if not outcome.summary.loops:
-        return "NOTHING CHECKED: there is no loop over a DataExecutor, and no nn.Module is called in training mode."
+        return "NOTHING CHECKED: the script has no loop over a DataExecutor and calls no nn.Module in training mode."
     left = f", WITH {_format_count(risks, 'RISK')}" if risks else ""
     if outcome.summary.is_plain:
-        return f"PORTABLE{left}: add the Cerebras API at the places noted, then check again."
+        return f"PORTABLE{left}: add the Cerebras API at the noted places, then check again."
     if risks:
-        return f"TRACES{left}: look at each before you queue for the cluster."
-    return "READY: nothing the system is known to refuse. Next: `lazywafer run`, then validate_only on the cluster."
+        return f"TRACES{left}: review each risk before you submit the script to the cluster."
+    return "READY: the check found no known refusal. Use `lazywafer run` next, then validate_only on the cluster."
 
 
 def _format_count(n: int, what: str) -> str:

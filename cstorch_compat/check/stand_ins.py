@@ -91,7 +91,7 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = shim.find_mirror_path(fullname)
         if path is None or path in mirror_table.entries():
             return None
-        self.findings.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
+        self.findings.add("missing here", source.where(), fullname, f"lazywafer has no module {fullname}")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:

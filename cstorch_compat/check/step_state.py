@@ -21,7 +21,7 @@ def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) 
     for name, cell in find_late_state(capture):
         # Results are created in the step on purpose.
         if id(cell) not in returned and cell.node is not None:
-            findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
+            findings.add("state in step", cell.node.where, detail=f"{name}, created as {cell.type}")
 
 
 def list_learning_rates() -> list[tuple[str, float]]:

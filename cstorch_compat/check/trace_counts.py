@@ -42,7 +42,7 @@ class TraceSummary:
         """
         # A loop inside a loop over epochs begins again in each epoch.
         if place in self.loops:
-            raise CheckComplete(f"the loop at {place} begins again")
+            raise CheckComplete(f"the loop at {place}, which begins again")
         self.is_closed = False
         self.loops.append(place)
 

@@ -40,7 +40,7 @@ class WriteGuard:
         if file_journal.is_journaling():
             return
         if event != "open" or _can_write(*args):
-            raise CheckComplete(f"the first change to a file, by {event}({args[0]!r})")
+            raise CheckComplete(f"the first change to a file, {event}({args[0]!r})")
 
 
 def _can_write(path: Any, mode: str | None, flags: int | None) -> bool:

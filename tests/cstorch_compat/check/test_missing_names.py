@@ -77,7 +77,7 @@ def test_ten_planted_names_are_all_listed_with_their_lines(planted):
 
 def test_each_name_says_who_knows_it_and_what_to_do(planted):
     missing = {m.name: m for m in find_missing_names(str(planted / "train.py"))}
-    assert missing["torch.Tensr"].known == "nobody" and "torch.Tensor" in missing["torch.Tensr"].way_out
+    assert missing["torch.Tensr"].known == "no package" and "torch.Tensor" in missing["torch.Tensr"].way_out
     assert missing["torch.Tensor.sparse_resize_"].known == "PyTorch"
     assert missing["torchaudio"].known == "other packages" and "original" in missing["torchaudio"].way_out
     assert missing["no_such_package"].way_out.startswith("Install no_such_package")
@@ -87,8 +87,8 @@ def test_report_begins_with_the_table_and_ends_with_the_count(planted, monkeypat
     shim.uninstall()
     done = lazywafer("check", "train.py", cwd=planted)
     lines = done.stdout.splitlines()
-    assert "Missing names, read before anything ran (10)" in lines[2]
-    assert "10 names are missing here" in lines[-1]
+    assert "Missing names, found in the source before the run (10)" in lines[2]
+    assert "10 names are missing in lazywafer" in lines[-1]
     assert any(line.split()[:2] == ["torch.nn.Lineer", "layers.py:2"] for line in lines)
 
 
