@@ -49,19 +49,19 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """Return the argument parser and the names of its commands."""
     parser: argparse.ArgumentParser = command_line.Parser(
         prog="lazywafer",
-        description="Run cstorch scripts without the system.",
+        description="Run cstorch scripts without a Cerebras system.",
         epilog="environment:\n" + (config.__doc__ or "").partition("\n\n")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"lazywafer {installation.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
-    runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
+    runner = commands.add_parser("run", help="run a script, then print how its step would run on the wafer")
     runner.add_argument(
         "--machine",
         type=script.parse_machine_name,
         default="wse2",
         metavar="NAME",
-        help=f"the simulated machine: {', '.join(sorted(MACHINES))}, or CS-2 and the like (default: wse2)",
+        help=f"the simulated machine: {', '.join(sorted(MACHINES))}, or a system such as CS-2 (default: wse2)",
     )
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
     runner.add_argument(
@@ -69,16 +69,20 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
         type=command_line.whole_number(0, MAX_CLOSURE_LAG),
         default=0,
         metavar="K",
-        help="closures see each step K steps late",
+        help="run the closures of each step K steps later (default: 0)",
     )
-    runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
+    runner.add_argument(
+        "--strict", action="store_true", help="raise an error for state that is first created inside a step"
+    )
     runner.add_argument(
         "--numbers",
         choices=pytorch_release.RELEASES,
-        help="the PyTorch whose random numbers are drawn (2.4 under cstorch)",
+        help="draw the random numbers of this PyTorch release (with cstorch: 2.4)",
     )
     runner.add_argument("--verbose", action="store_true", help="print the whole report: bounds, layers, routes")
-    runner.add_argument("--profile", action="store_true", help="also print what the host's steps take, line by line")
+    runner.add_argument(
+        "--profile", action="store_true", help="also print the time of each line of the script in the host's steps"
+    )
     script.add_output_arguments(runner)
     script.add_module_argument(runner)
     script.add_arguments(runner)
@@ -95,8 +99,8 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.add_argument("--json", action="store_true", help="print JSON")
     informer.set_defaults(execute=lambda options: print_info(options.json))
-    keeper = commands.add_parser("cache", help="print how many compiled kernels are kept, and where")
-    keeper.add_argument("--clear", action="store_true", help="remove them all")
+    keeper = commands.add_parser("cache", help="print the number and size of the cached kernels, and their folder")
+    keeper.add_argument("--clear", action="store_true", help="remove all cached kernels first")
     keeper.set_defaults(execute=lambda options: print_cache(options.clear))
     completion.add_parser(commands, parser)
     _describe_commands(parser)
@@ -273,7 +277,7 @@ def _execute(path: str, args: list[str]) -> int:
         _print_error(e)
         if user_traceback.is_refusal(e) and pathlib.Path(path).is_file():
             print_escaped(
-                f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", sys.stderr
+                f"\nRun `lazywafer check {shlex.quote(path)}` to list everything that the system refuses.", sys.stderr
             )
         return 1
     return 0
@@ -317,7 +321,7 @@ def _scope_hint(e: UnboundLocalError) -> str:
     last = traceback.extract_tb(e.__traceback__)[-1]
     name = getattr(e, "name", None) or next(iter(str(e).split("'")[1:2]), "a name")
     return (
-        f"{last.filename}:{last.lineno}: {last.name} assigns {name!r}, so Python takes it for a variable of its own.\n"
+        f"{last.filename}:{last.lineno}: {last.name} assigns {name!r}, so Python treats it as a local variable.\n"
         f"  Write `global {name}` at the beginning of {last.name}, or `nonlocal {name}` if a function encloses it."
     )
 
@@ -341,7 +345,7 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
         try:
             steps = [planning.plan_step(options)]
         except LazyError as e:
-            print_escaped(f"lazywafer: there is no step to report on: {e}", sys.stderr)
+            print_escaped(f"lazywafer: no step can be reported: {e}", sys.stderr)
             status = 1
         reports = [step.plan.report for step in steps]
     has_step = status == 0

@@ -12,38 +12,38 @@ from lazytensor.errors import CheckpointError
 from lazytensor.system.command_line import finite_number, nonempty_text
 from lazytensor.system.terminal import print_escaped
 
-FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
+FILE = f"a file of tensors ({', '.join(FORMATS)})"
 """The help text for a file argument."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the `ckpt` command and its actions to the subparsers `commands`."""
-    parser = commands.add_parser("ckpt", help="look into files of tensors, compare and convert them")
+    parser = commands.add_parser("ckpt", help="list, compare, verify and convert files of tensors")
     parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
     lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
     lister.add_argument("file", type=nonempty_text, help=FILE)
     lister.add_argument("--json", action="store_true", help="print JSON")
-    shower = actions.add_parser("show", help="print one value, a summary of it if it is an array")
+    shower = actions.add_parser("show", help="print one value, or a summary of an array")
     shower.add_argument("file", type=nonempty_text, help=FILE)
-    shower.add_argument("key", type=nonempty_text, help="as ls prints it, or the first part of such names")
+    shower.add_argument(
+        "key", type=nonempty_text, help="the name of a value as printed by ls, or the leading part of names"
+    )
     differ = actions.add_parser("diff", help="print how two files differ; the exit status is 1 if they do")
     differ.add_argument("a", type=nonempty_text, help=FILE)
-    differ.add_argument("b", type=nonempty_text, help="another, of any format")
+    differ.add_argument("b", type=nonempty_text, help="the other file, in any format")
     differ.add_argument(
-        "--rtol", type=finite_number(0.0), default=0.0, help="how far apart numbers may be, relative to b"
+        "--rtol", type=finite_number(0.0), default=0.0, help="tolerance relative to the values of b (default: 0)"
     )
-    differ.add_argument("--atol", type=finite_number(0.0), default=0.0, help="how far apart numbers may be")
+    differ.add_argument("--atol", type=finite_number(0.0), default=0.0, help="absolute tolerance (default: 0)")
     differ.add_argument("--json", action="store_true", help="print JSON")
-    verifier = actions.add_parser(
-        "verify", help="compare the checksums of a file; the exit status is 1 if one is wrong"
-    )
+    verifier = actions.add_parser("verify", help="verify the checksums of a file; the exit status is 1 if one is wrong")
     verifier.add_argument("file", type=nonempty_text, help=FILE)
     converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
     converter.add_argument("source", type=nonempty_text, help=FILE)
     converter.add_argument("target", type=nonempty_text, help="the file to write")
-    converter.add_argument("--to", choices=FORMATS, help="the format; without it the suffix of the target says it")
-    converter.add_argument("--key", type=nonempty_text, help="take only what stands under this name")
+    converter.add_argument("--to", choices=FORMATS, help="the format (default: by the suffix of the target)")
+    converter.add_argument("--key", type=nonempty_text, help="convert only the values under this name")
     converter.add_argument("--flatten", action="store_true", help="join nested names with dots")
     converter.add_argument("--force", action="store_true", help="replace the target if it exists")
 

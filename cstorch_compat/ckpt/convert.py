@@ -24,7 +24,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
     wanted = select_target_format(target, to)
     # Test this before reading the source, which may take long.
     if os.path.lexists(target) and not force:
-        raise CheckpointExists(f"{target} exists already", hint="Give --force to replace it, or another name.")
+        raise CheckpointExists(f"{target} exists already", hint="Pass --force to replace it, or choose another name.")
     _, tree = read(source)
     if key is not None:
         tree = find_subtree(tree, key, source)
@@ -43,29 +43,30 @@ def _refuse_pickles(tree: Any) -> None:
     closed = [name for name, leaf in leaves(tree) if isinstance(leaf, DeferredObject)]
     if closed:
         raise CheckpointError(
-            f"{_format_names(closed)} are pickled Python objects, and pickles are never loaded",
-            hint="Convert a part without them: --key NAME.",
+            f"{_format_names(closed)} are pickled Python objects, which are never loaded",
+            hint="Convert a part without them with --key NAME.",
         )
 
 
 def _refuse_nested_tree(tree: Any, name: str) -> None:
     """Raise CheckpointError unless the tree is a flat dict of arrays with string keys. `name` is the format."""
     if not isinstance(tree, dict):
-        raise CheckpointError(f"a {name} file holds a dict of arrays, not a {type(tree).__name__}", hint=_FLATTEN_HINT)
+        raise CheckpointError(f"{name} files contain a dict of arrays, not a {type(tree).__name__}", hint=_FLATTEN_HINT)
     others = [key for key, leaf in leaves(tree) if not isinstance(leaf, LazyArray)]
     if others:
         raise CheckpointError(
-            f"a {name} file holds arrays only, and {_format_names(others)} are none",
-            hint="Convert the part that holds the arrays: --key NAME, for example --key model.",
+            f"{name} files can contain only arrays, not {_format_names(others)}",
+            hint="Convert only the part with the arrays with --key NAME, for example --key model.",
         )
     nested = [str(key) for key, leaf in tree.items() if not isinstance(leaf, LazyArray) or not isinstance(key, str)]
     if nested:
         raise CheckpointError(
-            f"a {name} file has no nesting, and only texts as names: see {_format_names(nested)}", hint=_FLATTEN_HINT
+            f"{name} files have no nested values, and their names are strings; see {_format_names(nested)}",
+            hint=_FLATTEN_HINT,
         )
 
 
-_FLATTEN_HINT = "Give --flatten, which joins the nested names with dots, or take one level: --key NAME."
+_FLATTEN_HINT = "Pass --flatten to join nested names with dots, or --key NAME to convert one level."
 """The hint for nested trees."""
 
 

@@ -54,7 +54,9 @@ def _read_torch(path: str) -> Any:
     except CheckpointError as e:
         raise CheckpointError(e.what, where=path, hint=e.hint) from e  # report the file instead of a line of a script
     except RecursionError as e:
-        raise CheckpointError(f"{path} is nested too deeply, or holds itself", hint="Save a flat dict of it.") from e
+        raise CheckpointError(
+            f"{path} is nested too deeply, or contains itself", hint="Save the values in a flat dict."
+        ) from e
 
 
 def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
@@ -83,15 +85,17 @@ def read(path: str) -> tuple[Format, Any]:
     unknown format and for a damaged file.
     """
     if not pathlib.Path(path).is_file():
-        raise CheckpointMissing(f"there is no file {path}", hint="Look for a typing error in the path.")
+        raise CheckpointMissing(f"the file {path} does not exist", hint="Check the path.")
     kind = detect_format(path)
     if kind == "legacy torch":
         raise CheckpointError(
             f"{path} has the format of torch.save before PyTorch 1.6, which this command does not read",
-            hint="Write it again: torch.save(torch.load(path), new_path).",
+            hint="Write it again with torch.save(torch.load(path), new_path).",
         )
     if kind == "unknown":
-        raise CheckpointError(f"{path} is none of {', '.join(FORMATS)}", hint="It may be cut short: use another copy.")
+        raise CheckpointError(
+            f"{path} has none of the formats {', '.join(FORMATS)}", hint="Use another copy: it may be truncated."
+        )
     return FORMATS[kind], FORMATS[kind].read(path)
 
 
@@ -108,4 +112,4 @@ def select_target_format(path: str, name: str | None) -> Format:
         if suffix in row.suffixes:
             return row
     known = ", ".join(s for f in FORMATS.values() for s in f.suffixes)
-    raise CheckpointError(f"{path} does not say which format it is to have", hint=f"Use one of {known}, or --to.")
+    raise CheckpointError(f"{path} has no suffix of a known format", hint=f"Use one of {known}, or pass --to.")

@@ -43,14 +43,14 @@ def verify_idx(path: str) -> str:
             while chunk := stream.read(CHUNK_BYTES):
                 size += len(chunk)
     except (OSError, EOFError, zlib.error, struct.error) as e:
-        raise CheckpointError(f"it is damaged: {e}", where=path, hint="Get the file again.") from e
+        raise CheckpointError(f"the file is damaged: {e}", where=path, hint="Download the file again.") from e
     expected = math.prod(extents) * ITEM_BYTES[head[2]]
     if size != expected:
-        what = f"{size:,} bytes of values, and the header says {expected:,}"
-        raise CheckpointError(what, where=path, hint="Get the file again.")
+        what = f"the file has {size:,} bytes of values, but its header requires {expected:,}"
+        raise CheckpointError(what, where=path, hint="Download the file again.")
     if path.endswith(".gz"):
-        return f"IDX, packed: {size:,} bytes are as they were packed"
-    return f"IDX: the length is right, and the format has no checksum: a changed byte of its {size:,} cannot be told"
+        return f"IDX, compressed: the checksum of the {size:,} bytes is correct"
+    return f"IDX: the length of {size:,} bytes is correct; the format has no checksum that would reveal changed bytes"
 
 
 def _open(path: str) -> gzip.GzipFile:

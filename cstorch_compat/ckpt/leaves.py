@@ -41,7 +41,7 @@ def flatten_tree(tree: Any) -> dict[str, Any]:
     for name, leaf in leaves(tree):
         if name in values:
             raise CheckpointError(
-                f"two values would both be called {name!r}", hint="Rename one of them: dots join nested names."
+                f"two values would have the name {name!r}", hint="Rename one of them: dots join nested names."
             )
         values[name] = leaf
     return values
@@ -72,7 +72,8 @@ def find_subtree(tree: Any, key: str, where: str) -> Any:
     if matches:
         return matches[0]
     near = get_close_matches(key, [name for name, _ in leaves(tree)], 3, 0.4)
-    raise CheckpointError(f"there is no {key!r} in {where}", hint=f"Did you mean {', '.join(near) or 'another file'}?")
+    hint = f"Did you mean {', '.join(near)}?" if near else f"List the names with `lazywafer ckpt ls {where}`."
+    raise CheckpointError(f"{where} has no value {key!r}", hint=hint)
 
 
 def _find_by_key(tree: Any, key: str) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def read(path: str) -> dict[str, LazyArray]:
             # NumPy appends the suffix to each name.
             key = info.filename.removesuffix(_SUFFIX)
             if key in arrays:
-                raise CheckpointError(f"it has two arrays called {key!r}")
+                raise CheckpointError(f"it has two arrays with the name {key!r}")
             with report_file_errors(f"{key!r} cannot be read", path):
                 arrays[key] = _make_lazy_array(path, archive, info, key)
         return arrays
@@ -61,11 +61,11 @@ def _make_lazy_array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo,
         shape, is_fortran, kind = _read_header(stream)
         begin = stream.tell()
     if kind != _BFLOAT16_STORAGE and not is_storable(kind):
-        raise CheckpointError(f"it is an array of {kind}", hint="Only arrays of plain numbers are read.")
+        raise CheckpointError(f"its dtype {kind} is not numeric", hint="Save only arrays of numbers.")
     nbytes = math.prod(shape) * kind.itemsize
     # The shape in the header, the size in the archive and the bound of deflate must agree.
     if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MAX_DEFLATE_RATIO:
-        raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")
+        raise CheckpointError(f"its {info.file_size} bytes do not match {kind}{list(shape)}")
     dtype = _DTYPE_OF_KIND.get(kind.newbyteorder("<"))
     # Convert to little-endian when reading, because all writers need it.
     target = kind.newbyteorder("<") if dtype is None else FILE_DTYPES[dtype]
@@ -94,7 +94,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     # Version 3 is for field names outside of Latin-1, which arrays of numbers do not have.
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
-        raise CheckpointError(f"it is of the npy version {version}")
+        raise CheckpointError(f"its npy version {version} is not supported")
     return readers[version](stream)
 
 

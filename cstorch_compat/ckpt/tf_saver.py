@@ -102,7 +102,9 @@ def collect_variables(tree: Any, names: Iterable[str] | None = None) -> tuple[di
     wanted = leaves.keys() if names is None else list(names)
     missing = [name for name in wanted if name not in leaves]
     if missing:
-        raise CheckpointError(f"there is no {missing[0]!r} in it", hint="List the names: lazywafer ckpt ls FILE.")
+        raise CheckpointError(
+            f"the checkpoint has no value {missing[0]!r}", hint="List the names with `lazywafer ckpt ls FILE`."
+        )
     for name in wanted:
         leaf = leaves[name]
         if isinstance(leaf, LazyArray):
@@ -112,8 +114,8 @@ def collect_variables(tree: Any, names: Iterable[str] | None = None) -> tuple[di
             arrays[name] = _number_to_array(name, leaf)
         else:
             raise CheckpointError(
-                f"{name!r} is a {type(leaf).__name__}, and a saver's checkpoint holds numbers only",
-                hint="Take the part that holds the arrays first: lazywafer ckpt convert --key NAME.",
+                f"{name!r} is a {type(leaf).__name__}, but a saver checkpoint contains only numbers",
+                hint="Convert only the part with the arrays first: lazywafer ckpt convert --key NAME.",
             )
     return arrays, bits
 
@@ -122,7 +124,7 @@ def _number_to_array(name: str, value: float) -> np.ndarray:
     """Return a number as a 0-d array. Raises CheckpointError for an int of more than 64 bits."""
     array = np.array(value)
     if not is_storable(array.dtype):
-        raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", hint="Leave it out.")
+        raise CheckpointError(f"{name!r} is {value}, which does not fit in 64 bits", hint="Leave this value out.")
     return array
 
 
@@ -135,7 +137,7 @@ class TensorFlowSaver:
             self._tf: Any = importlib.import_module("tensorflow")
         except ImportError as e:
             raise OptionMissing(
-                f"this needs TensorFlow, which is not installed ({e})", hint="pip install lazywafer[tensorflow]"
+                f"TensorFlow is not installed ({e})", hint="Install it with `pip install lazywafer[tensorflow]`."
             ) from e
 
     def variables(self, path: str) -> list[SaverVariable]:
@@ -143,7 +145,7 @@ class TensorFlowSaver:
         # A checkpoint has several files. Each checkpoint has an index file.
         if not os.path.exists(f"{path}.index"):
             raise CheckpointMissing(
-                f"there is no {path}.index", hint="Give the path without a suffix, as in model.ckpt-100."
+                f"{path}.index does not exist", hint="Pass the path without a suffix, as in model.ckpt-100."
             )
         reader = self._tf.train.load_checkpoint(path)
         shapes, kinds = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
@@ -178,7 +180,7 @@ def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str
     """
     if os.path.exists(f"{saver_path}.index"):
         raise CheckpointExists(
-            f"{saver_path}.index exists already", hint="Give another name, or delete the old one first."
+            f"{saver_path}.index exists already", hint="Choose another name, or delete the old checkpoint."
         )
     saver.write(saver_path, *collect_variables(read(h5_path)[1], names))
 
@@ -217,5 +219,5 @@ def _run_conversion(program: str, convert: Callable[[], list[str] | None]) -> in
         print(f"{program}: {e}", file=sys.stderr)
         return 2
     for name in left_out or ():
-        print(f"{program}: left out {name!r}, which holds no numbers", file=sys.stderr)
+        print(f"{program}: left out {name!r}, which is not numeric", file=sys.stderr)
     return 0

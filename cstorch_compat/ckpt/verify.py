@@ -24,9 +24,9 @@ def verify(path: str) -> int:
     damaged = sum(not _is_intact(key, array) for key, array in arrays.values())
     checked = sum(array.is_checked for _, array in arrays.values())
     if damaged or checked == len(arrays):
-        print(f"{kind.name}: {len(arrays) - damaged} of {len(arrays)} arrays are as they were written")
+        print(f"{kind.name}: {len(arrays) - damaged} of {len(arrays)} arrays are intact")
     else:
-        print(f"{kind.name}: {checked} of {len(arrays)} arrays have a checksum; all can be read")
+        print(f"{kind.name}: {checked} of {len(arrays)} arrays have a checksum; all arrays are readable")
     return 1 if damaged else 0
 
 

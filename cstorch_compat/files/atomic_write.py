@@ -10,7 +10,7 @@ from lazytensor.errors import CheckpointError
 from lazytensor.system import atomic_files
 
 DISK_FULL_HINT = (
-    "Nothing is left of it, and what was there before is untouched. Make room on the disk, or save elsewhere."
+    "Free disk space, or save to another folder. No incomplete file is left, and an existing file is unchanged."
 )
 """The hint for a failed write.
 
@@ -88,13 +88,13 @@ def _check_target(path: str, replace: bool) -> None:
     if os.path.lexists(path) and not replace:
         raise CheckpointExists(
             f"Checkpoint at '{path}' already exists. Please delete the checkpoint and run again.",
-            hint="A checkpoint never overwrites another one: save under another name, or delete the old file first.",
+            hint="Save under another name, or delete the old file first. A checkpoint never overwrites another one.",
         )
     # The original raises FileNotFoundError for a missing folder.
     directory = os.path.dirname(path)
     if not os.path.isdir(directory or os.curdir) or not path:
         raise CheckpointMissing(
-            f"there is no directory {directory!r} for the checkpoint '{path}'",
+            f"the directory {directory!r} of the checkpoint '{path}' does not exist",
             hint="Create it first, for example with os.makedirs.",
         )
 

@@ -138,7 +138,8 @@ def _load_h5(path: str) -> Any:
     tree = h5read.read(path, _make_deferred_tensor, pickled=stand_in)
     if closed:
         warnings.warn(
-            f"{path} holds pickled Python objects, which are never opened; using one is an error: {', '.join(closed)}",
+            f"{path} contains pickled Python objects, which are never loaded; their use raises an error: "
+            f"{', '.join(closed)}",
             stacklevel=4,
         )
     return tree

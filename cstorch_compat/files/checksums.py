@@ -62,7 +62,7 @@ def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], si
         while at < end:
             piece = os.pread(descriptor, min(end - at, _MAX_READ_BYTES), at)
             if not piece:
-                raise CheckpointError("damaged: the file is shorter than its checksums say", hint=RESTORE_HINT)
+                raise CheckpointError("damaged: the file is shorter than its checksums require", hint=RESTORE_HINT)
             crc, at = zlib.crc32(memoryview(piece), crc), at + len(piece)
     return crc
 
@@ -83,9 +83,7 @@ def read_trailer(file: RawFile) -> Trailer | None:
     """Return the trailer of a file, or None if it has none. Raises CheckpointError if the file's tables are damaged."""
     trailer = _parse_trailer(file)
     if trailer is not None and compute_rest_checksum(file.descriptor, trailer.arrays, trailer.size) != trailer.rest:
-        raise CheckpointError(
-            "damaged: its tables have another checksum than when they were written", hint=RESTORE_HINT
-        )
+        raise CheckpointError("damaged: the checksum of its tables does not match", hint=RESTORE_HINT)
     return trailer
 
 
@@ -102,16 +100,16 @@ def _parse_trailer(file: RawFile) -> Trailer | None:
         # The file was cut inside its trailer: HDF5 could still read it, but it would be unverified.
         left = os.pread(file.descriptor, len(_TEXT_PREFIX), _find_hdf5_end(file)).rstrip(b"\0")
         if left and _TEXT_PREFIX.startswith(left):
-            raise CheckpointError("damaged: it is cut short within its checksums", hint=RESTORE_HINT)
+            raise CheckpointError("damaged: the file ends within its checksums", hint=RESTORE_HINT)
         return None
     begin = end - length
     text = os.pread(file.descriptor, length, begin) if begin >= 0 and length <= _MAX_TEXT_BYTES else b""
     if len(text) != length or zlib.crc32(text) != crc:
-        raise CheckpointError("damaged: its checksums are", hint=RESTORE_HINT)
+        raise CheckpointError("damaged: its list of checksums is corrupt", hint=RESTORE_HINT)
     said: Any = json.loads(text)
     arrays = {(offset, size): crc for offset, size, crc in said["arrays"]}
     if said["size"] != begin:
-        raise CheckpointError("damaged: its checksums are of another file", hint=RESTORE_HINT)
+        raise CheckpointError("damaged: its checksums belong to another file", hint=RESTORE_HINT)
     return Trailer(begin, arrays, said["rest"])
 
 
@@ -125,4 +123,4 @@ def verify_checksum(trailer: Trailer | None, offset: int, data: np.ndarray) -> N
     """Raise CheckpointError if `data`, read from `offset`, does not have its checksum. Do nothing if there is none."""
     crc = None if trailer is None else trailer.arrays.get((offset, data.nbytes))
     if crc is not None and zlib.crc32(data.reshape(-1).data) != crc:
-        raise CheckpointError("damaged: its bytes have another checksum than when they were written", hint=RESTORE_HINT)
+        raise CheckpointError("damaged: the checksum of its bytes does not match", hint=RESTORE_HINT)

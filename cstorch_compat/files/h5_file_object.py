@@ -55,7 +55,7 @@ class H5Sink(io.RawIOBase):
 
     def abandon(self) -> None:
         """Ignore all further writes, because the file is not needed."""
-        self._error = self._error or OSError("nobody wants the file any more")
+        self._error = self._error or OSError("the file is no longer needed")
 
     def append_checksums(self, arrays: Checksums) -> None:
         """Append the trailer with the checksums of arrays and of all other bytes. Does nothing after an error."""

@@ -82,7 +82,7 @@ def read(
     """
     path = os.fspath(path)
     if not os.path.exists(path):
-        raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
+        raise CheckpointMissing(f"{path} does not exist", hint="Check the path.")
     with _translate_errors(path):
         source = RawFile(path)
         # Verify the tables before HDF5 reads them, because some damaged tables make it loop forever.
@@ -131,7 +131,7 @@ def _translate_errors(path: str) -> Iterator[None]:
     except FILE_READER_ERRORS as e:
         raise CheckpointError(
             f"Failed to load checkpoint file `{path}`.",
-            hint=f"It is no checkpoint, or was cut short: use another copy. ({e})",
+            hint=f"Use another copy: this file is no checkpoint, or is truncated ({e}).",
         ) from e
 
 
@@ -163,7 +163,9 @@ def _is_legacy(reader: _CheckpointReader) -> bool:
     if "__version__" not in reader.attributes:
         if any(_LEAF_MARKS & set(item.attrs) for item in reader.file.values()):
             return True
-        raise VersionMissing("'__version__' is not among its attributes", where=path, hint="It is HDF5, no checkpoint.")
+        raise VersionMissing(
+            "the attribute '__version__' is missing", where=path, hint="Pass a checkpoint; this is another HDF5 file."
+        )
     # Read a later layout as 0.5, as the original does.
     if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
         return True
@@ -197,7 +199,7 @@ def _read_leaves(reader: _CheckpointReader, namedtuples: Mapping[str, type]) -> 
     # A link must refer to a stored leaf, as the writer ensures, so that links cannot form a cycle.
     for key, original in links.items():
         if original not in values:
-            raise CheckpointError(f"{key!r} is a link to {original!r}, which holds no value", where=reader.source.path)
+            raise CheckpointError(f"{key!r} is a link to {original!r}, which has no value", where=reader.source.path)
     # Linked entries become the same object, so that tied weights stay tied.
     return values, lambda leaves: treespec.rebuild_tree(root, (leaves[links.get(key, key)] for key in keys))
 
@@ -240,14 +242,14 @@ def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[
         return _make_stored_array(reader, key, name, True, _parse_dtype(dtype), _shape(shape))
     if kind == "NumpyArraySerializer":
         return _make_stored_array(reader, key, name, False, dtypes.bfloat16 if descriptor.get("is_bfloat16") else None)
-    raise CheckpointError(f"it is of the unknown type {kind!r}", hint="Save the checkpoint again without it.")
+    raise CheckpointError(f"its type {kind!r} is unknown", hint="Save the checkpoint again without it.")
 
 
 def _check_type(value: Any, kinds: tuple[type, ...]) -> Any:
     # Compare exact types, because True is an int for isinstance. Another type means that the file is damaged.
     """Return `value` if its exact type is in `kinds`. Otherwise raise CheckpointError."""
     if type(value) not in kinds:
-        raise CheckpointError(f"its value {value!r} is not of the type that its description says")
+        raise CheckpointError(f"its value {value!r} does not have the declared type")
     return value
 
 
@@ -255,7 +257,7 @@ def _parse_dtype(name: str) -> DType:
     """Return the dtype for a name such as "torch.float32". Raises CheckpointError if the format does not have it."""
     dtype = _TENSOR_DTYPES.get(name)
     if dtype is None:
-        raise CheckpointError(f"the checkpoint format has no tensors of {name}")
+        raise CheckpointError(f"the checkpoint format does not support tensors of {name}")
     return dtype
 
 
@@ -275,7 +277,7 @@ def _make_filled_array(reader: _CheckpointReader, key: str, descriptor: dict[str
     # Other arrays are bounded by their bytes in the file. Here a few digits could request all memory, at a later line
     # of the script.
     if math.prod(shape) * dtype.host.itemsize > _MAX_FILL_BYTES:
-        raise CheckpointError(f"its shape {shape} is larger than any memory")
+        raise CheckpointError(f"its shape {shape} needs more than {_MAX_FILL_BYTES:,} bytes")
     with np.errstate(all="ignore"):  # the fill value may be infinite
         value = dtypes.round_to(np.asarray(_check_type(descriptor["fill_value"], SCALAR_TYPES), dtype.host), dtype)
     load = partial(np.full, shape, encode_elements(value, dtype), FILE_DTYPES[dtype])
@@ -311,7 +313,7 @@ def _make_stored_array(
     # A key with a slash may refer to a group, and the original's pickles are datasets without a shape.
     is_array = isinstance(dataset, _h5py.h5d.DatasetID)
     if not is_array or dataset.get_space().get_simple_extent_type() == _h5py.h5s.NULL or not is_storable(dataset.dtype):
-        raise CheckpointError("there is no array of numbers under its name")
+        raise CheckpointError("its dataset is not an array of numbers")
     stored_shape = dataset.shape
     # Compare in one byte order. Files of big-endian hosts are converted when they are loaded.
     kind = dataset.dtype.newbyteorder("<")
@@ -324,7 +326,7 @@ def _make_stored_array(
     if dtype is None:
         dtype = DTYPES_BY_FILE_DTYPE.get(kind)
         if is_tensor and dtype not in DTYPE_CODES:
-            raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
+            raise CheckpointError(f"the checkpoint format does not support tensors of {kind}")
     # StoredArray checks the location of the data. h5py is not needed for this array afterwards.
     stored = StoredArray(reader.source, reader.number, dataset, reader.checks)
     kind = kind if dtype is None else FILE_DTYPES[dtype]
@@ -388,9 +390,7 @@ def _read_legacy_leaf(reader: _CheckpointReader, key: str, name: str) -> object:
         return None
     if kind == "ObjectH5Type":
         return _Pickle(key)
-    raise CheckpointError(
-        f"it is of the unknown type {kind!r}", hint="Convert the file with the release that wrote it."
-    )
+    raise CheckpointError(f"its type {kind!r} is unknown", hint="Convert the file with the release that wrote it.")
 
 
 def _find_marked_type(marks: Mapping[str, Any]) -> str:

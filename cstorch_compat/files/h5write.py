@@ -135,7 +135,7 @@ def _require_plain_array(key: str, array: Any) -> np.ndarray:
         plain: np.ndarray = array
         return plain
     raise LeafRefused(
-        f"{key!r} is a NumPy array of type {type(array).__name__} and {array.dtype}",
+        f"{key!r} is a NumPy array of class {type(array).__name__} and dtype {array.dtype}, which is not supported",
         hint="Save plain arrays of bool, integer, float or complex numbers.",
     )
 
@@ -211,7 +211,9 @@ def _write_leaf(
             # Contiguous and uncompressed, which the original reads too: LZ4 hardly compresses weights, and every HDF5
             # reader can open the file. HDF5's own error for too many axes does not name the tensor.
             if array.ndim > MAX_AXES:
-                raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MAX_AXES}: reshape it.")
+                raise CheckpointError(
+                    f"it has {array.ndim} dimensions", hint=f"Reshape it to at most {MAX_AXES} dimensions."
+                )
             descriptor = _array_descriptor(leaf, array)
             beside.put(key, array, kinds.copy(file, key, array, descriptor))
             # Wait, because an array of another file is in memory only for this copy.

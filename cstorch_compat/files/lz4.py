@@ -108,7 +108,7 @@ class StoredArray:
         filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
         # The original writes only LZ4. Other filters, such as shuffle and deflate, come from other programs.
         if filters not in ([], [FILTER_ID]):
-            raise _make_damage_error(f"it went through HDF5 filters {filters}; only LZ4 ({FILTER_ID}) is known here")
+            raise _make_damage_error(f"its HDF5 filters {filters} are not supported; only LZ4 ({FILTER_ID}) is")
         # The original stores empty tensors in chunked layout, without chunks.
         if math.prod(self.shape) == 0:
             return []
@@ -118,7 +118,7 @@ class StoredArray:
         # external ones in another file.
         offset = dataset.get_offset()
         if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() or offset is None:
-            raise _make_damage_error("its bytes are not in the file in one piece or in chunks")
+            raise _make_damage_error("its data in the file is neither contiguous nor chunked")
         return [_Extent((0,) * len(self.shape), offset, dataset.get_storage_size(), False)]
 
     def _chunk_extents(self, dataset: Any, is_filtered: bool) -> list[_Extent]:
@@ -137,9 +137,7 @@ class StoredArray:
         # Require each chunk of the grid exactly once: a missing chunk would leave uninitialized memory.
         starts = {e.start for e in extents if all(s in g for s, g in zip(e.start, grid, strict=True))}
         if not len(starts) == len(extents) == math.prod(len(axis) for axis in grid):
-            raise _make_damage_error(
-                f"{len(starts)} chunks are stored where its shape {self.shape} needs another number"
-            )
+            raise _make_damage_error(f"{len(starts)} chunks are stored, which does not match its shape {self.shape}")
         return extents
 
     def _check(self, extent: _Extent) -> None:
@@ -147,9 +145,9 @@ class StoredArray:
         """Raise CheckpointError if an extent is outside of the file or has the wrong size."""
         wanted = math.prod(self.block) * self.stored.itemsize
         if extent.offset + extent.size > self.file.size:
-            raise _make_damage_error("its bytes pass the end of the file")
+            raise _make_damage_error("its data extends beyond the end of the file")
         if wanted > extent.size * MAX_LZ4_RATIO if extent.is_packed else wanted != extent.size:
-            raise _make_damage_error(f"{extent.size} bytes are stored where its shape {self.shape} needs {wanted}")
+            raise _make_damage_error(f"{extent.size} bytes are stored, but its shape {self.shape} needs {wanted}")
 
     @property
     def is_checked(self) -> bool:
@@ -192,10 +190,10 @@ def decode_chunk(data: bytes, size: int) -> bytes:
         raise _make_damage_error(f"{len(data)} bytes are too few for a header")
     total, block_size = _FRAME_HEADER.unpack_from(data)
     if total != size:
-        raise _make_damage_error(f"it announces {total} bytes where the array needs {size}")
+        raise _make_damage_error(f"its header declares {total} bytes, but the array needs {size}")
     # Each block takes several calls, so a chunk with a million blocks of one byte would take minutes.
     if block_size == 0 < total or (block_size < _MIN_BLOCK_BYTES and total > block_size * _MAX_SMALL_BLOCKS):
-        raise _make_damage_error(f"its blocks of {block_size} bytes are smaller than any writer's")
+        raise _make_damage_error(f"its block size of {block_size} bytes is too small")
     out, position = bytearray(), _FRAME_HEADER.size
     # The format has no number of blocks. The loop ends at the declared size, and each block must add bytes.
     while len(out) < size:
@@ -204,7 +202,7 @@ def decode_chunk(data: bytes, size: int) -> bytes:
         # The writer stores a block uncompressed if compression would not make it smaller.
         block = stored if len(stored) == wanted else decode_block(stored, wanted)
         if len(block) != wanted:
-            raise _make_damage_error(f"a block gives {len(block)} bytes instead of {wanted}")
+            raise _make_damage_error(f"a block decompresses to {len(block)} bytes instead of {wanted}")
         out += block
     if position != len(data):
         raise _make_damage_error(f"{len(data) - position} bytes follow its last block")
@@ -218,7 +216,7 @@ def _read_stored_block(data: bytes, position: int) -> tuple[bytes, int]:
         raise _make_damage_error("it ends before its last block")
     end = begin + _BLOCK_HEADER.unpack_from(data, position)[0]
     if end > len(data):
-        raise _make_damage_error(f"a block of {end - begin} bytes passes its end")
+        raise _make_damage_error(f"a block of {end - begin} bytes extends beyond its end")
     return data[begin:end], end
 
 
@@ -232,7 +230,7 @@ def decode_block(data: bytes, limit: int) -> bytes:
         token = data[position]
         count, position = _read_length(data, position + 1, token >> 4)
         if position + count > len(data):
-            raise _make_damage_error("literals pass the end of a block")
+            raise _make_damage_error("literals extend beyond the end of a block")
         # Check before each copy, because a few bytes can request gigabytes.
         _check_output_limit(out, count, limit)
         out += data[position : position + count]
@@ -267,13 +265,13 @@ def _read_length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
 def _check_output_limit(out: bytearray, count: int, limit: int) -> None:
     """Raise CheckpointError if `count` more bytes exceed the limit of the output."""
     if len(out) + count > limit:
-        raise _make_damage_error(f"a block gives more than its {limit} bytes")
+        raise _make_damage_error(f"a block decompresses to more than {limit} bytes")
 
 
 def _append_match(out: bytearray, offset: int, count: int) -> None:
     """Append `count` bytes that begin `offset` bytes before the end of `out`. They may overlap the output."""
     if not 0 < offset <= len(out):
-        raise _make_damage_error(f"a match reaches back {offset} bytes where only {len(out)} exist")
+        raise _make_damage_error(f"a match refers back {offset} bytes, but only {len(out)} exist")
     # The format does not define offset 0. Matches cannot begin before the block, since each block is compressed
     # separately.
     pattern = out[len(out) - offset :]

@@ -24,9 +24,9 @@ class DeferredObject:
 def _refuse(stand_in: DeferredObject, *_: Any) -> NoReturn:
     """Raise CheckpointError, because loading a pickle can run any code."""
     raise CheckpointError(
-        f"{stand_in._key!r} is a pickled Python object, and pickles are never loaded",
+        f"{stand_in._key!r} is a pickled Python object, which is never loaded",
         where=source.where(),
-        hint="Save the checkpoint again without it; NumPy scalars become plain ones by .item().",
+        hint="Save the checkpoint again without it. Convert NumPy scalars with .item().",
     )
 
 

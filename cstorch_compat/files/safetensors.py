@@ -91,7 +91,7 @@ def _read_header(file: RawFile) -> tuple[dict[str, Any], int]:
     # Check the length before reading the header.
     if length > min(MAX_HEADER_BYTES, file.size - _HEADER_LENGTH.size):
         raise CheckpointError(
-            f"its header of {length} bytes passes the end of the file, or is longer than any real one"
+            f"its header of {length} bytes extends beyond the end of the file, or exceeds {MAX_HEADER_BYTES:,} bytes"
         )
     text = file.head(_HEADER_LENGTH.size + length)[_HEADER_LENGTH.size :].decode()
     # Python's json keeps the last of two equal names. The format forbids them, because readers differ.
@@ -106,7 +106,7 @@ def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the members of a JSON object as a dict. Raises CheckpointError if a name occurs twice."""
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise CheckpointError("a name stands twice in its header")
+        raise CheckpointError("its header contains a name twice")
     return members
 
 
@@ -117,19 +117,19 @@ def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
     Raises CheckpointError unless it has exactly dtype, shape and data offsets that are valid and agree in size.
     """
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
-        raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
+        raise CheckpointError(f"the entry of {key!r} must have exactly dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
     if not _are_sizes(shape) or len(shape) > _MAX_AXES or not _are_sizes(offsets) or len(offsets) != 2:
-        raise CheckpointError(f"{key!r} has the shape {shape!r:.100} and the offsets {offsets!r:.100}")
+        raise CheckpointError(f"{key!r} has the invalid shape {shape!r:.100} or offsets {offsets!r:.100}")
     if not isinstance(name, str) or (name not in _DTYPES and name not in _NUMPY_ONLY_DTYPES):
         raise CheckpointError(
-            f"{key!r} is of the type {name!r:.100}", hint=f"Known are {', '.join(_DTYPE_NAMES.values())}."
+            f"{key!r} has the unknown dtype {name!r:.100}", hint=f"Use one of {', '.join(_DTYPE_NAMES.values())}."
         )
     dtype = _DTYPES.get(name)
     kind = _NUMPY_ONLY_DTYPES[name] if dtype is None else FILE_DTYPES[dtype]
     begin, end = offsets
     if end - begin != math.prod(shape) * kind.itemsize:
-        raise CheckpointError(f"{key!r} has {end - begin} bytes for {name}{shape}")
+        raise CheckpointError(f"{key!r} has {end - begin} bytes, which does not match {name}{shape}")
     return _ArrayEntry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end, checksum=checksum)
 
 
@@ -148,7 +148,7 @@ def _check_data_offsets(entries: list[_ArrayEntry], size: int) -> None:
             raise CheckpointError(f"{entry.key!r} begins at byte {entry.begin} of the data instead of {at}")
         at = entry.end
     if at != size:
-        raise CheckpointError(f"its arrays take {at} bytes, and the file has {size}")
+        raise CheckpointError(f"its arrays need {at} bytes of data, but the file has {size}")
 
 
 def _make_lazy_array(file: RawFile, start: int, e: _ArrayEntry) -> LazyArray:
@@ -174,7 +174,7 @@ def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
     if entry.checksum is not None and entry.checksum != _compute_checksum(
         _DTYPE_NAMES[entry.dtype or entry.kind], entry.shape, raw
     ):
-        raise CheckpointError("damaged: its bytes or its type have another checksum than when they were written")
+        raise CheckpointError("damaged: the checksum of its bytes, dtype and shape does not match")
     return array
 
 
@@ -226,11 +226,13 @@ def _find_dtype_name(key: str, a: LazyArray) -> str:
     Raises CheckpointError if there is none, or for the name of the metadata.
     """
     if key == _METADATA_KEY:
-        raise CheckpointError(f"an array cannot be called {_METADATA_KEY!r} in a safetensors file", hint="Rename it.")
+        raise CheckpointError(
+            f"an array cannot have the name {_METADATA_KEY!r} in a safetensors file", hint="Rename it."
+        )
     name = _DTYPE_NAMES.get(a.dtype or a.kind.newbyteorder("<"))
     if name is None:
         raise CheckpointError(
-            f"{key!r} is of the type {a.dtype or a.kind}, for which safetensors has no name",
-            hint=f"It has {', '.join(_DTYPE_NAMES.values())}: convert the values first, or leave the array out.",
+            f"{key!r} has the dtype {a.dtype or a.kind}, which safetensors does not support",
+            hint=f"Convert the values to one of {', '.join(_DTYPE_NAMES.values())}, or leave the array out.",
         )
     return name

@@ -66,7 +66,8 @@ def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
         spec = format_spec(node)
     except RecursionError as e:
         raise CheckpointError(
-            "the saved object is nested too deeply", hint="Save a flat dict; look for a list or dict that holds itself."
+            "the saved object is nested too deeply",
+            hint="Save a flat dict. Look for a list or dict that contains itself.",
         ) from e
     # Check all keys together: `{"a.b": x, "a": {"b": y}}` is a valid tree, but gives two equal names. The original
     # writes such a file and cannot load it.
@@ -131,7 +132,7 @@ def _dict_context(tree: dict[Any, Any], path: tuple[str, ...]) -> str:
         if type(key) not in _KEY_TYPES:
             raise CheckpointError(
                 f"the dict at {'.'.join(path)!r} has a key {key!r} of type {type(key).__name__}",
-                hint="A checkpoint keeps only keys that are str, int, float, bool or None: convert this one.",
+                hint="Convert the key to str, int, float, bool or None.",
             )
     return json.dumps(list(tree))
 
@@ -142,8 +143,8 @@ def _check_keys(keys: list[str]) -> None:
     for key in keys:
         if key in seen:
             raise CheckpointError(
-                f"two values would both be stored as {key!r}",
-                hint="Dotted keys and nested dicts share one name space, as do 1 and '1': rename one of them.",
+                f"two values would be stored as {key!r}",
+                hint="Rename one of them. Dotted keys and nested dicts share one namespace, as do 1 and '1'.",
             )
         check_name(key)
         seen.add(key)
@@ -160,10 +161,13 @@ def check_name(key: str) -> None:
     """
     # HDF5 names end at a NUL. Lone surrogates, which file names may contain, have no UTF-8 encoding.
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
-        raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")
+        raise CheckpointError(
+            f"the key {key!r} is not a valid name in a file", hint="Use a key of valid Unicode without NUL."
+        )
     if len(key.encode()) > MAX_KEY_BYTES:
         raise CheckpointError(
-            f"the key {key[:40]!r}... of {len(key)} characters is too long to name anything in a file"
+            f"the key {key[:40]!r}... of {len(key)} characters has more than {MAX_KEY_BYTES:,} bytes",
+            hint="Use a shorter key.",
         )
 
 
@@ -217,7 +221,7 @@ def _parse_node(spec: Description, namedtuples: Mapping[str, type]) -> TreeNode:
         return TreeNode(_SEQUENCES[name], tuple(range(len(children))), children)
     if name == _NAMEDTUPLE and context in namedtuples:
         return TreeNode(namedtuples[context], tuple(range(len(children))), children)
-    raise _make_spec_error(f"it names a container {name!r} ({context!r}) that is not known here")
+    raise _make_spec_error(f"the container {name!r} ({context!r}) is unknown")
 
 
 def _parse_labels(context: str, count: int) -> tuple[Any, ...]:
@@ -235,7 +239,7 @@ def _make_spec_error(why: str) -> CheckpointError:
     """Return the error for an invalid description."""
     return CheckpointError(
         f"the checkpoint's description of its tree cannot be read: {why}",
-        hint="Save it again from plain dicts, lists and tuples, with str or int keys.",
+        hint="Save the checkpoint again with plain dicts, lists and tuples, and with str or int keys.",
     )
 
 

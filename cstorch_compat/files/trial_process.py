@@ -24,7 +24,7 @@ MAX_LEAF_CPU_SECONDS = 2
 """Maximum CPU time for one leaf. Intact leaves take milliseconds; the system's limit has whole seconds."""
 MAX_IDLE_SECONDS = 60.0
 """Maximum time without a heartbeat. A slow disk is no damage."""
-_HINT = "Use another copy; a process of its own can be given up, if this one has to be read by other means."
+_HINT = "Use another copy. To read this file by other means, use a separate process."
 _is_warned = False
 
 Heartbeat = Callable[[], None]
@@ -51,10 +51,10 @@ def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> Non
         return
     status = _wait_for_child(child, into)
     if status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
-        raise CheckpointError("it is damaged: its tables keep HDF5 busy without end", where=path, hint=_HINT)
+        raise CheckpointError("the file is damaged: HDF5 does not finish reading its tables", where=path, hint=_HINT)
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        raise CheckpointError(f"it is damaged: its tables make HDF5 end by {name}", where=path, hint=_HINT)
+        raise CheckpointError(f"the file is damaged: HDF5 crashes on its tables with {name}", where=path, hint=_HINT)
 
 
 def _fork() -> int | None:
@@ -72,7 +72,7 @@ def _fork() -> int | None:
         if not _is_warned:
             _is_warned = True
             place = source.where()
-            text = f"files without checksums are read without a limit of time, as no process can be started ({e})"
+            text = f"files without checksums are read without a time limit, because no process can be started ({e})"
             warnings.warn_explicit(text, UserWarning, place.file, place.line)
         return None
 

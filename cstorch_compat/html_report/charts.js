@@ -178,11 +178,11 @@ function memoryPicture(width) {
   const { sram_bytes, usable_bytes } = step().machine, wide = Math.min(width, 900), used = mode().peak_bytes_per_pe;
   const scale = wide / sram_bytes, words = (a, b) => `${whole(a)} bytes: ${b}`;
   const part = (x, size, style, text) => draw("rect", { x: x * scale, y: 4, width: Math.max(size ? 1 : 0, size * scale), height: 24, style, ...told(() => text) });
-  const keys = [["forward", "held by the step"], ["cold", "free"], ["soft", "not usable: programs and host transfers"]];
+  const keys = [["forward", "used by the step"], ["cold", "free"], ["soft", "reserved for programs and host transfers"]];
   const bar = draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
-    part(0, used, "fill:var(--forward)", words(used, "what the step holds on the fullest PE")),
+    part(0, used, "fill:var(--forward)", words(used, "used by the step on the fullest PE")),
     part(used, usable_bytes - used, "fill:var(--cold)", words(usable_bytes - used, "free")),
-    part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "not usable: programs and host transfers")),
+    part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "reserved for programs and host transfers")),
     draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
   return [bar, el("div", { class: "tools" }, keys.map(([colour, name]) => key(`var(--${colour})`, name)))];
 }
@@ -197,7 +197,7 @@ function memoryBars(width) {
   const names = Math.min(220, wide * 0.35), scale = (wide - names - 80) / Math.max(1, sum(shown[0]));
   return [
     el("div", { class: "tools", style: "margin-top:8px" }, key("var(--forward)", "weights, optimizer and gradients"),
-      key("var(--backward)", "samples in flight"), key("var(--update)", "the sample that is worked on")),
+      key("var(--backward)", "samples in flight"), key("var(--update)", "current sample")),
     draw("svg", { width: wide, height: shown.length * high, role: "group", "aria-label": "Bytes a PE of each stage" },
       shown.map((s, n) => {
         const name = mode().rows[s.layer].label, y = n * high;

@@ -35,7 +35,7 @@ def format_html(contents: Mapping[str, Any]) -> str:
     values = {
         "policy": html.escape(policy),
         "title": html.escape(pathlib.PurePath(contents["script"]).name),
-        "verdict": html.escape(_format_verdict(first) if first else "Nothing was compiled for a wafer."),
+        "verdict": html.escape(_format_verdict(first) if first else "No step was compiled for a wafer."),
         "style": style,
         "data": _to_embedded_json(data),
         "graph": base64.b64encode(gzip.compress(json.dumps(folded).encode(), mtime=0)).decode(),
@@ -51,7 +51,7 @@ def format_html(contents: Mapping[str, Any]) -> str:
 def _format_verdict(step: Mapping[str, Any]) -> str:
     """Return the verdict on a step."""
     mode = step["modes"][step["mode"]]
-    return str(mode["verdict"] if mode["fits"] else f"It does not fit. {mode['reason']}")
+    return str(mode["verdict"] if mode["fits"] else f"The step does not fit. {mode['reason']}")
 
 
 def _split_graphs(contents: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:

@@ -61,7 +61,7 @@ function rowWords(row) {
 function excerpt(where) {
   const cut = where.lastIndexOf(":"), number = Number(where.slice(cut + 1));
   const lines = DATA.sources[where.slice(0, cut)];
-  if (!lines || !(number in lines)) return el("p", { class: "note" }, where ? `${where} (its text is not at hand)` : "");
+  if (!lines || !(number in lines)) return el("p", { class: "note" }, where ? `${where} (source not available)` : "");
   const shown = Object.keys(lines).map(Number).filter((n) => Math.abs(n - number) <= 4);
   return el(
     "figure",
@@ -93,7 +93,7 @@ const at = (axis, value) => `${100 * axis.share(value)}%`;
 const bar = (axis, value) => el("span", { class: "track", "aria-hidden": "true" }, el("i", { style: `width:${at(axis, value)}` }),
   axis.ticks.map((t) => el("b", { style: `left:${at(axis, t)}` })));
 const labelsOf = (axis) => el("span", { class: "ticks", "aria-hidden": "true" }, axis.ticks.map((t) => el("span", { style: `left:${at(axis, t)}` }, short(t))));
-const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of the smallest" : "one linear axis, from zero");
+const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of the smallest value" : "one linear axis, from zero");
 
 const pressed = (label, on, act) => el("button", { type: "button", "aria-pressed": String(on), onclick: act }, label);
 const key = (colour, label) => el("span", { class: "key" }, el("i", { style: `background:${colour}` }), label);

@@ -17,19 +17,19 @@ function redraw(name) {
 }
 
 function verdictOf(own) {
-  return own.fits ? own.verdict : `It does not fit. ${own.reason}`;
+  return own.fits ? own.verdict : `The step does not fit. ${own.reason}`;
 }
 
 section("figures", "A step", () => {
   const own = mode(), one = step(), m = one.machine, figures = {
-    "samples a second": rate(own.samples_per_s),
-    "a step": time(own.step_cycles),
-    "before the first result": time(own.fill_cycles),
+    "samples per second": rate(own.samples_per_s),
+    "time of a step": time(own.step_cycles),
+    "time to the first result": time(own.fill_cycles),
     "fullest PE": `${whole(own.peak_bytes_per_pe)} bytes (${percent(own.peak_bytes_per_pe / m.sram_bytes)})`,
-    "over the edge, in and out": `${short(own.edge_bytes_in)}B and ${short(own.edge_bytes_out)}B`,
-    "micro-batches": `${whole(own.micro_batches)}${own.has_recompute ? ", forward computed again" : ""}`,
+    "wafer edge, in and out": `${short(own.edge_bytes_in)}B and ${short(own.edge_bytes_out)}B`,
+    "micro-batches": `${whole(own.micro_batches)}${own.has_recompute ? ", forward pass recomputed" : ""}`,
   };
-  if (own.joules_per_sample) figures["energy of a sample"] = quantity(own.joules_per_sample, "J");
+  if (own.joules_per_sample) figures["energy per sample"] = quantity(own.joules_per_sample, "J");
   const head = `${one.systems > 1 ? whole(one.systems) + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
   return [
     el("p", { class: "soft", style: "margin:0" }, head),
@@ -49,8 +49,8 @@ section("limits", "What limits", () => {
       el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
       el("span", { class: "note" }, b.source))),
       el("li", { class: "limit" }, el("span"), labelsOf(axis))),
-    el("p", { class: "note" }, `The shortest bar, in red, limits. All bars have ${wordsOf(axis)}.`),
-    least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `On the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
+    el("p", { class: "note" }, `The shortest bar, in red, is the limit. All bars have ${wordsOf(axis)}.`),
+    least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `The limit of the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();
 }, () => mode().fits && mode().bounds.length > 0);
 
@@ -62,8 +62,8 @@ section("floor", "Floor plan", (width) => {
     mode().links && pressed("links", state.links, () => { state.links = !state.links; redraw("floor"); }));
   const wide = innerWidth > 720 ? (width - 16) * 0.6 : width;
   const said = state.mode === "streaming"
-    ? "Every layer has the whole wafer in its turn: its width here is its share of the cycles."
-    : "Each rectangle holds a stage. Flows are bytes between layers in a step." + (isSmall(cells()) && !state.whole ? " Shown is the part in use, stretched: x and y have scales of their own." : "");
+    ? "The layers use the whole wafer in turn. The width of a layer is its share of the cycles."
+    : "Each rectangle is a stage. Flows are the bytes between layers in a step." + (isSmall(cells()) && !state.whole ? " The picture shows only the part in use; x and y have different scales." : "");
   return [tools, el("div", { class: "pair" },
     el("div", null, el("div", { class: "scroll" }, floorPicture(wide)), el("div", { class: "tools", style: "margin-top:6px" }, floorKeys()), el("p", { class: "note" }, said)),
     detail())];
@@ -71,7 +71,7 @@ section("floor", "Floor plan", (width) => {
 
 function detail() {
   const row = mode().rows[state.layer];
-  if (!row) return el("div", { id: "detail", class: "soft" }, "Choose a rectangle, a bar or a row to see its kernel and its line.");
+  if (!row) return el("div", { id: "detail", class: "soft" }, "Select a rectangle, a bar or a row to see its kernel and its line.");
   const figures = {
     rectangle: place(row.rect), cycles: whole(row.cycles), forward: whole(row.forward_cycles), backward: whole(row.backward_cycles),
     update: whole(row.update_cycles), FLOPs: short(row.flops), "bytes touched": short(row.bytes), "of peak": percent(row.utilisation),
@@ -85,7 +85,7 @@ function detail() {
 
 section("timeline", "Timeline of a step", (width) => {
   const zoom = (by) => () => { state.zoom = Math.max(1, Math.min(64, state.zoom * by)); redraw("timeline"); };
-  const what = state.mode === "streaming" ? "Weights and the batch in, layers in turn, gradients out; the first micro-batches." : "The first sample through an empty pipeline and back, then the updates.";
+  const what = state.mode === "streaming" ? "The first micro-batches: weights and batch enter, layers run in turn, gradients leave." : "The first sample passes an empty pipeline forward and backward; updates follow.";
   return [
     el("div", { class: "tools" }, el("button", { type: "button", onclick: zoom(2) }, "Zoom in"), el("button", { type: "button", onclick: zoom(0.5) }, "Zoom out"),
       SWEEPS.map((s) => key(`var(--${s})`, s)), mode().timeline.spans.some((span) => span[2] < 0) && key("var(--cold)", "other"), key("var(--critical)", "critical path (outline)")),
@@ -96,7 +96,7 @@ section("timeline", "Timeline of a step", (width) => {
 section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width), memoryCourse(width)].flat(), () => mode().fits && mode().rows.length > 0);
 
 section("roofline", "Roofline of a PE", (width) => [rooflinePicture(width),
-  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Its colour shows its share of peak. Slanted: what the memory's ports give to a copy.")],
+  el("p", { class: "note" }, "Each dot is a layer. x: FLOPs per byte that its kernels touch. y: FLOPs per cycle and PE. The colour is the share of peak. The slanted line is the memory bandwidth of a copy.")],
   () => mode().fits && mode().rows.length > 0);
 
 const COLUMNS = [["layer", "label", String], ["line", "where", file], ["cycles", "cycles", whole], ["forward", "forward_cycles", whole],
@@ -116,7 +116,7 @@ section("layers", "Layers", () => {
 section("compared", "Machines and batches", () => {
   const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
   const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
-  const limit = (r) => (r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`);
+  const limit = (r) => (r.fits ? r.limit : `does not fit${r.largest_batch ? `; the largest batch that fits is ${whole(r.largest_batch)}` : ""}`);
   // Each column: its head, the class of its cells, and the cell of a row.
   const columns = [
     ["batch", "", (r) => whole(r.batch_size)],
@@ -157,7 +157,7 @@ function kernelDetails(tree, k) {
   return folded(`${k.name} (${k.sweep}): ${k.reads} → ${k.writes}`, () => [
     el("p", { class: "note" }, `${short(k.flops)} FLOPs`), where ? excerpt(where) : "",
     nest ? [el("p", { class: "soft" }, "Loop nest"), listing(nest.loops, "Loop nest"), el("p", { class: "soft" }, "Numba"), listing(nest.source, "Numba")]
-      : el("p", { class: "note" }, "A kernel of the library, and no loops of its own.")].flat());
+      : el("p", { class: "note" }, "A library kernel without a loop nest.")].flat());
 }
 
 function moduleDetails(tree, node) {

@@ -11,8 +11,10 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", whole: argparse.ArgumentParser) -> None:
     """Add the `completion` command to the subparsers `commands`. `whole` is the parser of all commands."""
-    writer = commands.add_parser("completion", help="print what a shell completes commands with (the extra completion)")
-    writer.add_argument("shell", choices=SHELLS, help="the shell; as in: lazywafer completion bash > FILE")
+    writer = commands.add_parser(
+        "completion", help="print a completion script for a shell (needs the extra `completion`)"
+    )
+    writer.add_argument("shell", choices=SHELLS, help="the shell, as in: lazywafer completion bash > FILE")
     writer.set_defaults(execute=lambda options: print_completion(whole, options.shell))
 
 
@@ -22,7 +24,9 @@ def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
     try:
         shtab: Any = importlib.import_module("shtab")
     except ModuleNotFoundError:
-        print("lazywafer: completion needs shtab: pip install lazywafer[completion]", file=sys.stderr)
+        print(
+            "lazywafer: completion needs shtab. Install it with `pip install lazywafer[completion]`.", file=sys.stderr
+        )
         return 1
     print(shtab.complete(parser, shell=shell))
     return 0

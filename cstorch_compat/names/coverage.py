@@ -109,8 +109,8 @@ def _package(name: str) -> str:
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the `coverage` command to the subparsers `commands`."""
-    covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
-    covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
+    covered = commands.add_parser("coverage", help="print which names of the emulated packages exist in lazywafer")
+    covered.add_argument("--list", action="store_true", help="also print each partial or missing name with the reason")
     covered.add_argument("--json", action="store_true", help="print every name with its status and reason as JSON")
     covered.set_defaults(execute=lambda options: print_coverage(options.list, options.json))
 

@@ -24,7 +24,9 @@ SCRIPTS = (
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: DigitsWriter) -> None:
     """Add the `example` command to the subparsers `commands`. `write_digits` writes the data of the example `mnist`."""
-    writer = commands.add_parser("example", help="write an example script into this folder; without a name, list them")
+    writer = commands.add_parser(
+        "example", help="write an example script into this folder; without a name, list the examples"
+    )
     writer.add_argument("name", nargs="?", metavar="NAME", help="the example, such as mnist")
     writer.set_defaults(execute=lambda options: write_example(options.name, write_digits))
 
@@ -40,7 +42,9 @@ def write_example(name: str | None, write_digits: DigitsWriter) -> int:
             print(f"{each:8} {_first_line(_read_script(each))}")
         return 0
     if name not in EXAMPLE_NAMES:
-        print_escaped(f"lazywafer: there is no example {name!r}; there are {', '.join(EXAMPLE_NAMES)}", sys.stderr)
+        print_escaped(
+            f"lazywafer: the example {name!r} does not exist: use one of {', '.join(EXAMPLE_NAMES)}", sys.stderr
+        )
         return 2
     target = pathlib.Path(f"{name}.py")
     try:
@@ -48,7 +52,7 @@ def write_example(name: str | None, write_digits: DigitsWriter) -> int:
             file.write(_read_script(name))
         told = write_digits(pathlib.Path(DATA_FOLDER)) if name == "mnist" else ""
     except FileExistsError:
-        print(f"lazywafer: {target} is there already: move it away, or go to another folder", file=sys.stderr)
+        print(f"lazywafer: {target} exists already: move it, or change to another folder", file=sys.stderr)
         return 2
     except OSError as e:
         print(f"lazywafer: {e.filename or target} cannot be written: {e.strerror}", file=sys.stderr)

@@ -16,9 +16,9 @@ VERSION = "0.2.0"
 # Matrix products are split by shape only, with one BLAS thread per part: a product of 700 x 900 by 900 x 800 differed
 # between one and two threads of OpenBLAS.
 REPRODUCIBILITY_NOTE = (
-    "equal runs are equal to the last bit with the same versions, machine and BLAS core type, for any number of "
-    "threads; another type (OPENBLAS_CORETYPE) changes last digits of matrix products, and another number of BLAS "
-    "threads perhaps those of torch.linalg"
+    "equal runs give equal bits with the same versions, machine and BLAS core type, for any number of threads; another "
+    "core type (OPENBLAS_CORETYPE) changes the last digits of matrix products, and another number of BLAS threads may "
+    "change those of torch.linalg"
 )
 """What changes the last bits of a result."""
 

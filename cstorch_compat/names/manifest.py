@@ -20,43 +20,44 @@ CSTORCH_PREFIX = "cerebras.pytorch."
 ABSENT = object()
 """A marker for a name that does not exist."""
 PARTIAL_REASONS = {
-    "torch.Tensor.view": "in another dtype it is a copy, and some views are allowed that PyTorch refuses",
-    "cerebras.pytorch.load": "no PyTorch files from before the zip format; a pickled object stays closed",
-    "torch.load": "classes by an allow list; with weights_only=False also plain ones that are imported already",
+    "torch.Tensor.view": "a view in another dtype is a copy, and some views are allowed that PyTorch refuses",
+    "cerebras.pytorch.load": "no PyTorch files from before the zip format; pickled objects are not loaded",
+    "torch.load": "loads classes of an allow list; with weights_only=False also plain classes that are already "
+    "imported",
     "torch.linalg.qr": "the reduced form only",
     "torch.linalg.svd": "the reduced form only (full_matrices=False)",
     "torch.nn.Embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.EmbeddingBag": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.LSTM": "no proj_size",
-    "torch.profiler.profile": "blocks that a script names and steps; no operations, shapes or memory",
+    "torch.profiler.profile": "records named blocks and steps; no operations, shapes or memory",
     "torch.distributed": "one process: groups of world size 1",
-    "torch.compile": "the function itself: what it computes is compiled anyway",
-    "torch.jit.script": "the function itself, run by Python",
+    "torch.compile": "returns the function unchanged: steps are compiled anyway",
+    "torch.jit.script": "returns the function unchanged: Python runs it",
     "torch.nn.Dropout": "inside a traced step the random numbers are not PyTorch's",
     "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
     "torch.nn.functional.embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
-    "cerebras.pytorch.experimental.Compression": "the format is noted, and weights travel as they are",
-    "cerebras.pytorch.experimental.listener.register_traced_tensor_hook": "hears of the outputs of layers, and not of "
-    "functions in a model's own code, of the backward pass and of the optimizer",
+    "cerebras.pytorch.experimental.Compression": "the format is recorded, and weights are not compressed",
+    "cerebras.pytorch.experimental.listener.register_traced_tensor_hook": "reports outputs of layers, but not those of "
+    "functions in the code of the model, of the backward pass and of the optimizer",
     "cerebras.pytorch.profiler.profile": "the kernels of the wafer; no host_activities",
     "torch.utils.tensorboard.SummaryWriter": "all but meshes, audio, video, tensors and custom layouts",
     "cerebras.pytorch.utils.tensorboard.SummaryWriter": "all but meshes, audio, video and custom layouts",
-    "cerebras.pytorch.utils.tensorboard.SummaryReader": "no filter of files",
+    "cerebras.pytorch.utils.tensorboard.SummaryReader": "files cannot be filtered",
     "cerebras.pytorch.nn.DiceLoss": "no one-hot targets, no argmax of predictions",
     "cerebras.pytorch.backends": "optimization_level, micro_batch_size, lazy_initialization, retrace_every_iteration "
     "and implicit_cast_cb16_to_fp32 have an effect; the others are checked, and listed when a run sets them",
     "cerebras.pytorch.distributed.ClusterConfig": "num_csx, num_workers_per_csx and python_paths have an effect; the "
     "others are checked, and listed when a run sets them",
     "cerebras_pytorch.backend": "max_checkpoints and drop_data are checked, and listed when a run sets them",
-    "cerebras_pytorch.experimental.configure": "of the cluster's settings those of ClusterConfig have an effect",
+    "cerebras_pytorch.experimental.configure": "of the cluster settings, only those of ClusterConfig have an effect",
     "cerebras_pytorch.utils.CSConfig": "as ClusterConfig; precision_opt_level and transfer_processes set flags",
     "cerebras_torch.initialize": "cs_ip, service_workdir and appliance have no effect, and are listed",
     "cerebras_torch.optimizer": "optimizers of torch.optim keep no state in a Session: use cbtorch.optim",
     "cerebras_torch.core.cb_model.set_run_config": "has no effect: everything can be fetched after every step",
     "cerebras.appliance": "settings of the compiler are kept and have no effect",
-    "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
+    "torchvision.datasets.MNIST": "reads the real files, or uses the digits that this package includes",
 }
 """Names that exist here but do less than the original, with the reason."""
 
@@ -89,15 +90,15 @@ def _parent_modules() -> frozenset[str]:
 
 
 MISSING_REASONS = {
-    "torch.distributed": "a run is one process, and this needs several",
-    "torch.jit": "Python runs what would be scripted",
-    "torch.onnx": "there is no exporter",
-    "torch.sparse": "only the coordinate layout and its products are there",
-    "torch.polar": "there are no complex numbers",
-    "torch.view_as_complex": "there are no complex numbers",
-    "torch.view_as_real": "there are no complex numbers",
-    "torchvision": "classification models, local data sets and common transforms are there",
-    "cerebras.pytorch.mesh": "not written yet",
+    "torch.distributed": "it needs several processes, and a run has one",
+    "torch.jit": "functions are not scripted: Python runs them",
+    "torch.onnx": "export is not implemented",
+    "torch.sparse": "only the coordinate layout and its products are implemented",
+    "torch.polar": "complex numbers are not implemented",
+    "torch.view_as_complex": "complex numbers are not implemented",
+    "torch.view_as_real": "complex numbers are not implemented",
+    "torchvision": "only classification models, local data sets and common transforms are implemented",
+    "cerebras.pytorch.mesh": "not implemented yet",
 }
 """Why a name is missing, by prefix; the longest one counts. Other names are not written yet."""
 
@@ -105,7 +106,7 @@ MISSING_REASONS = {
 WORKAROUNDS = {
     "torch.onnx": "Save the state_dict here, and export it with the original package.",
     "torch.export": "Save the state_dict here, and export it with the original package.",
-    "torch.fx": "Write the change of the model as a module, or run this part with the original package.",
+    "torch.fx": "Write the transformed model as a module, or run this part with the original package.",
     "torch._dynamo": "Leave it out: steps are traced and compiled without it.",
     "torch._inductor": "Leave it out: steps are traced and compiled without it.",
     "torch.cuda": "Guard it by torch.cuda.is_available(), which is False here.",
@@ -114,10 +115,10 @@ WORKAROUNDS = {
     "torch.view_as_real": "Compute with the real and the imaginary part as two tensors.",
     "torch.quantization": "Train in float32 or bfloat16 here, and quantize with the original package.",
     "torch.ao": "Train in float32 or bfloat16 here, and quantize with the original package.",
-    "torchvision": "Give the data or the model from a file of your own.",
+    "torchvision": "Load the data or the model from a local file.",
 }
 """What to do without a missing name, by prefix; the longest one counts."""
-DEFAULT_WORKAROUND = "Replace it by an operation that is there, or run this part with the original package."
+DEFAULT_WORKAROUND = "Replace it by a supported operation, or run this part with the original package."
 """The workaround for names without a row in WORKAROUNDS."""
 NATIVE_PACKAGES = frozenset(
     """apex bitsandbytes deepspeed fairscale flash_attn functorch mamba_ssm megatron pyg_lib tensorrt torch_cluster
@@ -135,7 +136,7 @@ def _find_by_prefix(rows: dict[str, str], name: str, default: str) -> str:
 
 def find_missing_reason(name: str) -> str:
     """Return why a known name is missing."""
-    return _find_by_prefix(MISSING_REASONS, name, "not written yet")
+    return _find_by_prefix(MISSING_REASONS, name, "not implemented yet")
 
 
 def find_workaround(name: str) -> str:
@@ -146,7 +147,7 @@ def find_workaround(name: str) -> str:
 def find_package_workaround(package: str) -> str:
     """Return what to do about a package outside of the emulated ones that is not installed."""
     if package.partition(".")[0] in NATIVE_PACKAGES:
-        return "It is compiled against PyTorch itself or a GPU: run this part with the original packages."
+        return "Run this part with the original packages: this one is compiled against PyTorch or a GPU."
     return f"Install {package} where lazywafer is installed, or leave the import out."
 
 
@@ -157,8 +158,8 @@ def format_absent_module(name: str, path: str) -> str:
         why = f"it is known but missing in this version ({find_missing_reason(path)})"
         return f"{place}: No module named {name!r}: {why}\n  {find_workaround(path)}"
     near = difflib.get_close_matches(path, [*mirror_table.entries()], 1)
-    hint = f"Did you mean {near[0]}?" if near else "Check the spelling and the release that has it."
-    return f"{place}: No module named {name!r}: no such module is known\n  {hint}"
+    hint = f"Did you mean {near[0]}?" if near else "Check the spelling, and which release has the name."
+    return f"{place}: No module named {name!r}: the module is unknown\n  {hint}"
 
 
 def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
@@ -185,11 +186,11 @@ def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
     # Suggest only names that exist here.
     near = difflib.get_close_matches(name, have, 1)
     # The lists do not contain undocumented names of PyTorch.
-    unknown = "it is not provided, and is no documented name" if public.startswith("torch") else "no such name is known"
+    unknown = "it is not documented and not provided" if public.startswith("torch") else "the name is unknown"
     error = NameMissing(
         f"{owner} has no attribute {name!r}: {unknown}",
         where=source.where(),
-        hint=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
+        hint=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling, and which release has the name.",
     )
     return errors.refuse("unknown name", error, full)
 

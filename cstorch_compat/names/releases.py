@@ -21,7 +21,7 @@ def parse_release(release: str) -> tuple[int, int]:
     Raises ValueError if it is unknown.
     """
     if release not in RELEASES:
-        raise ValueError(f"there is no release {release!r} of the API; known are {', '.join(RELEASES)}")
+        raise ValueError(f"the API has no release {release!r}; use one of {', '.join(RELEASES)}")
     # As a string, "2.10" would sort before "2.2".
     major, minor = release.split(".")
     return int(major), int(minor)
@@ -154,7 +154,7 @@ _CONFIGURE_HINT = 'Write `backend = cstorch.backend("CSX", ...)` and `DataExecut
 _SPARSITY_HINT = (
     "Write `sparsity = cstorch.sparse.configure(...)`, then `model.apply(sparsity)` and `optimizer.apply(sparsity)`."
 )
-_CLASS_HINT = "Make the {0} from its class, as in cstorch.optim.{1}."
+_CLASS_HINT = "Create the {0} from its class, such as cstorch.optim.{1}."
 
 RELEASE_ROWS = (
     ReleaseRow("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE_HINT),
@@ -164,7 +164,7 @@ RELEASE_ROWS = (
         "compile_step",
         until="1.9",
         target="generations.early.configure:compile_step",
-        instead="It is called cstorch.trace.",
+        instead="Use cstorch.trace.",
     ),
     ReleaseRow("trace", since="2.0"),
     ReleaseRow("backend", "1.9", "1.9", "generations.early.backends:backend_1_9"),
@@ -257,7 +257,7 @@ RELEASE_ROWS = (
         "2.0",
         "2.3",
         "generations.early.configured_optim:configure_param_groups",
-        "Give the optimizer a list of groups, each a dict with params and settings.",
+        "Pass the optimizer a list of groups, each a dict with params and settings.",
     ),
     ReleaseRow("optim.Optimizer", "1.8", "1.8", "generations.early.optimizers:Optimizer"),
     ReleaseRow("optim.Optimizer", since="1.9"),
@@ -367,11 +367,11 @@ def explain_absence(path: str, span: ReleaseRange) -> tuple[str, str] | None:
     if not history or any(row.span.meets(span) for row in history):
         return None
     have = (
-        f"it is in release {ReleaseRange(history[0].since, history[-1].until)}, and the script runs as release {span}"
+        f"it exists in release {ReleaseRange(history[0].since, history[-1].until)}, but the script uses release {span}"
     )
     # A removed name needs another call, a later name needs another release.
     if parse_release(history[-1].until) < parse_release(span.since):
-        return have, history[-1].instead or "Use what took its place in the later release."
+        return have, history[-1].instead or "Use its replacement in the later release."
     return have, f"Run the script with --api {history[0].since} or later."
 
 

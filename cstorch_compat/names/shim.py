@@ -122,7 +122,7 @@ class _Finder(metadata.DistributionFinder):
         if others:
             which = ", ".join(f"--api {s.span.until}" for s in others)
             raise ModuleNotFoundError(
-                f"No module named {name!r} in release {self.api} of the API; it is found with {which}", name=name
+                f"No module named {name!r} in release {self.api} of the API; it exists with {which}", name=name
             )
         return None
 
@@ -204,7 +204,7 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     loaded = sys.modules.get("torch")
     if loaded is not None and not isinstance(loaded, Mirror):
         raise NameMissing(
-            "PyTorch itself is imported already, and one process cannot have both",
+            "PyTorch is already imported, and a process cannot use both packages",
             hint="Call cstorch_compat.install() before anything imports torch.",
         )
     _finder = _Finder(api)

@@ -19,14 +19,16 @@ STUB_PACKAGES = ("torch", "torchvision", "cerebras")
 """The packages with stubs: those that scripts of the latest release import."""
 GENERATED_MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
 HELP = """Write stub packages for torch, torchvision and cerebras.pytorch into DIR, one folder each. Pyright and Pylance
-find them in the folder `typings` beside a script or where `stubPath` names DIR, mypy where MYPYPATH or `mypy_path`
-does. An older set of stubs is replaced; any other package of these names in DIR is an error."""
+use a folder `typings` next to the script, or the folder set as `stubPath`; mypy uses the folders in MYPYPATH or
+`mypy_path`. Older stubs are replaced; any other package of these names in DIR is an error."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the `stubs` command to the subparsers `commands`."""
-    writer = commands.add_parser("stubs", help="write stubs with which an editor completes scripts", description=HELP)
-    writer.add_argument("folder", metavar="DIR", type=new_folder, help="the folder; it is made if it is not there")
+    writer = commands.add_parser("stubs", help="write stubs for editors and type checkers", description=HELP)
+    writer.add_argument(
+        "folder", metavar="DIR", type=new_folder, help="the folder, which is created if it does not exist"
+    )
     writer.set_defaults(execute=write_stubs)
 
 
@@ -47,7 +49,9 @@ def write_stubs(options: argparse.Namespace) -> int:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    print_escaped(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
+    print_escaped(
+        f"wrote {len(files)} stubs to {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor"
+    )
     return 0
 
 
@@ -58,16 +62,16 @@ def _find_obstacle(folder: pathlib.Path) -> str:
     command.
     """
     if folder.exists() and not folder.is_dir():
-        return f"{folder} is a file: name a folder for the stubs"
+        return f"{folder} is a file: use a folder for the stubs"
     # The folder may not exist yet. Its nearest existing parent must be writable.
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        return f"{nearest} cannot be written to: name another folder"
+        return f"{nearest} cannot be written to: use another folder"
     for root in STUB_PACKAGES:
         head = folder / root / "__init__.pyi"
         is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(GENERATED_MARK)
         if (folder / root).exists() and not is_ours:
-            return f"{folder / root} is there and was not written by lazywafer stubs: remove it or name another folder"
+            return f"{folder / root} was not written by lazywafer stubs: remove it, or use another folder"
     return ""
 
 

@@ -53,7 +53,7 @@ HELP = {
     ("validate",): ("NAME", "--json", "--simulate", "--record", "--placement", "--rows"),
     ("ckpt",): ("ls", "show", "diff", "verify", "convert", "exit status is 1"),
     ("ckpt", "ls"): ("--json", "safetensors"),
-    ("ckpt", "show"): ("key", "as ls prints it"),
+    ("ckpt", "show"): ("key", "as printed by ls"),
     ("ckpt", "diff"): ("--rtol", "--atol", "--json"),
     ("ckpt", "verify"): ("checksums", "exit status is 1"),
     ("ckpt", "convert"): ("--to", "--key", "--flatten", "--force"),
@@ -116,7 +116,7 @@ def test_a_refusal_points_to_the_check(tmp_path):
     (tmp_path / "a script.py").write_text(REFUSED)
     done = lazywafer("run", "a script.py", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("Try `lazywafer check 'a script.py'`")
+    assert done.stderr.splitlines()[-1].startswith("Run `lazywafer check 'a script.py'`")
     (tmp_path / "wrong.py").write_text("import torch\ntorch.ones(2) @ torch.ones(3)\n")
     assert "lazywafer check" not in lazywafer("run", "wrong.py", cwd=tmp_path).stderr
 

@@ -149,7 +149,7 @@ def test_a_page_that_cannot_be_written_keeps_the_old_one_and_the_other_files(tmp
 def test_a_run_without_a_step_on_the_wafer_still_writes_its_trace(tmp_path):
     (tmp_path / "script.py").write_text("print(1)\n")
     done = lazywafer("run", *OUTPUTS, "script.py", cwd=tmp_path)
-    assert done.returncode == 1 and "no step to report on" in done.stderr
+    assert done.returncode == 1 and "no step can be reported" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py", "trace.json"]
 
 

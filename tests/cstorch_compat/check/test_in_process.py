@@ -9,7 +9,7 @@ from lazytensor.errors import LazyError
 
 
 def test_script_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(LazyError, match="no.py does not exist"):
+    with pytest.raises(LazyError, match=r"no\.py does not exist"):
         cstorch_compat.check(tmp_path / "no.py")
 
 

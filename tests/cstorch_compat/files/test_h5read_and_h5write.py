@@ -230,11 +230,11 @@ REFUSED = [
     ({"a": collections.defaultdict(list)}, TypeError, "'a' is a collections.defaultdict"),
     ({"a": collections.namedtuple("Unknown", "x")(1)}, TypeError, "'a' is a .*Unknown"),
     ({"a": np.array(["x"])}, TypeError, "'a' is a NumPy array"),
-    ({"a": np.ma.masked_array([1])}, TypeError, "'a' is a NumPy array of type MaskedArray"),
+    ({"a": np.ma.masked_array([1])}, TypeError, "'a' is a NumPy array of class MaskedArray"),
     ({"a": Tensor(1, dtypes.int8)}, ValueError, "'a' is a tensor of torch.int8"),
     ({"a": Tensor(1, dtypes.cbfloat16)}, ValueError, "'a' is a tensor of torch.cbfloat16"),
-    ({"a": Tensor(np.ones((1,) * 40), dtypes.float32)}, RuntimeError, "'a' .*40 axes"),
-    ({"a.b": 1, "a": {"b": 2}}, RuntimeError, "both be stored as 'a.b'"), ({"a": 10**5000}, RuntimeError, "'a'"),
+    ({"a": Tensor(np.ones((1,) * 40), dtypes.float32)}, RuntimeError, "'a' .*40 dimensions"),
+    ({"a.b": 1, "a": {"b": 2}}, RuntimeError, "would be stored as 'a.b'"), ({"a": 10**5000}, RuntimeError, "'a'"),
     ({"a": ramp(1), "a/b": ramp(1)}, RuntimeError, "'a/b'"), ({"a": {(1, 2): 3}}, RuntimeError, "of type tuple"),
     (reduce(lambda tree, _: [tree], range(5000), 1), RuntimeError, "nested too deeply"),
 ]  # fmt: skip
@@ -252,7 +252,7 @@ def test_existing_file_and_missing_directory_are_refused(tmp_path):
     save(tmp_path / "t.mdl", {"a": 1})
     with pytest.raises(CheckpointError, match=r"Checkpoint at '.*t.mdl' already exists\. ") as existing:
         save(tmp_path / "t.mdl", {"a": 2})
-    with pytest.raises(CheckpointError, match="no directory") as missing:
+    with pytest.raises(CheckpointError, match=r"the directory .* does not exist") as missing:
         save(tmp_path / "no" / "t.mdl", {"a": 2})
     assert isinstance(existing.value, FileExistsError) and isinstance(missing.value, FileNotFoundError)
     assert load(tmp_path / "t.mdl") == {"a": 1}
@@ -491,7 +491,7 @@ WELL_FORMED = [  # literals; a match that runs into itself; one that does not; l
 
 
 def test_a_chunk_of_a_million_blocks_is_refused_at_once():
-    with pytest.raises(CheckpointError, match="blocks of 1 bytes are smaller"):
+    with pytest.raises(CheckpointError, match="block size of 1 bytes is too small"):
         lz4.decode_chunk(packed(bytes(1 << 16), 1), 1 << 16)
 
 
@@ -503,9 +503,9 @@ def test_lz4_block_decodes_up_to_its_bound(block, plain):
 
 
 MALFORMED = [
-    (b"", "last literals"), (b"\x10", "literals pass"), (b"\xf0\xff", "inside a length"),
+    (b"", "last literals"), (b"\x10", "literals extend beyond"), (b"\xf0\xff", "inside a length"),
     (b"\x10a\x01", "inside an offset"), (b"\x10a\x01\x00", "last literals"), (b"\x1fa\x01\x00\xff", "inside a length"),
-    (b"\x10a\x00\x00\x00", "reaches back 0"), (b"\x10a\x02\x00\x00", "reaches back 2"),
+    (b"\x10a\x00\x00\x00", "refers back 0"), (b"\x10a\x02\x00\x00", "refers back 2"),
     (b"\x1fa\x01\x00" + b"\xff" * 100 + b"\x00\x00", "more than"),
 ]  # fmt: skip
 

@@ -113,15 +113,15 @@ def test_figures_of_a_step_are_those_of_the_json_report(window, rewritten, value
 
     machine = rewritten(change)["steps"][0]["machine"]
     shown = dict(zip(texts(window, "#figures dt"), texts(window, "#figures dd"), strict=True))
-    assert misleading([value / 7], [shown["samples a second"]], 0.0005) == []
-    for name in ("a step", "before the first result"):
+    assert misleading([value / 7], [shown["samples per second"]], 0.0005) == []
+    for name in ("time of a step", "time to the first result"):
         cycles, seconds = shown[name].split(" cycles = ")
         assert cycles == f"{value:,}" and misleading([value / machine["clock_hz"]], [seconds], 0.0005) == []
     held, share = re.fullmatch(r"(.*) bytes \((.*)\)", shown["fullest PE"]).groups()
     assert held == f"{value:,}" and misleading([100 * value / machine["sram_bytes"]], [share], 0.005) == []
-    assert misleading([value, value], shown["over the edge, in and out"].split(" and "), 0.005) == []
+    assert misleading([value, value], shown["wafer edge, in and out"].split(" and "), 0.005) == []
     assert shown["micro-batches"].startswith(f"{value:,}")
-    assert misleading([value / 1e6], [shown["energy of a sample"]], 0.0005) == []
+    assert misleading([value / 1e6], [shown["energy per sample"]], 0.0005) == []
 
 
 def test_tip_and_detail_of_a_layer_show_the_figures_of_the_json_report(window, rewritten):

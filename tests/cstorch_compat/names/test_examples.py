@@ -21,7 +21,7 @@ def test_example_is_written_once_and_is_that_of_the_notebooks(tmp_path, capsys):
     assert "lazywafer run --html mnist.html mnist.py" in capsys.readouterr().out
     (tmp_path / "mnist.py").write_text("mine")
     assert main(["example", "mnist"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "mnist.py").read_text() == "mine"
 
 
@@ -55,7 +55,7 @@ def test_examples_are_listed_with_what_they_do(capsys):
     assert [line.split()[0] for line in listed] == sorted(p.stem for p in (ROOT / "notebooks" / "scripts").glob("*.py"))
     assert all("Train a small" in line for line in listed)
     assert main(["example", "no_such"]) == 2
-    assert "there are gpt, mnist" in capsys.readouterr().err
+    assert "use one of gpt, mnist" in capsys.readouterr().err
 
 
 def read(arguments, text):

@@ -234,7 +234,7 @@ def test_run_of_a_plain_script_reports_its_step(script, tmp_path):
 def test_run_without_a_step_says_that_there_is_nothing_to_report(script, tmp_path):
     done = script("print(1)", options=("--report", "report.json"))
     assert done.returncode == 1
-    assert "no step to report on" in done.stderr
+    assert "no step can be reported" in done.stderr
     assert not (tmp_path / "report.json").exists()
 
 

@@ -64,7 +64,7 @@ for options in ({}, {"_use_new_zipfile_serialization": False}):
         try:
             torch.save(tree, "a.pt", **options)
         except RuntimeError as e:
-            for part in ("script.py:13: ", "File too large", "Make room on the disk"):
+            for part in ("script.py:13: ", "File too large", "Free disk space"):
                 assert part in str(e), str(e)
         else:
             raise AssertionError(f"it fits into {room} bytes")
@@ -108,5 +108,5 @@ def test_device_is_written_and_not_replaced():
 
 
 def test_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(RuntimeError, match=r"no directory .*missing"):
+    with pytest.raises(RuntimeError, match=r"the directory .*missing.* does not exist"):
         torch.save({}, tmp_path / "missing" / "a.pt")
