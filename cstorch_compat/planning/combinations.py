@@ -72,7 +72,7 @@ def plan_rows(
     Raises LazyError for an unknown machine or mode, and for the first batch size whose step cannot be recorded.
     """
     if wanted.mode not in PLAN_MODES:
-        raise LazyError(f"there is no mode {wanted.mode!r}", hint=f"Use one of {', '.join(PLAN_MODES)}.")
+        raise LazyError(f"unknown mode {wanted.mode!r}", hint=f"Use one of {', '.join(PLAN_MODES)}.")
 
     def checked(row: SweepRecord) -> None:
         # The user has requested these batch sizes, so one that cannot be recorded is an error.
@@ -225,7 +225,7 @@ def _format_misfit(row: SweepRecord) -> str:
     # Prefer the remedy to the reason, which is long for large models.
     """Return the largest batch that fits, if there is one, or the shortened reason why the step does not fit."""
     if row.largest_batch:
-        return f"a batch of {row.largest_batch:,} does"
+        return f"the largest batch that fits is {row.largest_batch:,}"
     return row.reason if len(row.reason) <= MAX_REASON_LENGTH else row.reason[: MAX_REASON_LENGTH - 3].rstrip() + "..."
 
 

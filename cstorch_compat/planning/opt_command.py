@@ -16,9 +16,9 @@ from lazytensor.system.command_line import comma_separated, existing_file, new_f
 from lazytensor.system.output_files import write_file_atomically
 from lazytensor.system.terminal import print_escaped
 
-HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in torch.generic.mlir and
-cirh.generic.mlir, run passes on it in the order given, each checked, and print what the last one gives: a graph in the
-same form, or the text of kernels, loops and programs."""
+HELP = """Read a graph in MLIR's generic form, run compiler passes on it in the given order, and print the result of the
+last one: a graph in the same form, or a text of kernels, loops or programs. The result of each pass is checked. Runs on
+the wafer write such graphs to the files torch.generic.mlir and cirh.generic.mlir."""
 STORE_PASSES = ("bind",)
 """Passes that need a store with values. They cannot be run by this command."""
 
@@ -26,9 +26,15 @@ STORE_PASSES = ("bind",)
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command `opt`, which runs compiler passes on a graph in MLIR's form, to the subparsers `commands`."""
     names = [name for name in PASSES if name not in STORE_PASSES]
-    parser = commands.add_parser("opt", help="run passes of the compiler on a graph in MLIR's form", description=HELP)
+    parser = commands.add_parser(
+        "opt", help="run passes of the compiler on a graph in MLIR's generic form", description=HELP
+    )
     parser.add_argument(
-        "file", nargs="?", default="-", type=_parse_graph_file, help="the graph; - or nothing for what comes in"
+        "file",
+        nargs="?",
+        default="-",
+        type=_parse_graph_file,
+        help="the file of the graph (default: standard input, -)",
     )
     parser.add_argument(
         "-p",
@@ -36,14 +42,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=comma_separated(one_of(names)),
         default=(),
         metavar="NAMES",
-        help=f"with commas between them, of {', '.join(names)}",
+        help=f"comma-separated passes: {', '.join(names)}",
     )
-    parser.add_argument("--dot", action="store_true", help="print the graph for Graphviz instead")
+    parser.add_argument("--dot", action="store_true", help="print the graph in the format of Graphviz")
     parser.add_argument(
         "--onnx",
         type=new_file(".onnx"),
         metavar="FILE",
-        help="write the graph as a model of ONNX, for Netron (the extra onnx)",
+        help="write the graph as an ONNX model, for example for Netron (needs the extra `onnx`)",
     )
     parser.set_defaults(execute=optimize)
 
@@ -85,7 +91,7 @@ def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
     for p in passes:
         if missing := set(p.reads) - available:
             given_by = next(q.name for q in PASSES.values() if q.gives in missing)
-            raise LazyError(f"pass {p.name} reads what {given_by} gives", hint=f"Run {given_by} before it.")
+            raise LazyError(f"pass {p.name} needs the result of pass {given_by}", hint=f"Run {given_by} before it.")
         available.add(p.gives)
     # A separate target, so that only the requested passes run.
     return passes[-1].gives, Compilation(graph, Target("opt", passes))[passes[-1].name]
@@ -99,7 +105,10 @@ def _format_result(last: tuple[str, Any], options: argparse.Namespace, is_lowere
     form, result = last
     if not isinstance(result, Graph):
         if options.onnx:
-            raise LazyError("the last pass gives no graph, and a model is made of one", hint="Run fewer passes.")
+            raise LazyError(
+                "the result of the last pass is not a graph, so it cannot be written as an ONNX model",
+                hint="Run fewer passes.",
+            )
         return RESULT_FORMS[form].text(result).rstrip("\n") + "\n"
     if options.onnx:
         write_file_atomically(options.onnx, onnx_model(result).SerializeToString())

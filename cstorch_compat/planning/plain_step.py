@@ -35,8 +35,8 @@ class AbstractPlainCapture(AbstractCapture):
     """
 
     way_out = (
-        "Read it after optimizer.step(), where the step is over, and choose with torch.where(...) in it; what is "
-        "only printed may be zero by `lazywafer plan --zeros`."
+        "Read the value after optimizer.step(), or choose with torch.where(...) in the step. If the value is only "
+        "printed, pass --zeros to `lazywafer plan`."
     )
 
     def __init__(self, batch: StepBatch):

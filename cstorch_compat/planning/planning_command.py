@@ -40,35 +40,43 @@ until then are removed or restored afterwards; stderr lists them."""
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add the `plan` command and its arguments to the subparsers `commands`."""
     planner = commands.add_parser(
-        "plan", help="print what systems would take for a script's training step", description=HELP
+        "plan", help="print the predicted rates of a script's training step on systems", description=HELP
     )
     greatest_numbers = (MAX_BATCH, MAX_SYSTEMS, MAX_WORKERS)
     batches, systems, workers = (comma_separated(whole_number(1, greatest)) for greatest in greatest_numbers)
     machines = comma_separated(script.parse_machine_name)
-    planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
+    planner.add_argument(
+        "--batch", type=batches, default=(), metavar="N,...", help="batch sizes (default: that of the script)"
+    )
     planner.add_argument(
         "--machine",
         type=machines,
         default=("wse2",),
         metavar="NAME,...",
-        help=f"machines: {', '.join(sorted(MACHINES))}, or CS-2 and the like (wse2)",
+        help=f"machines: {', '.join(sorted(MACHINES))}, or systems such as CS-2 (default: wse2)",
     )
-    planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
+    planner.add_argument(
+        "--systems", type=systems, default=(), metavar="N,...", help="numbers of systems (default: that of the script)"
+    )
     planner.add_argument(
         "--workers",
         type=workers,
         default=(),
         metavar="N,...",
-        help=f"input workers of one system ({APPLIANCE.workers}); adds their column to the table",
+        help=f"input workers of one system (default: {APPLIANCE.workers}); adds a column to the table",
     )
     planner.add_argument("--mode", default="auto", choices=PLAN_MODES, help="execution modes")
-    planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the type that products run in")
+    planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the data type of matrix products")
     levels = sorted(PRECISION_LEVELS)
-    planner.add_argument("--pol", type=one_of(levels), choices=levels, help="precision level (the script's)")
-    planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
-    planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
+    planner.add_argument(
+        "--pol", type=one_of(levels), choices=levels, help="precision level (default: that of the script)"
+    )
+    planner.add_argument(
+        "--zeros", action="store_true", help="use zero for values that the step reads, instead of an error"
+    )
+    planner.add_argument("--json", action="store_true", help="print JSON as described by plan.schema.json")
     planner.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
-    planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    planner.add_argument("--output", action="store_true", help="print the output of the script on stderr")
     script.add_module_argument(planner)
     script.add_arguments(planner)
     # The recorded step and its plans live until the process ends; see `main`.
@@ -180,10 +188,8 @@ def plan_step(options: argparse.Namespace) -> PageStep:
     except LazyError:
         raise
     except Exception as e:
-        what = f"the script ran, and fails when it runs again to record its step: {type(e).__name__}: {e}"
-        hint = (
-            "Let it run twice in one folder, or use `lazywafer plan --html FILE` in a folder without the run's files."
-        )
+        what = f"the script ran, but failed in the second run that records its step: {type(e).__name__}: {e}"
+        hint = "Change the script so that it can run twice, or use `lazywafer plan --html FILE` in another folder."
         raise TraceError(what, where=user_traceback.find_user_line(e), hint=hint) from e
     # With the script's batch size, as the run had.
     machine = Machine.by_name(options.machine)

@@ -24,7 +24,7 @@ from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 
-NO_STEP_MESSAGE = "the script was followed to its end, and called no model and no traced function"
+NO_STEP_MESSAGE = "the script ended without a call of a model or of a traced function"
 """The error for a script without a step."""
 
 
@@ -67,8 +67,10 @@ def record_script(
                     graph = _record_first_step(path, args or [], batch)
                 except SystemExit as e:
                     text = script.format_exit(e, shown.getvalue())
-                    hint = "Options of lazywafer stand before the script, and its own behind it."
-                    raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
+                    hint = "Put the options of lazywafer before the script, and the options of the script after it."
+                    raise TraceError(
+                        text, where=path, hint=hint if args else "Fix the script so that it runs."
+                    ) from None
             if on_graph is not None and not batch.wanted:
                 on_graph(inline_calls(graph))
             return leading_extent(n.type for n in graph.inputs), _annotate_program(abstract_step.program_of(graph))
@@ -81,8 +83,8 @@ def record_script(
         except LazyError:
             raise
         except Exception as e:
-            what = f"the script ran for its own batch and fails for a batch of {size}: {type(e).__name__}: {e}"
-            hint = "Let it run twice in one process (new folders, os.makedirs(..., exist_ok=True)) and for any batch."
+            what = f"the script ran with its own batch size, but failed with {size}: {type(e).__name__}: {e}"
+            hint = "Make it run twice in one process (os.makedirs(..., exist_ok=True)) and with any batch size."
             raise TraceError(what, where=user_traceback.find_user_line(e) or path, hint=hint) from e
 
     return StepFamily(own, program, again)

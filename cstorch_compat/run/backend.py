@@ -337,7 +337,7 @@ def refuse_gpu_backend(
     raise RuntimeError(
         "GPU was specified as the target device, but CUDA is not available. Please make sure you have a PyTorch "
         "installation with CUDA enabled to run on GPU\n"
-        '  Take cstorch.backend("CPU"), which gives the same float32 numbers.'
+        '  Use cstorch.backend("CPU"), which gives the same float32 values.'
     )
 
 
@@ -384,12 +384,12 @@ def _require_cluster(config: Any) -> None:
         raise ClusterConfigInvalid(
             f"cluster_config is {config!r}",
             where=source.where(),
-            hint="Give a cstorch.distributed.ClusterConfig.",
+            hint="Pass a cstorch.distributed.ClusterConfig.",
             lead=f"{type(config).__name__!r} object has no attribute 'num_csx'",
         )
     if not config.num_csx:
         message = f"num_csx in the cluster config must be a positive integer, got {config.num_csx}"
-        raise setting_checks.make_value_error("num_csx", config.num_csx, message, "Give 1 or more systems.")
+        raise setting_checks.make_value_error("num_csx", config.num_csx, message, "Use 1 or more systems.")
 
 
 BACKEND_FACTORIES: dict[str, Callable[..., Backend]] = {

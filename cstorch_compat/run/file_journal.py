@@ -187,7 +187,7 @@ class FileJournal:
         try:
             self._backup_bytes += os.path.getsize(path)
             if self._backup_bytes > MAX_BACKUP_BYTES:
-                raise OSError("more than a journal copies")
+                raise OSError("the file exceeds the limit of backups")
             self._backups = self._backups or tempfile.mkdtemp(prefix="lazywafer-")
             copy = os.path.join(self._backups, str(len(self._entries)))
             shutil.copy2(path, copy)
@@ -203,11 +203,13 @@ def format_file_changes(journal: FileJournal) -> list[str]:
     told = []
     if journal.undone:
         told.append(
-            f"What the script wrote before its first step was removed or restored: {_format_names(journal.undone)}."
+            "Files that the script wrote before its first step were removed or restored: "
+            f"{_format_names(journal.undone)}."
         )
     if journal.remaining:
         told.append(
-            f"The script changed files before its first step, which stay so: {_format_names(journal.remaining)}."
+            "Files that the script changed before its first step were not restored: "
+            f"{_format_names(journal.remaining)}."
         )
     return told
 

@@ -78,9 +78,9 @@ def _check_same_updates(first: Graph, now: Graph) -> None:
     before = set(first.nodes())
     new = next((n for n in now.nodes() if n not in before), None)
     raise TraceError(
-        f"this step computes {new.op if new else 'less'} where the first step did not; the graph is compiled once",
+        f"this step computes {f'{new.op}, unlike' if new else 'less than'} the first step; the graph is compiled once",
         where=new.where if new else source.where(),
-        hint="Give batches of one shape (drop_last=True), and use no counter of Python in the arithmetic.",
+        hint="Use batches of one shape (drop_last=True), and no Python counters in the arithmetic.",
     )
 
 
@@ -127,7 +127,7 @@ class PlainLoop:
                 self._stop_recording()
                 self.session.closures.queue.clear()
                 if kind is None:
-                    warn("the last step was not run: call mark_step() before leaving the loop")
+                    warn("The last step was not run. Call mark_step() before leaving the loop.")
         finally:
             self.session.close()
             process.leave_executor(self, self._before)
@@ -140,7 +140,7 @@ class PlainLoop:
         """
         if self._casts is not None:
             raise TraceError(
-                "a loop over the data begins while the last step of another one has not been run",
+                "a loop over the data begins before the last step of the previous loop has run",
                 where=source.where(),
                 hint="Call mark_step() before leaving a loop by break.",
             )

@@ -26,7 +26,7 @@ MAX_PRINTED_LINES = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for a script, its own arguments, and the API release to a command."""
     parser.add_argument(
-        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
+        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the Cerebras API, such as 1.8"
     )
     parser.add_argument("script", help="the Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -35,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_module_argument(parser: argparse.ArgumentParser) -> None:
     """Add `-m`, as of Python, to a command."""
     parser.add_argument(
-        "-m", action="store_true", dest="is_module", help="as in python -m: a module, and no file; - is standard input"
+        "-m",
+        action="store_true",
+        dest="is_module",
+        help="run a module instead of a file, as python -m does; - is standard input",
     )
 
 
@@ -58,7 +61,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
     parser.add_argument(
-        "--trace", type=new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
+        "--trace", type=new_file(".json", ".json.gz"), metavar="FILE", help="also write a timeline of the run"
     )
 
 
@@ -77,7 +80,10 @@ def parse_trailing_options(options: argparse.Namespace, texts: Callable[[], Iter
     at = next(i for i, arg in enumerate(options.args) if arg.partition("=")[0] in behind)
     _, rest = parser.parse_known_args(options.args[at:], options)
     options.args = [*options.args[:at], *rest]
-    print(f"lazywafer: takes {', '.join(sorted(behind))} as its own: the script has no such option", file=sys.stderr)
+    print(
+        f"lazywafer: {', '.join(sorted(behind))} is used by lazywafer, because the script does not define it",
+        file=sys.stderr,
+    )
 
 
 def target_name(options: argparse.Namespace) -> str:
@@ -96,7 +102,7 @@ def check_file(script: str) -> bool:
     """Return whether the file `script` exists. Prints an error if it does not."""
     is_known = os.path.isfile(script)
     if not is_known:
-        print(f"lazywafer: there is no script {escape_line(script) or quote_value(script)}", file=sys.stderr)
+        print(f"lazywafer: the script {escape_line(script) or quote_value(script)} does not exist", file=sys.stderr)
     return is_known
 
 
@@ -112,7 +118,7 @@ def _has_module(name: str) -> bool:
             # The parent package does not exist or is no package, or a part of the name is empty.
             is_known = False
     if not is_known:
-        print(f"lazywafer: there is no module {escape_line(name) or quote_value(name)}", file=sys.stderr)
+        print(f"lazywafer: the module {escape_line(name) or quote_value(name)} does not exist", file=sys.stderr)
     return is_known
 
 
@@ -167,5 +173,5 @@ def _run_text(text: str) -> None:
 
 def format_exit(e: SystemExit, printed: str) -> str:
     """Return a text that says that the script exited, with the last lines of its output `printed`."""
-    lines = [f"the script exits with {e.code!r}", *printed.rstrip().splitlines()[-MAX_PRINTED_LINES:]]
+    lines = [f"the script exited with {e.code!r}", *printed.rstrip().splitlines()[-MAX_PRINTED_LINES:]]
     return "\n    ".join(lines)

@@ -52,7 +52,7 @@ def make_type_check(*kinds: type) -> Check:
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kinds):
             message = f"Expected {wanted} for `{name}`. Got {type(value)}: {value}"
-            raise make_type_error(name, value, message, f"Give a value of type {' or '.join(names)}.")
+            raise make_type_error(name, value, message, f"Pass a value of type {' or '.join(names)}.")
         return value
 
     return check
@@ -63,7 +63,7 @@ def check_positive(name: str, value: Any) -> int:
     number: int = make_type_check(int)(name, value)
     if number < 1:
         message = f"{name} must be a positive integer, got {value}"
-        raise make_value_error(name, value, message, "Give a whole number from 1 on.")
+        raise make_value_error(name, value, message, "Use an integer of at least 1.")
     return number
 
 
@@ -72,7 +72,7 @@ def check_transfer_bytes(name: str, value: Any) -> int:
     number: int = make_type_check(int)(name, value)
     if not 0 <= number <= MAX_TRANSFER_BYTES:
         message = f"{name} must be a positive integer less than {MAX_TRANSFER_BYTES}, got {value}"
-        raise make_value_error(name, value, message, f"Give a number of bytes up to {MAX_TRANSFER_BYTES}.")
+        raise make_value_error(name, value, message, f"Use fewer than {MAX_TRANSFER_BYTES} bytes.")
     return number
 
 
@@ -81,7 +81,7 @@ def check_level(name: str, value: Any) -> int:
     number: int = make_type_check(int)(name, value)
     if not 0 <= number < NUM_LEVELS:
         message = f"{name} must be an integer in range [0, {NUM_LEVELS}). Got {value}"
-        raise make_value_error(name, value, message, "Give 0, 1 or 2.")
+        raise make_value_error(name, value, message, "Use 0, 1 or 2.")
     return number
 
 
@@ -89,7 +89,7 @@ def check_fabrics(name: str, value: Any) -> list[str] | None:
     """Return `value` if it is None or a list of the fabric types "cs2" and "cs3". Otherwise raise TypeError."""
     if value is not None and (not isinstance(value, list) or any(v not in ("cs2", "cs3") for v in value)):
         message = f'Expected one of list of one of "cs2", "cs3", NoneType for `{name}`. Got {type(value)}: {value}'
-        raise make_type_error(name, value, message, 'Give a list of "cs2" and "cs3", or None.')
+        raise make_type_error(name, value, message, 'Pass a list of "cs2" and "cs3", or None.')
     return value
 
 
@@ -110,7 +110,7 @@ _MICRO_BATCH_SIZES = (
     'and return.\n\t{"explore": {"min": Optional[<positive_int>], "max": Optional[<positive_int>]}}: The same, between '
     "bounds.\n\t<positive_int>: Use this size.\n\tNone: Do not split the batch."
 )
-_MICRO_BATCH_HINT = 'Give a whole number from 1 on, "auto", "explore", {"explore": {"min": 1, "max": 8}}, or None.'
+_MICRO_BATCH_HINT = 'Use an integer of at least 1, "auto", "explore", {"explore": {"min": 1, "max": 8}}, or None.'
 
 
 def check_micro_batch_size(name: str, value: Any) -> Any:
@@ -158,7 +158,7 @@ def make_count_check(default: int) -> Check:
             return default
         if not isinstance(value, int) or value < 0:
             message = f"{name} must be a non-negative integer or None. Got {value}"
-            raise make_value_error(name, value, message, "Give a whole number from 0 on.")
+            raise make_value_error(name, value, message, "Use an integer of at least 0.")
         return value
 
     return check
@@ -168,7 +168,7 @@ def check_seconds(name: str, value: Any) -> int | None:
     """Return `value` if it is None or an int of at least 1. Otherwise raise ValueError."""
     if value is not None and (not isinstance(value, int) or value < 1):
         message = f"{name} must be a positive integer or None. Got {value}"
-        raise make_value_error(name, value, message, "Give a whole number of seconds, or None.")
+        raise make_value_error(name, value, message, "Use a positive integer of seconds, or None.")
     return value
 
 
@@ -179,10 +179,10 @@ def check_address(name: str, value: Any) -> str | None:
     """
     if value is not None and not isinstance(value, str):
         message = f"expected string or bytes-like object, got {type(value).__name__!r}"
-        raise make_type_error(name, value, message, 'Give a text such as "cluster:443".')
+        raise make_type_error(name, value, message, 'Pass a string such as "cluster:443".')
     if value is not None and not re.fullmatch(r".+:\d+", value):
         message = f"{name} '{value}' should be in the form of '<name>:<port>'"
-        raise make_value_error(name, value, message, 'Give a text such as "cluster:443".')
+        raise make_value_error(name, value, message, 'Pass a string such as "cluster:443".')
     return value
 
 
@@ -193,7 +193,7 @@ def check_priority(name: str, value: Any) -> int:
     if isinstance(value, int) and value in PRIORITIES.values():
         return value
     message = f"Invalid job priority value: {value} (expected one of {list(PRIORITIES)})"
-    raise make_value_error(name, value, message, f"Give one of {', '.join(PRIORITIES)}.")
+    raise make_value_error(name, value, message, f"Use one of {', '.join(PRIORITIES)}.")
 
 
 def check_labels(name: str, value: Any) -> Any:
@@ -203,7 +203,7 @@ def check_labels(name: str, value: Any) -> Any:
     """
     if not isinstance(value, Iterable | None):
         raise make_type_error(
-            name, value, f"{type(value).__name__!r} object is not iterable", 'Give a list such as ["a=b"].'
+            name, value, f"{type(value).__name__!r} object is not iterable", 'Pass a list such as ["a=b"].'
         )
     for label in value or ():
         parts = label.split("=") if isinstance(label, str) else []
@@ -229,14 +229,14 @@ def check_paths(name: str, value: Any) -> list[Any]:
     """
     if not isinstance(value, list | None):
         message = f"Expected a list of paths for `{name}`. Got {type(value)}: {value}"
-        raise make_type_error(name, value, message, f'Give a list, such as {name}=["data"].')
+        raise make_type_error(name, value, message, f'Pass a list, such as {name}=["data"].')
     for path in value or ():
         if not isinstance(path, str | os.PathLike):
             message = f"expected str, bytes or os.PathLike object, not {type(path).__name__}"
-            raise make_type_error(name, path, message, "Give paths as text.")
+            raise make_type_error(name, path, message, "Pass paths as strings.")
         if not pathlib.Path(path).exists():
             message = f"{name}: {os.path.abspath(path)} does not exist"
-            raise make_value_error(name, path, message, "Give a folder that exists.")
+            raise make_value_error(name, path, message, "Use an existing folder.")
     return value or []
 
 
@@ -256,7 +256,7 @@ def make_compiler_tree_check(kind: str) -> Check:
             return DebugArgs.from_dict(value)
         if not isinstance(value, DebugArgs):
             message = f"Expected one of {kind}, dict for `{name}`. Got {type(value)}: {value}"
-            raise make_type_error(name, value, message, "Give a dict.")
+            raise make_type_error(name, value, message, "Pass a dict.")
         return value
 
     return check
@@ -269,14 +269,14 @@ def check_notification_targets(name: str, value: Any) -> list[Any]:
     """
     if not isinstance(value, Iterable):
         message = f"{type(value).__name__!r} object is not iterable"
-        raise make_type_error(name, value, message, 'Give a list, such as [{"mailto": ["me@example.com"]}].')
+        raise make_type_error(name, value, message, 'Pass a list, such as [{"mailto": ["me@example.com"]}].')
     for target in value:
         if not isinstance(target, dict):
             message = f"Invalid notification target. Expected a dict or `NotificationTarget`. Got type {type(target)}."
-            raise make_type_error(name, target, message, 'Give dicts, such as {"mailto": ["me@example.com"]}.')
+            raise make_type_error(name, target, message, 'Pass dicts, such as {"mailto": ["me@example.com"]}.')
         if not target:
             message = "Empty notification target. At least one email, slack, or pagerduty target must be specified."
-            raise make_value_error(name, target, message, 'Give a target, such as {"mailto": ["me@example.com"]}.')
+            raise make_value_error(name, target, message, 'Pass a target, such as {"mailto": ["me@example.com"]}.')
     return list(value)
 
 
@@ -290,7 +290,7 @@ def check_optional_path(name: str, value: Any) -> Any:
     """Return `value` if it is a string, an os.PathLike or None. Otherwise raise TypeError."""
     if not isinstance(value, str | os.PathLike | None):
         message = f"expected str, bytes or os.PathLike object, not {type(value).__name__}"
-        raise make_type_error(name, value, message, "Give a path as text.")
+        raise make_type_error(name, value, message, "Pass a path as a string.")
     return value
 
 
@@ -311,10 +311,10 @@ def make_interval_check(least: int, kind: type[LazyError] = StepsInvalid) -> Che
     def check(name: str, value: Any) -> int | None:
         if not isinstance(value, int | None):
             message = f'Expected {name} to be have "int" or "None" type. Got: "{type(value)}"'
-            raise make_type_error(name, value, message, "Give a whole number of steps, or None.")
+            raise make_type_error(name, value, message, "Use an integer, or None.")
         if value is not None and value < least:
             message = f'Expected {name} to be an integer >= {least} or "None". Got: {value}'
-            hint = f"Give {least} or more steps."
+            hint = f"Use at least {least} steps."
             raise kind(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
         return value
 

@@ -28,7 +28,7 @@ _CLUSTER_EFFECTS = {
     "job_priority": NO_EFFECT,
     "job_time_sec": NO_EFFECT,
     "mount_dirs": NO_EFFECT,
-    "python_paths": "folders in which workers find modules",
+    "python_paths": "folders from which workers import modules",
     "automount": NO_EFFECT,
     "mount_all": NO_EFFECT,
     "disable_mount_check": NO_EFFECT,
@@ -40,10 +40,10 @@ _STEP_EFFECTS = {
     "num_steps": "steps of the loop",
     "checkpoint_steps": "steps after which state can be fetched",
     "activation_steps": NO_EFFECT,
-    "profiler_activities": "rates that the executor's profiler follows",
+    "profiler_activities": "the rates that the profiler of the executor records",
     "additional_activities": NO_EFFECT,
     "cs_config": "the settings of CSConfig",
-    "writer": "the file that summaries go to",
+    "writer": "the file of summaries",
     "listeners": NO_EFFECT,
     "micro_batch_size": "the flag performance.micro_batch_size",
 }
@@ -56,8 +56,8 @@ _FOLDER_EFFECTS = {
 
 EFFECTS: Mapping[str, Mapping[str, str]] = {
     "flags": {
-        "precision.optimization_level": "the precision that products are priced at",
-        "performance.micro_batch_size": "the micro-batches that a plan cuts a batch into",
+        "precision.optimization_level": "the precision of matrix products in plans",
+        "performance.micro_batch_size": "the size of micro-batches in plans",
         "performance.transfer_processes": NO_EFFECT,
         "performance.max_transfer_bytes": NO_EFFECT,
         "performance.compress_weights": NO_EFFECT,
@@ -101,7 +101,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "drop_data": NO_EFFECT,
         "max_checkpoints": NO_EFFECT,
         "log_initialization": NO_EFFECT,
-        "use_cs_grad_accum": "whether micro_batch_size counts",
+        "use_cs_grad_accum": "whether micro_batch_size has an effect",
         "micro_batch_size": "the flag performance.micro_batch_size",
         "retrace_every_iteration": "the flag debug.retrace_every_iteration",
     },
@@ -123,12 +123,12 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "num_csx": "systems that share a batch, each with workers",
         "max_wgt_servers": NO_EFFECT,
         "mount_dirs": NO_EFFECT,
-        "python_paths": "folders in which workers find modules",
+        "python_paths": "folders from which workers import modules",
         "transfer_processes": NO_EFFECT,
         "num_workers_per_csx": "worker processes of each system",
         "job_labels": NO_EFFECT,
         "max_act_per_csx": NO_EFFECT,
-        "seed": "where random numbers begin",
+        "seed": "the seed of random numbers",
         "mgmt_address": NO_EFFECT,
         "credentials_path": NO_EFFECT,
         "debug_args": NO_EFFECT,
@@ -142,7 +142,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "compile_dir": "the folder for compiled kernels",
         "compile_only": "the run stops after its first step is planned",
         "appliance": NO_EFFECT,
-        "use_cbfloat16": "the type that products run in",
+        "use_cbfloat16": "the data type of matrix products",
         "use_appliance_data": NO_EFFECT,
     },
     "compile": {"fabric_config_file": NO_EFFECT, "validate_only": "the step is lowered and not planned"},
@@ -151,7 +151,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
 """The effect of each setting, by the function or object that takes it and the setting's name."""
 
 _SEARCH_WARNING = (
-    'micro_batch_size "explore" works only with compile_only=True on the system; this run takes the fastest size found'
+    'micro_batch_size "explore" works only with compile_only=True on the system; this run uses the fastest size found'
 )
 _noted_settings = process.RunLocal[dict[str, None]](dict)
 """Settings without an effect that were passed to a call, in order."""
@@ -181,7 +181,7 @@ def print_unused() -> None:
     ]
     if names:
         _listed_settings.value.update(dict.fromkeys(names))
-        print(f"lazywafer: settings without an effect here: {', '.join(names)}", file=sys.stderr)
+        print(f"lazywafer: these settings have no effect: {', '.join(names)}", file=sys.stderr)
     if is_micro_batch_search() and _SEARCH_WARNING not in _listed_settings.value:
         _listed_settings.value[_SEARCH_WARNING] = None
         print(f"lazywafer: {_SEARCH_WARNING}", file=sys.stderr)

@@ -72,7 +72,7 @@ def make_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callab
         if not needs_checkpoint:
             function(*args, **kwargs)  # closures never return a value
             return None
-        warn(f"{function.__name__} was not called: state is fetched in the loop over a cstorch.utils.data.DataExecutor")
+        warn(f"{function.__name__} was not called: state can only be fetched in a loop over a DataExecutor")
         return None
 
     return queued

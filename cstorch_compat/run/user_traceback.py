@@ -10,7 +10,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.types import Where
 
 _STDLIB_FOLDER = os.path.join(os.path.dirname(os.__file__), "")
-HIDDEN_FRAMES_NOTE = "(raised inside of lazywafer, whose frames are left out: LT_TRACEBACK=full shows them)\n"
+HIDDEN_FRAMES_NOTE = "(raised inside lazywafer; set LT_TRACEBACK=full to show its frames)\n"
 """The last line of a traceback whose exception was raised unintentionally inside this package."""
 
 

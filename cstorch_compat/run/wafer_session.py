@@ -91,7 +91,7 @@ SESSION_LIFE_CYCLE = LifeCycle(
             SessionPhase.OPEN,
             "trace",
             SessionPhase.TRACING,
-            "there is no program yet, so the body shows what the step is",
+            "there is no program yet, so the body of the step is traced",
         ),
         Transition(
             SessionPhase.TRACING,
@@ -109,7 +109,7 @@ SESSION_LIFE_CYCLE = LifeCycle(
             SessionPhase.RUNNING,
             "replay",
             SessionPhase.RUNNING,
-            "the body is not run again: its handles stand for the new step",
+            "the body is not run again: its tensors belong to the new step",
         ),
         Transition(
             SessionPhase.RUNNING, "run", SessionPhase.RUNNING, "later steps run the same program on their batches"
@@ -128,7 +128,7 @@ SESSION_LIFE_CYCLE = LifeCycle(
             SessionPhase.CLOSED,
             "close",
             SessionPhase.CLOSED,
-            "a run that starts over closes what its loop closes later again",
+            "a restarted run closes the session, and its loop closes it once more",
         ),
     ),
 )
@@ -273,9 +273,10 @@ class WaferSession(ExecutionSession):
         for _, t in flatten(arguments):
             if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
                 raise TraceError(
-                    f"a closure takes a {t.spec}, for which the client has no type: it cannot come from the wafer",
+                    f"a closure takes a {t.spec}, which cannot be fetched: the client does not have this dtype",
                     where=source.where(),
-                    hint="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
+                    hint="Pass tensor.to(torch.float32), or enable "
+                    "cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
                 )
         return arguments
 
@@ -438,8 +439,8 @@ class WaferSession(ExecutionSession):
         if not names:
             return
         lost = StateError(
-            f"{', '.join(names)}: first made inside the step, and so made anew in each step; what is written is lost",
-            hint="Make it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
+            f"{', '.join(names)}: first created inside the step, so created again in each step; its changes are lost",
+            hint="Create it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
         )
         if self.settings.strict:
             raise lost
@@ -522,7 +523,7 @@ def _make_distinct(names: list[str]) -> list[str]:
 def _make_checkpoint_hint(step: int | None) -> str:
     """Return the hint for reading state outside of checkpoint steps. `step` is the next checkpoint step or None."""
     if step is None:
-        return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
+        return "Pass checkpoint_steps to the DataExecutor, and read state in a @cstorch.checkpoint_closure."
     return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
 
 

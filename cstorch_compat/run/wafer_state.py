@@ -31,7 +31,7 @@ def refuse_reading(t: Tensor, what: str) -> None:
     if not is_of_script or t.device.type != LAZY_DEVICE.type or storage.thread_state.current is not None:
         return
     raise TraceError(
-        f"{what} needs the values of a {t.spec} on the wafer, and a run with validate_only or compile_only has none",
+        f"{what} needs the values of a {t.spec} on the wafer, but validate_only and compile_only compute none",
         where=source.where(),
         hint="Read it in a @cstorch.step_closure, and run the script without validate_only and compile_only.",
         lead=MATERIALIZED_MESSAGE if what in FETCHING_CALLS else "",
@@ -71,7 +71,7 @@ class WaferState(Store):
         """
         if self._way_out is not None and state not in self.free:
             raise StateError(
-                f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
+                f"{state} cannot be fetched: weights and other state are sent to the client only on checkpoint steps",
                 where=source.where(),
                 hint=self._way_out(),
             )
@@ -100,9 +100,9 @@ class WaferState(Store):
             return
         if self._way_out is not None:
             raise StateError(
-                f"{state} cannot be changed: the last step of the loop before was no checkpoint step",
+                f"{state} cannot be changed: the last step of the previous loop was not a checkpoint step",
                 where=source.where(),
-                hint="Give that DataExecutor checkpoint_steps; state may change after a checkpointed last step.",
+                hint="Pass checkpoint_steps to the DataExecutor of that loop: its last step is then a checkpoint step.",
             )
         if state in self._sent and not self._is_lazy():
             raise StateError(
@@ -148,4 +148,4 @@ class WaferState(Store):
 
 
 def _make_after_loop_hint() -> str:
-    return "Read it in a @cstorch.checkpoint_closure, and give the DataExecutor checkpoint_steps."
+    return "Read it in a @cstorch.checkpoint_closure, and pass checkpoint_steps to the DataExecutor."

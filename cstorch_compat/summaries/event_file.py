@@ -157,7 +157,9 @@ def encode_event(seconds: float, step: int, body: bytes) -> bytes:
     """
     if not -(1 << 63) <= step < 1 << 63:
         raise OptionInvalid(
-            f"Value out of range: {step}", where=source.where(), hint="Give a step of at most 64 bits, with its sign."
+            f"Value out of range: {step}",
+            where=source.where(),
+            hint="Use a step that fits in a signed integer of 64 bits.",
         )
     # Literal keys: 0x09 is field 1 as a double (the time), 0x10 is field 2 as a varint (the step), omitted if 0.
     return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + encode_varint(step) if step else b"") + body
@@ -229,7 +231,7 @@ def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
     try:
         return list(_decode_message(message))
     except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
-        raise DataError(f"it is no message of TensorBoard's: {e}") from e
+        raise DataError(f"the message is not one of TensorBoard: {e}") from e
 
 
 def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:

@@ -36,7 +36,7 @@ def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     """
     order = dataformats.upper()
     if len(order) != array.ndim or len(set(order)) != len(order) or not {"H", "W"} <= set(order) <= set("NCHW"):
-        raise ValueError(f"the array has {array.ndim} dimensions, and dataformats={dataformats!r} names {len(order)}")
+        raise ValueError(f"dataformats={dataformats!r} does not match an array of {array.ndim} dimensions")
     # Add missing dimensions N and C in front, then transpose to NHWC.
     missing = [d for d in "NC" if d not in order]
     array = array.reshape(*(1 for _ in missing), *array.shape)
@@ -47,7 +47,7 @@ def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     if array.shape[3] == 1:
         array = np.repeat(array, 3, 3)
     if array.shape[3] not in COLOUR_TYPES:
-        raise ValueError(f"a picture has 1, 3 or 4 channels, and this one {array.shape[3]}")
+        raise ValueError(f"an image must have 1, 3 or 4 channels, not {array.shape[3]}")
     return array[0] if len(array) == 1 else _make_grid(array)
 
 

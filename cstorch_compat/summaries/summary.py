@@ -141,7 +141,7 @@ class EventWriter:
         Raises ValueError if there are no values, and OptionMissing for `max_bins`.
         """
         if max_bins is not None:
-            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
+            raise OptionMissing("add_histogram does not support max_bins", where=source.where(), hint="Use bins.")
         # Use float64, because sums of squares lose digits in float32.
         array = np.asarray(_to_array(values), np.float64)
         if not array.size:
@@ -317,9 +317,9 @@ class SummaryReader:
     def __init__(self, log_dirs: Any, filter: str | None = None, **_: Any):
         if filter not in (None, "", "*"):
             raise OptionMissing(
-                f"SummaryReader: files cannot be chosen by filter={filter!r}",
+                f"SummaryReader does not support filter={filter!r}",
                 where=source.where(),
-                hint="Give the folder of one run, or choose among the names that scalar_names() gives.",
+                hint="Pass the folder of one run, or select names from scalar_names().",
             )
         self._folder = pathlib.Path(log_dirs)
         self.reload()

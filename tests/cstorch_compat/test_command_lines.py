@@ -104,4 +104,4 @@ def test_unknown_command_is_told_in_one_sentence(tmp_path):
 def test_wrong_name_of_a_module_is_told_in_one_sentence(command, words, tmp_path):
     done = lazywafer(command, *words, cwd=tmp_path)
     (line,) = done.stderr.splitlines()
-    assert done.returncode == 2 and "there is no module" in line and line.isprintable()
+    assert done.returncode == 2 and "does not exist" in line and line.isprintable()

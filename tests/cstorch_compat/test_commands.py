@@ -138,7 +138,7 @@ def test_a_module_is_run_by_its_name(tmp_path):
     done = lazywafer("run", "-m", "models_of_mine.train", "--epochs", "3", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "__main__ ['--epochs', '3']\n"), done.stderr
     done = lazywafer("run", "-m", "models_of_mine.test", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "lazywafer: there is no module models_of_mine.test\n")
+    assert (done.returncode, done.stderr) == (2, "lazywafer: the module models_of_mine.test does not exist\n")
 
 
 def test_a_script_comes_from_standard_input(tmp_path, monkeypatch):

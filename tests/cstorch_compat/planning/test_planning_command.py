@@ -197,7 +197,7 @@ def test_update_by_hand_ends_the_step(plan):
 def test_script_without_a_step_says_so(plan):
     outcome = plan("print(1)")
     assert outcome.returncode == 1
-    assert "called no model" in outcome.stderr
+    assert "without a call of a model" in outcome.stderr
 
 
 @pytest.mark.slow
@@ -362,7 +362,7 @@ def test_what_a_script_says_of_its_arguments_is_told(tmp_path, command):
     done = lazywafer(command, "train.py", "--mode", "pipelined", cwd=tmp_path)
     assert done.returncode
     said = done.stdout + done.stderr
-    assert "the script exits with 2" in said
+    assert "the script exited with 2" in said
     assert "unrecognized arguments: --mode pipelined" in said
     if command == "plan":
-        assert "Options of lazywafer stand before the script" in said
+        assert "Put the options of lazywafer before the script" in said

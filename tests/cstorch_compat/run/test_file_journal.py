@@ -111,10 +111,10 @@ def test_a_script_that_cannot_run_twice_is_told_its_line(tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text("open('large.bin', 'w').close()\n" + FOLDER_OF_A_RUN.replace("%S", "_"))
     done = lazywafer("plan", "--batch", "16", "--machine", "tiny", "script.py", cwd=tmp_path)
     assert done.returncode == 1
-    assert "script.py:3: the script ran for its own batch and fails for a batch of 16: FileExistsError" in done.stderr
+    assert "script.py:3: the script ran with its own batch size, but failed with 16: FileExistsError" in done.stderr
     assert "exist_ok=True" in done.stderr
     (files,) = [line for line in done.stderr.splitlines() if "before its first step" in line]
-    assert "which stay so" in files and "large.bin" in files and "run_" in files
+    assert "were not restored" in files and "large.bin" in files and "run_" in files
     assert len(list(tmp_path.glob("run_*"))) == 1
 
 

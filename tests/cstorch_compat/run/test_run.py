@@ -458,7 +458,7 @@ for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=1):
 def test_a_cbfloat16_output_is_refused_unless_it_may_be_widened(script):
     done = script(CBFLOAT16)
     assert done.returncode == 1
-    assert "has no type" in done.stderr and "implicit_cast_cb16_to_fp32" in done.stderr
+    assert "does not have this dtype" in done.stderr and "implicit_cast_cb16_to_fp32" in done.stderr
     done = script("cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True\n" + CBFLOAT16)
     assert "out torch.float32 torch.Size([4, 2])" in done.stdout, done.stderr
 

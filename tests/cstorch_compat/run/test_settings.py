@@ -280,7 +280,7 @@ for _ in range(2):
     for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=2, activation_steps=2):
         log(step(batch))
 """
-LINE = "settings without an effect here: "
+LINE = "these settings have no effect: "
 
 
 def lines_of(done):

@@ -172,7 +172,7 @@ def late(whole):
 
 def test_state_that_is_made_in_the_step_is_named_in_a_warning():
     with pytest.warns(
-        UserWarning, match=r"SGD.state\[model.weight\]\['mean'\].*test_state_checks.py:\d+.*first made inside"
+        UserWarning, match=r"SGD.state\[model.weight\]\['mean'\].*test_state_checks.py:\d+.*first created inside"
     ):
         Run().loop(2, checkpoint_steps=0, in_step=late)
 
