@@ -38,8 +38,8 @@ class ErrorBand:
         """Return the error band as a sentence for a report."""
         runs = "run" if self.rows == 1 else "runs"
         return (
-            f"Error band: {self.rows} published {runs} ({self.family}) came out off by a factor of {self.median:.2f} "
-            f"in the median and {self.worst:.2f} at worst (`lazywafer validate`)."
+            f"Error band: plans of {self.rows} published {runs} ({self.family}) were off by a factor of "
+            f"{self.median:.2f} in the median and {self.worst:.2f} at worst (`lazywafer validate`)."
         )
 
 

@@ -199,9 +199,10 @@ def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend
     if needed > usable:
         rect = backend.rect
         text = (
-            f"{_kernel_label(instr)} needs {needed:,} bytes of {usable:,} on each of {rect.width} x {rect.height} cores"
+            f"{_kernel_label(instr)} needs {needed:,} bytes on each of {rect.width} x {rect.height} cores, which have "
+            f"{usable:,} usable bytes"
         )
-        raise PlacementError(text, where=instr.where, hint="Take more cores.")
+        raise PlacementError(text, where=instr.where, hint="Use more cores.")
     return call
 
 

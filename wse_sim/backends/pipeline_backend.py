@@ -49,7 +49,7 @@ class PipelineBackend:
 
 def _refusal_reason(report: ModeReport) -> str:
     """Return why simulated cores do not run the step."""
-    return report.reason or report.not_run or "Its mesh has more cores than a plan gives to whole steps."
+    return report.reason or report.not_run or "The mesh has more cores than the planner uses for simulated pipelines."
 
 
 class PipelineExecutable:

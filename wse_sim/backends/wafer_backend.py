@@ -103,7 +103,7 @@ class WaferBackend:
         report = planned.report
         if not report.fits:
             raise PlacementError(
-                f"the program does not fit {self.machine.name} in {report.mode} mode: {report.chosen.reason}"
+                f"the program does not fit on {self.machine.name} in {report.mode} mode: {report.chosen.reason}"
             )
         return WaferExecutable(self.host.compile(program, store), planned)
 

@@ -22,11 +22,15 @@ DRAWING_COLUMNS = 72
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add the command `place` and its options to the subparsers `commands` of a command line."""
-    placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
+    placer = commands.add_parser(
+        "place", help="place the kernels of an ISPD-2020 problem on a wafer, and score the layout"
+    )
     placer.add_argument("file", type=existing_file, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
     placer.add_argument("--svg", type=new_file(".svg"), metavar="FILE", help="also draw the layout")
-    placer.add_argument("--trade", action="store_true", help="give time away where shorter wires pay for it")
+    placer.add_argument(
+        "--trade", action="store_true", help="also try slower layouts with shorter wires, and keep the best score"
+    )
     placer.set_defaults(execute=execute)
 
 

@@ -58,9 +58,10 @@ class KernelChoices:
         if needed > whole:
             n, largest = max(enumerate(map(min_curve_area, self.curves(self.longest))), key=lambda pair: pair[1])
             raise PlacementError(
-                f"the memory of the kernels needs {needed:,} PEs, and the mesh has {whole:,}: {needed - whole:,} over; "
+                f"the kernels need {needed:,} PEs for their memory, but the mesh has {whole:,}: {needed - whole:,} "
+                "over; "
                 f"the largest, {self.problem.kernels[n].name}, needs {largest:,}",
-                hint="Give a larger mesh or fewer kernels.",
+                hint="Use a larger mesh or fewer kernels.",
             )
         return least_feasible_time(lambda time: self.area(time) <= whole, 0, self.longest)
 
@@ -83,7 +84,7 @@ class KernelChoices:
                     rotation=rotation,
                     parameters=ways.parameters(int(match[0])),
                 )
-        raise PlacementError(f"{kernel.name} has no cut of {rect}", hint="Give a rectangle of its curve.")
+        raise PlacementError(f"{kernel.name} has no parameters for {rect}", hint="Use a rectangle of its shape curve.")
 
 
 def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -> int:
@@ -110,12 +111,12 @@ def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> P
 
     Shapes up to `MAX_SEARCHED_SIDE` PEs long are searched.
     """
-    hint = "Give a larger mesh or more memory."
+    hint = "Use a larger mesh or more memory."
     h, w = max(conv.H for conv in kernel.convs), max(conv.W for conv in kernel.convs)
     most = max(conv.memory(h, w, conv.C, conv.K) for conv in kernel.convs)
     side, limit = 2 * max(problem.width, problem.height), problem.memory_limit
     if most > limit:
-        what = f"{kernel.name} holds {float(most):,.0f} words on a PE in its finest cut, and {limit:,} are there: "
+        what = f"{kernel.name} needs {float(most):,.0f} words on a PE in its finest cut, but a PE has {limit:,}: "
         return PlacementError(f"{what}{float(most) - limit:,.0f} over", hint=hint)
     longest = max(int(conv.time(1, 1, 1, 1)) + 1 for conv in kernel.convs)
     ways = find_parameter_choices(kernel.convs, longest, limit, side)
@@ -123,13 +124,13 @@ def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> P
         side *= 2
         ways = find_parameter_choices(kernel.convs, longest, limit, side)
     if not len(ways.h):
-        return PlacementError(f"{kernel.name} fits no mesh of {side:,} x {side:,} PEs within its memory", hint=hint)
+        return PlacementError(f"{kernel.name} needs more than {side:,} x {side:,} PEs for its memory", hint=hint)
     wide, high = np.concatenate([ways.widths, ways.heights]), np.concatenate([ways.heights, ways.widths])
     over_x, over_y = np.maximum(0, wide - problem.width), np.maximum(0, high - problem.height)
     # The last key of lexsort is the primary one.
     n = int(np.lexsort((over_x + over_y, np.maximum(over_x, over_y)))[0])
     return PlacementError(
-        f"{kernel.name} needs {wide[n]:,} x {high[n]:,} PEs for its memory, and the mesh has {problem.width:,} x "
+        f"{kernel.name} needs {wide[n]:,} x {high[n]:,} PEs for its memory, but the mesh has {problem.width:,} x "
         f"{problem.height:,}: {over_x[n]:,} over in x, {over_y[n]:,} over in y",
         hint=hint,
     )

@@ -52,7 +52,9 @@ def read_problem(path: Path) -> ContestProblem:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}", hint="Give a .kgraph file of the contest's format.") from error
+        raise DataError(
+            f"cannot read {path}: {error}", hint="Pass a .kgraph file in the format of the contest."
+        ) from error
     return parse_problem(text, str(path))
 
 
@@ -113,7 +115,7 @@ class _KernelGraphParser:
         if missing:
             raise self._fault(f"the header has no {', '.join(missing)}", "Write name=value lines between (* and *).")
         if not self.kernels:
-            raise self._fault("there is no kernel", "Write conv, cblock or dblock lines.")
+            raise self._fault("the file has no kernel", "Write conv, cblock or dblock lines.")
         # Node numbers include inputs and outputs and have gaps. Convert them to indices of kernels.
         position = {number: n for n, number in enumerate(self.kernels)}
         edges = ((position[a], position[b]) for a, b in self.edges if a in position and b in position)
@@ -137,10 +139,10 @@ class _KernelGraphParser:
         """
         text, self.line = self.header[name]
         if not text.isdigit() or int(text) < 1:
-            raise self._fault(f"{name}={text} in the header", "Give a whole number from 1 on.")
+            raise self._fault(f"{name}={text} in the header is invalid", "Use an integer of at least 1.")
         if name in ("width", "height") and int(text) > MAX_MESH_SIDE:
             raise self._fault(
-                f"{name}={text} in the header", f"Give a mesh of at most {MAX_MESH_SIDE:,} PEs on a side."
+                f"{name}={text} in the header is too large", f"Use at most {MAX_MESH_SIDE:,} PEs on a side."
             )
         return int(text)
 
@@ -151,7 +153,7 @@ class _KernelGraphParser:
         """
         text, self.line = self.header[name]
         if not re.fullmatch(r"\d+(\.\d*)?", text):
-            raise self._fault(f"{name}={text} in the header", "Give a number that is not negative.")
+            raise self._fault(f"{name}={text} in the header is invalid", "Use a number that is not negative.")
         return float(text)
 
     def _node(self, line: str) -> None:
@@ -162,7 +164,7 @@ class _KernelGraphParser:
         match = _NODE_PATTERN.match(line)
         if match is None or match[1] not in (*_KERNEL_FIELDS, *_TERMINAL_KINDS):
             kinds = ", ".join((*_KERNEL_FIELDS, *_TERMINAL_KINDS))
-            raise self._fault(f"{line!r} is neither a node nor an edge", f"A node begins with one of {kinds}.")
+            raise self._fault(f"{line!r} is neither a node nor an edge", f"Begin a node with one of {kinds}.")
         kind, number, rest = match[1], int(match[2]), match[3]
         if number in self.nodes:
             raise self._fault(f"a second node has the number {number}", "Number each node once.")
@@ -181,7 +183,7 @@ class _KernelGraphParser:
         while at < len(text):
             match = _FIELD_PATTERN.match(text, at)
             if match is None:
-                raise self._fault(f"{text[at:]!r} is no field", "Write name=value.")
+                raise self._fault(f"{text[at:]!r} is not a field", "Write name=value.")
             fields[match[1]], at = match[2], match.end()
         return fields
 
@@ -195,16 +197,18 @@ class _KernelGraphParser:
         for field in _KERNEL_FIELDS[kind]:
             text = fields.get(field, "missing")
             if not text.isdigit() or int(text) < 1:
-                raise self._fault(f"{field} of {kind} {name} is {text}", "Give a whole number from 1 on.")
+                raise self._fault(f"{field} of {kind} {name} is {text}", "Use an integer of at least 1.")
             numbers[field] = int(text)
         if kind == "conv":
             # T and U are the vertical and horizontal strides. The contest's formula divides by one of them, squared.
             if numbers["T"] != numbers["U"]:
-                raise self._fault(f"{name} has strides {numbers['T']} and {numbers['U']}", "The cost has one for both.")
+                raise self._fault(
+                    f"{name} has different strides {numbers['T']} and {numbers['U']}", "Use equal strides."
+                )
             return ContestKernel(name, kind, (Conv(**{field: numbers[field] for field in "HWRSCKT"}),))
         # The inner convolutions of a block have a quarter of its features.
         if numbers["f"] % 4:
-            raise self._fault(f"f of {kind} {name} is {numbers['f']}", "A block has a multiple of 4 features.")
+            raise self._fault(f"f of {kind} {name} is {numbers['f']}", "Use a multiple of 4 features.")
         block = cblock if kind == "cblock" else dblock
         return ContestKernel(name, kind, block(numbers["h"], numbers["w"], numbers["f"]))
 
@@ -215,12 +219,14 @@ class _KernelGraphParser:
         """
         match = _EDGE_PATTERN.match(line)
         if match is None:
-            raise self._fault(f"{line!r} is no edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")
+            raise self._fault(f"{line!r} is not an edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")
         ends = ((match[1], int(match[2])), (match[3], int(match[4])))
         for kind, number in ends:
             if self.nodes.get(number) != kind:
-                is_there = f"node {number} is a {self.nodes[number]}" if number in self.nodes else "there is none"
-                raise self._fault(f"an edge names {kind}[{number}], and {is_there}", "Define nodes before edges.")
+                is_there = (
+                    f"node {number} is a {self.nodes[number]}" if number in self.nodes else "this node does not exist"
+                )
+                raise self._fault(f"an edge has the end {kind}[{number}], but {is_there}", "Define nodes before edges.")
         self.edges.append((ends[0][1], ends[1][1]))
 
     def _fault(self, what: str, hint: str) -> DataError:

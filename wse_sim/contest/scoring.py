@@ -92,11 +92,11 @@ def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> 
     for n, (kernel, place) in enumerate(zip(problem.kernels, layout, strict=True)):
         yield from _parameter_violations(problem, kernel, place)
         if place.x < 0 or place.y < 0:
-            yield f"{place.name} begins at ({place.x}, {place.y})"
+            yield f"{place.name} begins outside of the mesh, at ({place.x}, {place.y})"
             continue
         over_x, over_y = place.x + place.width - problem.width, place.y + place.height - problem.height
         if over_x > 0 or over_y > 0:
-            yield f"{place.name} is {max(0, over_x)} x {max(0, over_y)} PEs beyond the mesh"
+            yield f"{place.name} extends {max(0, over_x)} x {max(0, over_y)} PEs beyond the mesh"
         part = cells[place.y : place.y + place.height, place.x : place.x + place.width]
         for other in np.unique(part[part >= 0]):
             yield f"{place.name} shares {int((part == other).sum())} PEs with {layout[other].name}"
@@ -109,15 +109,15 @@ def _parameter_violations(problem: ContestProblem, kernel: ContestKernel, place:
     p = place.parameters
     extents = (COPIES_PER_CONVOLUTION * sum(p.k), p.h * p.w * (max(p.c) + 1))
     if place.rotation not in ROTATIONS:
-        yield f"{place.name} is turned by {place.rotation}"
+        yield f"{place.name} has the invalid rotation {place.rotation}"
     if (place.width, place.height) != (extents if place.rotation == "R0" else extents[::-1]):
-        yield f"{place.name} covers {place.width} x {place.height} PEs, and its parameters ask for {extents}"
+        yield f"{place.name} covers {place.width} x {place.height} PEs, but its parameters need {extents}"
     for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True):
         limits = ((p.h, max(v.H for v in kernel.convs)), (p.w, max(v.W for v in kernel.convs)), (c, conv.C))
         if any(not 1 <= parts <= whole for parts, whole in (*limits, (k, conv.K))):
             yield f"{place.name} is cut into {p.h} x {p.w} tiles, {c} and {k} channels, which {conv} does not have"
         elif (words := conv.memory(p.h, p.w, c, k)) > problem.memory_limit:
-            yield f"{place.name} holds {float(words):,.1f} words on a PE, of {problem.memory_limit:,}"
+            yield f"{place.name} needs {float(words):,.1f} words on a PE, which has {problem.memory_limit:,}"
 
 
 @dataclass(frozen=True)

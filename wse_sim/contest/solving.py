@@ -103,7 +103,8 @@ def _mesh_too_full_error(problem: ContestProblem, curves: Sequence[ShapeCurve]) 
     """
     wide, high = min_sides(curves, problem.width, problem.height)
     return PlacementError(
-        f"{len(curves)} kernels fill the mesh of {problem.width:,} x {problem.height:,} PEs too well to be cut from "
-        f"it: {wide - problem.width:,} over in x, or {high - problem.height:,} over in y",
-        hint="Give a larger mesh or more memory.",
+        f"{len(curves)} kernels fit the mesh of {problem.width:,} x {problem.height:,} PEs by area, but not as a "
+        "slicing "
+        f"floorplan: {wide - problem.width:,} over in x, or {high - problem.height:,} over in y",
+        hint="Use a larger mesh or more memory.",
     )

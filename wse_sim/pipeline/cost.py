@@ -115,8 +115,8 @@ def require_memory(words: int, machine: Machine, which: str = "a core") -> None:
     """
     size, usable = words * WORD_BYTES, machine.usable_bytes_per_pe
     if size > usable:
-        text = f"{size:,} bytes on {which} of {usable:,} usable"
-        raise PlacementError(text, hint="Use a smaller batch, or a larger machine.")
+        text = f"{which} needs {size:,} bytes and has {usable:,} usable bytes"
+        raise PlacementError(text, hint="Use a smaller batch or a larger machine.")
 
 
 class _StepPricing:

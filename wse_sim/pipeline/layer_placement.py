@@ -64,9 +64,13 @@ def sites_of(chain: LayerChain, rects: Sequence[Rect], micro: int) -> ChainPlace
     small.
     """
     if chain.samples % micro:
-        raise LazyError(f"{chain.samples} samples in parts of {micro}", hint="Give a size that divides the batch.")
+        raise LazyError(
+            f"{chain.samples} samples cannot be cut into parts of {micro}", hint="Use a size that divides the batch."
+        )
     if len(rects) != len(chain.layers):
-        raise PlacementError(f"{len(rects)} rectangles for {len(chain.layers)} layers", hint="Give one for each.")
+        raise PlacementError(
+            f"there are {len(rects)} rectangles for {len(chain.layers)} layers", hint="Pass one for each layer."
+        )
     pairs = enumerate(zip(rects, chain.layers, strict=True))
     seats = [make_layer_region(rect, layer.inputs, layer.outputs, f"layer {n}") for n, (rect, layer) in pairs]
     count = chain.samples // micro

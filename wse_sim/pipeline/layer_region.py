@@ -88,8 +88,8 @@ def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> Layer
     width = min(along, inputs)
     height = min(across - (1 if width > 1 else 2), outputs)
     if height < 1:
-        hint = "Give three cores at least; a line of two has no room for the ports."
-        raise PlacementError(f"{name} on {rect}: no room for a core that computes beside its ports", hint=hint)
+        hint = "Use at least three cores, of which two are ports."
+        raise PlacementError(f"{name} on {rect}: no core is left to compute besides the ports", hint=hint)
     return LayerRegion(rect, is_turned=is_turned, width=width, height=height, inputs=inputs, outputs=outputs)
 
 

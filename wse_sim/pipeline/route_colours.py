@@ -28,9 +28,11 @@ class RouteColours:
         if colour is None:
             fullest = max(here, key=lambda cell: len(self._used[cell]))
             text = (
-                f"{what}: no colour left of {int(self.mesh.machine.colours)}; {len(self._used[fullest])} pass {fullest}"
+                f"{what}: none of {int(self.mesh.machine.colours)} colours is free on the whole route; router "
+                f"{fullest} uses "
+                f"{len(self._used[fullest])}"
             )
-            raise PlacementError(text, hint="Set the rectangles further apart, or in the order of the layers.")
+            raise PlacementError(text, hint="Place the rectangles further apart, or in the order of the layers.")
         for cell in here:
             self._used[cell].add(colour)
         return colour

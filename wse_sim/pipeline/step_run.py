@@ -94,8 +94,8 @@ def _initial_memories(sites: ChainPlacement, mesh: Mesh, arrays: dict[int, np.nd
     """
     machine = mesh.machine
     if mesh.words * WORD_BYTES > machine.usable_bytes_per_pe:
-        text = f"{mesh.words * WORD_BYTES:,} bytes on a core of {machine.usable_bytes_per_pe:,}"
-        raise PlacementError(text, hint="Use larger rectangles, or fewer samples.")
+        text = f"a core needs {mesh.words * WORD_BYTES:,} bytes and has {machine.usable_bytes_per_pe:,} usable bytes"
+        raise PlacementError(text, hint="Use larger rectangles or fewer samples.")
     reader = _ArrayAccess(sites, np.zeros((mesh.height, mesh.width, mesh.words), np.float32))
     for value in find_external_values(sites.chain).values():
         reader.put(value, np.asarray(arrays[value.buffer], np.float32))
@@ -151,7 +151,8 @@ class _ArrayAccess:
         on, memory = self.sites.seats[n], self.sites.maps[n]
         if value.when == "sample":
             raise LazyError(
-                f"buffer {value.buffer} of samples inside the pipeline is asked for", hint="Ask for the last."
+                f"buffer {value.buffer} has a value for each sample, which the pipeline does not keep",
+                hint="Fetch results of the last layer.",
             )
         if site == "edge":
             parts = [array[on.outer(v).start : on.outer(v).stop] if array.shape else array for v in range(on.height)]

@@ -21,7 +21,7 @@ REDUCTION_INSTRUCTIONS = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))
 """Reduction of a store -> its instruction, and the initial value."""
 MATRIX, COLUMN, SAMPLE, SINGLE = "matrix", "column", "sample", "single"
 """Kinds of operands: one element for each column and sample, for each column, for each sample, or a single one."""
-NEST_HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
+NEST_HINT = "Use elementwise operations on rows of activations, and sums over samples or over whole rows."
 
 
 def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
@@ -45,7 +45,7 @@ def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
     else:
         kinds = {(extents[1], 1): MATRIX, (0, 1): COLUMN, (1, 0): SAMPLE}
     if access.offset or tuple(strides) not in kinds:
-        raise LazyError(f"{nest.name} reads with strides {strides}", hint=NEST_HINT)
+        raise LazyError(f"{nest.name} reads with the unsupported strides {strides}", hint=NEST_HINT)
     return kinds[tuple(strides)]
 
 
@@ -129,7 +129,7 @@ class _NestEmitter:
             return
         for store, write in zip(self.nest.stores, self.writes, strict=True):
             if store.reduce and store.reduce not in REDUCTION_INSTRUCTIONS:
-                raise LazyError(f"{self.nest.name} combines by {store.reduce!r}", hint=NEST_HINT)
+                raise LazyError(f"{self.nest.name} uses the unsupported reduction {store.reduce!r}", hint=NEST_HINT)
             # Reductions within a sample start at their initial value for each micro-batch.
             if store.reduce and write.kind == SAMPLE:
                 self.builder.move(Memory(write.address), REDUCTION_INSTRUCTIONS[store.reduce][1], self.tile.samples)
@@ -166,7 +166,7 @@ class _NestEmitter:
         if scalar.op == "load":
             return self._vector(self.reads[int(scalar.attr)])
         if scalar.op == "index":
-            raise LazyError(f"{self.nest.name} reads the number of a row", hint=NEST_HINT)
+            raise LazyError(f"{self.nest.name} reads a loop index, which is not supported", hint=NEST_HINT)
         operation = pointwise(self.nest, scalar)
         # Compute a stored value directly at its destination; operands are read before it is written.
         stores = zip(self.nest.stores, self.writes, strict=True)

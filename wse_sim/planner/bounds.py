@@ -25,17 +25,17 @@ class RateBound:
 
 
 LIMIT_ADVICE: Mapping[str, str] = {
-    "compute": "a larger machine, 16-bit types or a smaller layer would help",
-    "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
-    "link": "narrower activations between these two layers, or fewer that skip layers, would help",
-    "adapter": "narrower activations between these two layers would help: ports take and give all of them",
-    "edge": "a smaller batch tensor, or fewer fetches, would help",
-    "weights": "a larger batch would help: each weight that comes in would be used more often",
-    "input": "more input workers, or cheaper preprocessing, would help",
-    "control": "a larger batch would help: there would be fewer steps",
-    "gradients": "a larger batch would help: the gradients of all copies are added up once a step",
-    "fill": "a larger batch would help: the wafer fills and drains once a step",
-    "nothing": "there is nothing to compute",
+    "compute": "Use a larger machine, 16-bit types or a smaller layer",
+    "moving": "Use tiles of another shape or fewer cores: cores wait for data of other cores",
+    "link": "Use narrower activations between these two layers, or fewer activations that skip layers",
+    "adapter": "Use narrower activations between these two layers: all of them pass the ports",
+    "edge": "Use a smaller batch tensor or fewer fetches",
+    "weights": "Use a larger batch: each weight that is sent is then used more often",
+    "input": "Use more input workers or cheaper preprocessing",
+    "control": "Use a larger batch: there are then fewer steps",
+    "gradients": "Use a larger batch: the gradients of all copies are added once per step",
+    "fill": "Use a larger batch: the wafer fills and drains once per step",
+    "nothing": "The step has no kernel to compute",
 }
 """For each kind of bound, advice on how to raise it."""
 LIMIT_NAMES: Mapping[str, str] = {
@@ -72,4 +72,4 @@ def find_limit(bounds: Sequence[RateBound], blame: Mapping[str, Sequence[str]] |
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
     rate = f"about {format_estimate(least.samples_per_s)} samples/s"
-    return least, f"Limited by {LIMIT_NAMES[least.kind]}{what}{where}: {rate}; {LIMIT_ADVICE[least.kind]}."
+    return least, f"Limited by {LIMIT_NAMES[least.kind]}{what}{where}: {rate}. {LIMIT_ADVICE[least.kind]}."

@@ -33,7 +33,7 @@ EXTERNAL_SOURCE = -1
 Sweep = Literal["forward", "backward", "update"]
 PRECISION_LEVELS: Mapping[int, str] = {
     0: "sums of 16-bit products in float32",
-    1: "mixed, the default: no document says which sums stay wide, so that nothing tells its price from level 2's",
+    1: "mixed (default), priced as level 2, because its accumulation types are not published",
     2: "sums of 16-bit products in 16 bits",
 }
 """The vendor's precision optimization levels: float32 accumulation, mixed (the default), fast.

@@ -183,9 +183,9 @@ def require_enough_pes(stages: Sequence[Stage], machine: Machine) -> None:
         largest = max(stages, key=lambda s: s.held_bytes)
         excess = (needed - machine.usable_pes) * machine.usable_bytes_per_pe
         raise PlacementError(
-            f"the layers hold {sum(s.held_bytes for s in stages):,} bytes, for which {needed:,} PEs are needed; "
-            f"{machine.name} has {machine.usable_pes:,}: {excess:,} bytes over; the largest, {largest.name}, holds "
-            f"{largest.held_bytes:,} bytes at {machine.usable_bytes_per_pe:,} usable bytes a PE",
+            f"the layers need {sum(s.held_bytes for s in stages):,} bytes, which take {needed:,} PEs with "
+            f"{machine.usable_bytes_per_pe:,} usable bytes each; {machine.name} has {machine.usable_pes:,} PEs: "
+            f"{excess:,} bytes over; the largest layer, {largest.name}, needs {largest.held_bytes:,} bytes",
             where=largest.where,
             hint="Use weight-streaming mode, smaller layers or a larger machine.",
         )
@@ -196,8 +196,8 @@ def _mesh_too_full_error(floor: FloorplanProblem) -> PlacementError:
     return PlacementError(
         f"{len(floor.stages)} stages, which need "
         f"{sum(min_memory_pes(s, floor.machine) for s in floor.stages):,} of the "
-        f"{floor.machine.usable_pes:,} PEs of {floor.machine.name}, do not fit on it as rectangles; the largest is "
-        f"{largest.name} with {largest.held_bytes:,} bytes",
+        f"{floor.machine.usable_pes:,} PEs of {floor.machine.name}, do not fit on it as rectangles; the largest stage "
+        f"is {largest.name} with {largest.held_bytes:,} bytes",
         where=largest.where,
         hint="Use weight-streaming mode, smaller layers or a larger machine.",
     )

@@ -65,7 +65,7 @@ def micro_batch_text(report: MicroBatchReport) -> str:
         return ""
     parts = f"{count} micro-batch{'es' * (count > 1)} of {size:,} sample{'s' * (size > 1)}"
     changed = f" (adjusted from micro_batch_size {asked:,})" if asked and asked != size else ""
-    again = ", the forward sweep computed again" if report.has_recompute else ""
+    again = ", with the forward pass recomputed" if report.has_recompute else ""
     return f"{parts}{changed}{again}{f'; {_explored_text(report.explored)}' if report.explored else ''}"
 
 
@@ -79,10 +79,10 @@ def _explored_text(explored: Sequence[ExploredSize]) -> str:
         f"{one.samples:,}: {one.step_cycles:,} cycles a step, {rate_text(one.samples_per_s)}"
         for one in fitting[:MAX_SHOWN_SIZES]
     )
-    more = f"; {len(fitting) - MAX_SHOWN_SIZES} more that are slower" if len(fitting) > MAX_SHOWN_SIZES else ""
+    more = f"; {len(fitting) - MAX_SHOWN_SIZES} slower sizes" if len(fitting) > MAX_SHOWN_SIZES else ""
     too_large = [one.samples for one in explored if not one.fits]
-    unfit = f"; {len(too_large)} of {min(too_large):,} samples and more that do not fit" if too_large else ""
-    return f"micro-batch sizes explored: {rates}{more}{unfit}"
+    unfit = f"; {len(too_large)} sizes from {min(too_large):,} samples on do not fit" if too_large else ""
+    return f"explored micro-batch sizes: {rates}{more}{unfit}"
 
 
 def rate_text(samples_per_s: float) -> str:

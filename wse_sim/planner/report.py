@@ -276,7 +276,7 @@ class Report:
         """
         if machine.name != self.machine:
             raise LazyError(
-                f"the report is of {self.machine}, not of {machine.name}", hint="Simulate again on that machine."
+                f"the report is of {self.machine}, not of {machine.name}", hint=f"Simulate the step on {machine.name}."
             )
         return self.step_cycles / machine.clock_hz
 
@@ -298,7 +298,7 @@ class Report:
         in parentheses is the median factor between planned and published rates of similar runs, up and down.
         """
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
-        first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
+        first = self.verdict if self.fits else f"The step does not fit. {self.chosen.reason}"
         modes = (self.chosen, self.streaming if self.chosen is self.pipelined else self.pipelined)
         parts = [
             f"{self._step_name()} of {self.batch_size:,} samples on {systems}, predicted:",
@@ -338,7 +338,7 @@ class Report:
             f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size:,}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
-        first = _wrap_text(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
+        first = _wrap_text(self.verdict if self.fits else f"The step does not fit. {self.chosen.reason}")
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
             parts.append(_layer_table_text(self.rows, max_rows))
@@ -355,7 +355,7 @@ class Report:
 
         If the chosen mode does not fit, its reason replaces the verdict.
         """
-        first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
+        first = self.verdict if self.fits else f"The step does not fit. {self.chosen.reason}"
         shown = self.rows[:MAX_SHOWN_LAYERS]
         table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in shown]).html() if shown else ""
         rest = f"<p>... and {len(self.rows) - len(shown)} more layers</p>" if len(self.rows) > len(shown) else ""
@@ -398,22 +398,27 @@ class Report:
                 f"{ratio:.2f} times the area bound"
             )
             lines.append(
-                f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours, with those of kernels "
-                f"{mode.router_colours} on the fullest router"
+                f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours; the fullest router has "
+                f"{mode.router_colours} colours of routes and kernels"
             )
         if mode.is_as_run:
-            lines.append("  priced as simulated cores run the whole step, word by word")
+            lines.append("  cycles: those of simulated cores that run the whole step")
         elif mode.not_run:
             # Note that this figure is not comparable with one that simulated cores run.
-            lines.append(_wrap_text(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
+            lines.append(
+                _wrap_text(
+                    f"  cycles: by closed forms of its kernels; simulated cores do not run the step: {mode.not_run}"
+                )
+            )
         if mode.joules_per_sample:
             lines.append(
-                f"  energy: {format_number(mode.joules_per_sample)} J a sample, at the power of a CS-2 under a stencil"
+                f"  energy: {format_number(mode.joules_per_sample)} J a sample, at the power of a CS-2 that runs a "
+                "stencil"
             )
         if mode.edge_bytes_in < mode.dense_bytes_in:
             lines.append(
-                f"  sparse weights: with dense ones {mode.dense_bytes_in:,} bytes would come in; "
-                f"{format_percent(mode.work_share)} of the operations are done, the others have a zero"
+                f"  sparse weights: dense weights would need {mode.dense_bytes_in:,} bytes in; "
+                f"{format_percent(mode.work_share)} of the operations are executed, the others have a zero operand"
             )
         if cut := micro_batch_text(mode):
             lines.append(_wrap_text(f"  {cut}"))
@@ -421,7 +426,7 @@ class Report:
         if mode.copies > 1 or mode.used_systems > 1:
             lines.append(_wrap_text(f"  {_copies_text(mode)}"))
         if mode.alternatives:
-            lines.append(_wrap_text(f"  instead: {'; '.join(map(_alternative_text, mode.alternatives))}"))
+            lines.append(_wrap_text(f"  alternatives: {'; '.join(map(_alternative_text, mode.alternatives))}"))
         lines += [_wrap_text(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
         return "\n".join([*lines, _wrap_text(f"  verdict: {mode.verdict}")])
 

@@ -244,7 +244,7 @@ def require_colours(
             raise NoColoursError(
                 f"{_colour_demand_text(stage, colours)} on every router from ({rect.x}, {rect.y}) on; {has}",
                 where=stage.where,
-                hint="Use weight-streaming mode, or another batch, for which the kernel is cut otherwise.",
+                hint="Use weight-streaming mode, or another batch size, which changes the layout of the kernel.",
             )
     for route in routes.routes:
         # Report the first route without a colour.
@@ -254,7 +254,7 @@ def require_colours(
             at = (n for n, rect in enumerate(rects) if rect.overlaps(Rect(x, y, 1, 1)) and n < len(stage_colours))
             whose = next((f", where {_colour_demand_text(stages[n], stage_colours[n])}" for n in at), "")
             error = NoColoursError(
-                f"the route from {ends} finds no colour that is free on its way; {has}. It is fullest at core "
+                f"no colour is free on the whole route from {ends}; {has}. Most of them are in use at core "
                 f"({x}, {y}){whose}",
                 where=stages[route.source].where,
                 hint="Use weight-streaming mode, or fewer tensors that skip layers.",
@@ -266,8 +266,8 @@ def require_colours(
 def _colour_demand_text(stage: Stage, colours: StageColours) -> str:
     # Name the kernel, which the user can change; the flow is the same for every kernel.
     """Return a text with the colours of a stage: of its most demanding kernel and of its inputs and outputs, if any."""
-    own = f"{colours.kernel} of {stage.name} takes {colours.own} colours"
-    return f"{own}, and what comes in and goes out {colours.flow}," if colours.flow else own
+    own = f"{colours.kernel} of {stage.name} needs {colours.own} colours"
+    return f"{own}, and its inputs and outputs {colours.flow}," if colours.flow else own
 
 
 @dataclass(frozen=True)

@@ -73,4 +73,4 @@ def _describe_value(value: Any) -> tuple[str, Collection[Any]]:
         return f"set {len(value)}", sorted(map(content_digest, value))
     if is_dataclass(value):
         return type(value).__name__, [getattr(value, name) for name in _field_names(value.__class__)]
-    raise LazyError(f"a {type(value).__name__} is no data that has a digest", hint="Give programs of plain records.")
+    raise LazyError(f"a {type(value).__name__} has no digest", hint="Use programs that consist of plain records.")

@@ -145,15 +145,15 @@ def _make_tasks(
     """
     for mode in modes:
         require_mode(mode)
-    counts = (("batch", batches), ("number of systems", systems), ("number of input workers", workers))
+    counts = (("batch size", batches), ("number of systems", systems), ("number of input workers", workers))
     for what, numbers in counts:
         if wrong := [n for n in numbers if n < 1]:
-            raise LazyError(f"there is no {what} {wrong[0]}", hint="Give whole numbers from 1 on.")
+            raise LazyError(f"the {what} is {wrong[0]}", hint="Use integers of at least 1.")
     named: dict[str, str] = {}
     for name, step in programs.items():
         digest = digest_of(step)
         if digest in named:
-            raise LazyError(f"{named[digest]} and {name} are one program", hint="Leave out one of them.")
+            raise LazyError(f"{named[digest]} and {name} are the same program", hint="Leave out one of them.")
         named[digest] = name
         sizes = _unique(batches) or [_default_batch(step)]
         system_counts, worker_counts = _unique(systems) or [_default_systems(step)], _unique(workers) or [host.workers]

@@ -66,7 +66,7 @@ class SweepFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LazyError(
-                f"another process sweeps into {self.path}", hint="Wait for it, or take another file."
+                f"another process writes to {self.path}", hint="Wait for its end, or use another file."
             ) from None
 
     def _read(self) -> None:
@@ -100,10 +100,10 @@ class SweepFile:
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-            raise LazyError(f"{self.path} is no file of a sweep", hint="Give a path at which there is no file yet.")
+            raise LazyError(f"{self.path} is not a file of a sweep", hint="Pass the path of a new file.")
         different = list(_differing_keys(header, self._header))
         if different:
-            raise self._other(f"{', '.join(different)} of its header differ")
+            raise self._other(f"its header differs in {', '.join(different)}")
 
     def _take(self, line: bytes, number: int) -> None:
         """Add the record of a line to `records`.
@@ -114,18 +114,18 @@ class SweepFile:
         try:
             record = SweepRecord.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError) as e:
-            raise LazyError(f"{self.path}:{number}: the line is no record of a sweep ({e})") from e
+            raise LazyError(f"{self.path}:{number}: the line is not a record of a sweep ({e})") from e
         # Reject records of other points, which would never be returned.
         point = self._points.get(record.point.key)
         if point is None or record.point.key in self.records:
             where = f"{record.systems} {record.machine} with {record.workers} input workers"
             what = f"{record.program} in batches of {record.batch_size} on {where}"
-            raise self._other(f"line {number} has {what}, {'again' if point else 'which is not asked for'}")
+            raise self._other(f"line {number} has {what}, {'again' if point else 'which this sweep does not include'}")
         self.records[point.key] = record
 
     def _other(self, what: str) -> LazyError:
         """Return the error for a file of another sweep. `what` tells what differs."""
-        hint = "Give this sweep a file of its own; a sweep that has all points of the file, and more, goes on with it."
+        hint = "Use another file. A sweep can continue a file if it includes all points of the file."
         return LazyError(f"{self.path} is the file of another sweep: {what}", hint=hint)
 
 

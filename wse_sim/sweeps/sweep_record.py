@@ -207,6 +207,8 @@ def to_frame(records: Iterable[SweepRecord]) -> Any:
     try:
         pandas = importlib.import_module("pandas")
     except ModuleNotFoundError as e:
-        raise LazyError(f"a data frame needs pandas ({e})", hint="pip install lazywafer[scale]") from e
+        raise LazyError(
+            f"a data frame needs pandas ({e})", hint="Install it with `pip install lazywafer[scale]`."
+        ) from e
     names = [f.name for f in fields(SweepRecord)]
     return pandas.DataFrame([[getattr(record, name) for name in names] for record in records], columns=names)

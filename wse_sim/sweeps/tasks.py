@@ -26,8 +26,8 @@ MAX_GROUP_TASKS = 8
 """Maximum number of tasks in a group. If a process dies, its whole group has to be planned again."""
 _MAX_KEPT_ENTRIES = 4
 RESUME_HINT = (
-    "What it had finished is in the file, if the sweep has one (path=...): sweep again with another executor, or with "
-    "none, and the rest is planned."
+    "Run the sweep again with another executor or without one. Finished points are kept if the sweep has a file "
+    "(path=...)."
 )
 
 
@@ -85,7 +85,7 @@ def pack_step(step: SweepStep, name: str) -> bytes:
         # Compression shrinks GPT-2's program to a thirteenth, and it is sent with each point.
         return zlib.compress(pickle.dumps(step, pickle.HIGHEST_PROTOCOL), 1)
     except (pickle.PicklingError, AttributeError, TypeError) as e:
-        hint = "Give programs or recorded steps (lazytensor.core.abstract_step.record), or sweep without an executor."
+        hint = "Pass programs or recorded steps (lazytensor.core.abstract_step.record), or sweep without an executor."
         raise LazyError(f"{name} cannot be sent to another process: {e}", hint=hint) from e
 
 
@@ -177,7 +177,7 @@ def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[Sw
         for future in waiting:
             future.cancel()
     if lost is not None:
-        raise ExecutorLost(f"the executor has ended: {type(lost).__name__}: {lost}", hint=RESUME_HINT) from lost
+        raise ExecutorLost(f"the executor has failed: {type(lost).__name__}: {lost}", hint=RESUME_HINT) from lost
 
 
 def _submit_groups(

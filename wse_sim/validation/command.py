@@ -17,7 +17,7 @@ from wse_sim.validation.rows import MEASURED_FILE, load
 from wse_sim.validation.simulated import simulated_cycles
 from wse_sim.validation.whole_runs import StepRecorder, choose_rows, plan_runs, write_runs
 
-HELP = "hold the wafer model to published measurements and print the errors"
+HELP = "compare the wafer model with published measurements and print its errors"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder | None = None) -> None:
@@ -33,16 +33,26 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command, and the positional names of rows, to a parser."""
     parser.add_argument(
-        "names", nargs="*", type=nonempty_text, metavar="NAME", help="beginnings of ids, or categories; all without any"
+        "names",
+        nargs="*",
+        type=nonempty_text,
+        metavar="NAME",
+        help="prefixes of row ids, or categories (default: all rows)",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
-    form.add_argument("--markdown", action="store_true", help="the tables of errors that the READMEs show")
-    parser.add_argument("--simulate", action="store_true", help="also cycle by cycle (half a minute)")
-    parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
-    parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
-    parser.add_argument("--placement", action="store_true", help="nets in pipelined mode against their area bound")
-    parser.add_argument("--rows", type=existing_file, default=MEASURED_FILE, metavar="FILE", help="other measured rows")
+    form.add_argument("--json", action="store_true", help="print each row with its source and errors as JSON")
+    form.add_argument("--markdown", action="store_true", help="print the tables of errors of the READMEs")
+    parser.add_argument("--simulate", action="store_true", help="also simulate the rows cycle by cycle (half a minute)")
+    parser.add_argument(
+        "--recorded", action="store_true", help="use the recorded plans of whole runs, and do not plan them again"
+    )
+    parser.add_argument("--record", action="store_true", help="record the planned runs, for the error bands of reports")
+    parser.add_argument(
+        "--placement", action="store_true", help="compare networks in pipelined mode with their area bound"
+    )
+    parser.add_argument(
+        "--rows", type=existing_file, default=MEASURED_FILE, metavar="FILE", help="use the measured rows of this file"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -78,7 +88,9 @@ def _print_placement(options: argparse.Namespace) -> int:
     Raise LazyError without a recorder of scripts, or for an unknown network.
     """
     if options.recorder is None:
-        raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
+        raise LazyError(
+            "this command cannot record the scripts of networks", hint="Use `lazywafer validate --placement`."
+        )
     placed = place_nets(options.names, _announce_scripts(options.recorder))
     if options.json:
         print(json_text(placements_as_dict(placed), indent=1))

@@ -39,8 +39,10 @@ def cut_to_line(phase: LeafPhase) -> LeafPhase | Repeat:
         case Broadcast() | Reduce() | AllReduce() if phase.axis != "xy":
             return replace(phase, rect=_line_rect(phase.rect, phase.axis, phase.groups), axis="x", groups=1)
     if phase.rect.area > MAX_WHOLE_PES:
-        hint = "Read it by the closed forms."
-        raise UnsupportedPhaseError(f"no line stands for {type(phase).__name__} over {phase.rect.area} PEs", hint=hint)
+        hint = "Use the closed forms."
+        raise UnsupportedPhaseError(
+            f"no single line represents {type(phase).__name__} over {phase.rect.area} PEs", hint=hint
+        )
     return phase
 
 
@@ -77,7 +79,7 @@ def cut_to_corner(phase: Phase) -> Phase:
         case Rounds(parts=parts):
             return Seq(tuple(cut_to_corner(part) for part in parts))
         case Stream():
-            raise UnsupportedPhaseError("a stream is not cut to a corner", hint="Read it by the closed forms.")
+            raise UnsupportedPhaseError("a stream cannot be cut to a corner", hint="Use the closed forms.")
         case Broadcast() | Reduce() | AllReduce():
             return replace(phase, rect=_corner_rect(phase.rect, phase.axis, phase.groups), groups=1)
     return replace(phase, rect=_corner_rect(phase.rect))

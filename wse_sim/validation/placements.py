@@ -81,7 +81,7 @@ def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
     """
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NETS]:
-        raise LazyError(f"no net is called {unknown[0]!r}", hint=f"Give some of {', '.join(NETS)}.")
+        raise LazyError(f"unknown network {unknown[0]!r}", hint=f"Use one of {', '.join(NETS)}.")
     return [place_net(name, NETS[name], record) for name in wanted or NETS]
 
 

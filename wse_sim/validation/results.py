@@ -11,7 +11,7 @@ from wse_sim.validation.rows import MeasuredRow, longest_prefix
 from wse_sim.validation.whole_runs import WHOLE_RUNS, PlannedRun, load_planned_runs
 
 LARGE_ERROR_RATIO = 0.30
-UNKNOWN_FAMILY = "no model is known for a row of this name"
+UNKNOWN_FAMILY = "no model covers rows of this name"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> Ro
     """
     if row.id not in planned:
         return RowResult(
-            row, reason=f"no plan of {WHOLE_RUNS[row.id].script} is recorded; `lazywafer validate` makes one"
+            row, reason=f"no plan of {WHOLE_RUNS[row.id].script} is recorded; run `lazywafer validate` to plan it"
         )
     return RowResult(row, run=planned[row.id], fitted=FITTED_ROWS.get(row.id, ""))
 
@@ -98,7 +98,7 @@ def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
         closed = model(row, closed_form_cycles)
     # A row with other parameters than its family is not an error of the program.
     except KeyError as e:
-        return RowResult(row, reason=f"the model needs {e}, which the row does not give")
+        return RowResult(row, reason=f"the model needs {e}, which the row does not have")
     verdict = _add_simulated(model, RowResult(row, closed, fitted=FITTED_ROWS.get(row.id, "")), simulated)
     return (
         replace(verdict, reason=LARGE_ERROR_ROWS.get(longest_prefix(row, LARGE_ERROR_ROWS), ""))

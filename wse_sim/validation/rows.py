@@ -49,8 +49,8 @@ def load(path: pathlib.Path = MEASURED_FILE) -> list[MeasuredRow]:
             for p in points
         ]
     except (OSError, ValueError, LookupError, TypeError) as e:
-        hint = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXT_FIELDS)}.'
-        raise LazyError(f"{path} holds no table of measurements ({type(e).__name__}: {e})", hint=hint) from e
+        hint = f'Pass a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXT_FIELDS)}.'
+        raise LazyError(f"{path} is not a table of measurements ({type(e).__name__}: {e})", hint=hint) from e
 
 
 def longest_prefix(row: MeasuredRow, names: Iterable[str]) -> str:

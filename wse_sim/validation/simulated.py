@@ -49,5 +49,5 @@ def _simulate_cycles(phase: Phase, machine: Machine) -> float:
     try:
         return simulate_phase(phase, machine, memory).expect_finished().cycles
     except LazyError as e:
-        hint = "Read it by the closed forms."
+        hint = "Use the closed forms."
         raise UnsupportedPhaseError(f"{type(phase).__name__} does not run on the fabric: {e.what}", hint=hint) from e

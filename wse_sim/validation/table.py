@@ -13,13 +13,13 @@ from wse_sim.validation.whole_runs import PlannedRun
 
 _MISSING_TEXT = "-"
 _TEXT_WIDTH = 118
-FITTED_MARK = "* a constant of the model was fitted on this row"
+FITTED_MARK = "* a constant of the model was fitted to this row"
 SIMULATED_CAPTION = (
-    "Simulated is each part of a row's program wavelet by wavelet, and not the whole mesh at once: a move on one of "
-    "its lines at full length, work on one PE, equal rounds once and multiplied. What runs beside each other takes as "
-    f"long as its longest move alone or as all of it on a corner of {CORNER_SIDE_PES} x {CORNER_SIDE_PES} "
-    f"PEs (the products in "
-    f"gemm and of prefill, the solver); shifts by more than {MAX_RELAY_HOPS} PEs are relayed (fft)."
+    "The simulation runs each part of a program wavelet by wavelet on a small mesh, not the whole mesh at once: a move "
+    "on one line of full length, work on one PE, and one of several equal rounds, whose cycles are multiplied. "
+    "Concurrent parts take the longer of two times: that of the longest move by itself, and that of all parts on a "
+    f"corner of {CORNER_SIDE_PES} x {CORNER_SIDE_PES} PEs (the products in gemm and of prefill, the solver). Shifts "
+    f"by more than {MAX_RELAY_HOPS} PEs are relayed (fft)."
 )
 
 
@@ -208,13 +208,13 @@ def _band_lines(runs: Sequence[PlannedRun]) -> list[str]:
 def _run_notes(runs: Sequence[PlannedRun]) -> list[str]:
     """Return notes on runs whose published rate exceeds the peak of the machine, and on runs that do not fit."""
     notes = [
-        f"{run.id}: the published rate would take {run.peak_share:.0%} of the machine record's peak, so the record or "
-        f"an extent of the script is wrong; no test"
+        f"{run.id}: the published rate needs {run.peak_share:.0%} of the peak of the machine record, so the record or "
+        f"an extent of the script is wrong; not a test"
         for run in runs
         if run.peak_share > 1
     ]
     # A run that does not fit has no meaningful factor, only a reason.
-    return notes + [f"{run.id}: refused. {run.verdict}" for run in runs if not run.planned]
+    return notes + [f"{run.id}: does not fit. {run.verdict}" for run in runs if not run.planned]
 
 
 def as_dict(verdicts: Sequence[RowResult]) -> dict[str, Any]:

@@ -197,7 +197,9 @@ def choose_rows(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[Measu
     for name in wanted:
         if not any(_is_named(row, name) for row in listed):
             known = ", ".join(dict.fromkeys(row.category for row in listed))
-            raise LazyError(f"no row is called {name!r}", hint=f"Give the beginning of a row's id, or one of {known}.")
+            raise LazyError(
+                f"no row has the id or category {name!r}", hint=f"Use a prefix of a row's id, or one of {known}."
+            )
     return [row for row in listed if not wanted or any(_is_named(row, name) for name in wanted)]
 
 

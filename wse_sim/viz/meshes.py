@@ -76,7 +76,11 @@ def heat_map(done: RunResult, port: str = "", columns: int = 72, count: int = 10
     `columns`, a character shows the maximum of a block of routers.
     """
     links = busiest_links(done, count, [port] if port else LINK_NAMES)
-    what = f"the way {'into the core' if port == 'ramp' else port}" if port else "the busiest link"
+    what = (
+        f"load of the {'link into the core' if port == 'ramp' else f'{port} link'}"
+        if port
+        else "load of the busiest link"
+    )
     grid = reduce_blocks(link_counts(done, port), columns)
     fullest = max(1, int(grid.max(initial=0)))
     unit = f"tenths of {fullest / max(1, done.cycles):.2f} wavelets a cycle, over {done.cycles:,} cycles"
@@ -115,7 +119,7 @@ def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
 def _counter_values(done: RunResult, name: str, known: Sequence[str]) -> np.ndarray:
     """Return the counter `name` of a run, [height, width]. Raise LazyError if `name` is not in `known`."""
     if name not in known:
-        raise LazyError(f"a run does not count {name!r}", hint=f"Use one of {', '.join(known)}.")
+        raise LazyError(f"unknown counter {name!r}", hint=f"Use one of {', '.join(known)}.")
     return done.counters[name]
 
 

@@ -44,7 +44,9 @@ def _import_matplotlib(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"matplotlib.{name}")
     except ModuleNotFoundError as error:
-        raise LazyError(f"a picture needs matplotlib ({error})", hint="pip install lazywafer[viz]") from error
+        raise LazyError(
+            f"a picture needs matplotlib ({error})", hint="Install it with `pip install lazywafer[viz]`."
+        ) from error
 
 
 def _make_figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:

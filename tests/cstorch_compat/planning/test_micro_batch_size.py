@@ -85,7 +85,7 @@ def test_a_search_reports_the_sizes_between_its_bounds(reported, value):
 def test_text_of_a_plan_tells_of_the_micro_batches(command):
     assert "4 micro-batches of 4 samples" in command("plan", "--mode", "streaming", value=4).stdout
     done = command("plan", "--mode", "streaming", value={"explore": {"min": 8}})
-    assert "micro-batch sizes explored: " in done.stdout and "8: " in done.stdout
+    assert "explored micro-batch sizes: " in done.stdout and "8: " in done.stdout
 
 
 @pytest.mark.process

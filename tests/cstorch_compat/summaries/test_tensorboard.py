@@ -131,7 +131,7 @@ def test_pictures_come_back_in_every_order_of_dimensions(folder):
         writer.add_image("grey", PICTURE[0], 1, dataformats="HW")
         with pytest.raises(ValueError, match="dataformats='CHW' does not match an array of 2 dimensions"):
             writer.add_image("p", PICTURE[0], 1)
-        with pytest.raises(ValueError, match="and this one 5"):
+        with pytest.raises(ValueError, match="not 5"):
             writer.add_image("p", np.zeros((5, 2, 2)), 1)
     shown = images(path, "p")
     assert [(step, width, height) for step, width, height, _ in shown] == [(1, 4, 2), (2, 4, 2), (3, 4, 2)]

@@ -359,7 +359,7 @@ def compiled(build):
         ),
         (
             lambda b: b.matmul(b.input((200, 200)), b.input((200, 200))),
-            "matmul needs .* bytes of 44,976 on each of 2 x 2",
+            "matmul needs .* bytes on each of 2 x 2 cores, which have 44,976",
         ),
         (
             lambda b: b.call("nest", (), [], 1, nest=single("neg", [float64], float64, 2, 2)),
@@ -404,10 +404,10 @@ def test_all_refusals_come_at_once_with_their_lines_and_ways_out():
         compiled(build)
     lines = str(refused.value).splitlines()
     assert lines[0] == "4 of 4 kernels do not run on the cores:"
-    assert [line.strip().split(":")[-1].strip()[:40] for line in lines[1::2]] == [
+    assert [line.strip().split(":")[-1].strip()[:68] for line in lines[1::2]] == [
         "cores have no instructions for 'tan'",
         "'sort' has no mesh kernel (2 times)",
-        "matmul needs 200,008 bytes of 44,976 on ",
+        "matmul needs 200,008 bytes on each of 2 x 2 cores, which have 44,976",
     ]
-    assert lines[-1].strip() == "Take more cores."
+    assert lines[-1].strip() == "Use more cores."
     assert not isinstance(refused.value, PlacementError)

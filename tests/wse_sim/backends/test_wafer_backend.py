@@ -77,7 +77,7 @@ def test_machines_go_by_name():
 def test_a_program_that_does_not_fit_is_refused_before_the_host_compiles_it():
     host = Doubler()
     wafer = WaferBackend(host, TINY, "pipelined")
-    with pytest.raises(PlacementError, match=r"does not fit tiny in pipelined mode[\s\S]*streaming"):
+    with pytest.raises(PlacementError, match=r"does not fit on tiny in pipelined mode[\s\S]*streaming"):
         wafer.compile(mlp((784, 512, 10)), Cells())
     assert host.compiled == []
     assert wafer.report(mlp((784, 512, 10))).streaming.fits

@@ -102,9 +102,9 @@ def test_checker_sees_overlaps_borders_extents_and_memory():
     wrong = {
         "shares 12 PEs with k0": {"x": 5},
         "1 x 0 PEs beyond": {"x": 59},
-        "begins at (-1, 0)": {"x": -1},
+        "begins outside of the mesh, at (-1, 0)": {"x": -1},
         "covers 6 x 12": {"x": 6, "rotation": "R90"},
-        "turned by R45": {"x": 6, "rotation": "R45"},
+        "has the invalid rotation R45": {"x": 6, "rotation": "R45"},
         "which Conv": {"x": 8, "width": 15, "parameters": KernelParameters(2, 2, (2,), (5,))},
         "words on a PE": {"x": 6, "width": 3, "height": 2, "parameters": KernelParameters(1, 1, (1,), (1,))},
     }
@@ -167,12 +167,12 @@ def test_a_problem_is_read_and_its_ends_have_no_place():
         ("C=8 ", "", "p.kgraph:13: C of conv k1 is missing"),
         ("C=8 ", "C=0 ", "p.kgraph:13: C of conv k1 is 0"),
         ("C=8 ", "C=8 ? ", "p.kgraph:13: "),
-        ("U=1", "U=2", "p.kgraph:13: k1 has strides 1 and 2"),
+        ("U=1", "U=2", "p.kgraph:13: k1 has different strides 1 and 2"),
         ("f=32 h=16", "f=30 h=16", "p.kgraph:14: f of cblock k2 is 30"),
         ("dblock[3] f", "dblock[2] f", "p.kgraph:15: a second node has the number 2"),
         ("conv[4] W", "pool[4] W", 'p.kgraph:16: "pool[4]'),
-        ("dblock[3]:x", "dblock[9]:x", "p.kgraph:22: an edge names dblock[9], and there is none"),
-        ("dblock[3]:x", "conv[3]:x", "p.kgraph:22: an edge names conv[3], and node 3 is a dblock"),
+        ("dblock[3]:x", "dblock[9]:x", "p.kgraph:22: an edge has the end dblock[9], but this node does not exist"),
+        ("dblock[3]:x", "conv[3]:x", "p.kgraph:22: an edge has the end conv[3], but node 3 is a dblock"),
         ("-> dblock[3]:x", "-> dblock[3]", "p.kgraph:22: "),
         ("(* Connectivity *)", "(* Connectivity", "a comment that begins with (* has no end"),
     ],
@@ -191,7 +191,7 @@ def test_a_kernel_that_is_too_large_is_named_with_what_is_over():
 
 
 def test_memory_that_no_cut_keeps_is_named_with_what_is_over():
-    with pytest.raises(PlacementError, match="k0 holds 18 words on a PE in its finest cut, and 4 are there: 14 over"):
+    with pytest.raises(PlacementError, match="k0 needs 18 words on a PE in its finest cut, but a PE has 4: 14 over"):
         solve(parse_problem(text(["conv W=1 H=1 R=3 S=3 C=1 K=1 T=1 U=1"], memory=4)))
 
 

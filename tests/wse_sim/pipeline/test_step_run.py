@@ -95,9 +95,9 @@ def test_report_of_what_is_no_chain_says_what_cores_do_not_run():
     report = plan(program, TINY, "pipelined").report
     assert report.pipelined.fits
     assert not report.pipelined.is_as_run
-    assert report.pipelined.not_run.startswith("softmax: no part of a chain of layers")
-    assert "simulated cores do not run it: softmax" in report.text()
-    with pytest.raises(PlacementError, match="does not run on tiny: softmax: no part of a chain of layers"):
+    assert report.pipelined.not_run.startswith("softmax: not a part of a chain of layers")
+    assert "simulated cores do not run the step: softmax" in report.text()
+    with pytest.raises(PlacementError, match="does not run on tiny: softmax: not a part of a chain of layers"):
         PipelineBackend(TINY).compile(program, Cells({}, {}))
 
 
@@ -174,7 +174,7 @@ def test_rectangles_and_parts_that_do_not_do_are_refused():
     program, store, batch = step_of(Case((4, 4), batch=2, micro=1), is_training=False)
     with pytest.raises(PlacementError, match="0 rectangles for 1 layers"):
         run_pipeline(program, store, batch, [], TINY)
-    with pytest.raises(LazyError, match="2 samples in parts of 3"):
+    with pytest.raises(LazyError, match="2 samples cannot be cut into parts of 3"):
         run_pipeline(program, store, batch, [Rect(0, 0, 2, 2)], TINY, 3)
-    with pytest.raises(PlacementError, match="no room for a core that computes beside its ports"):
+    with pytest.raises(PlacementError, match="no core is left to compute besides the ports"):
         run_pipeline(program, store, batch, [Rect(0, 0, 1, 2)], TINY)

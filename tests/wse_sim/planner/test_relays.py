@@ -143,7 +143,9 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     assert ends == set(relay_flows(reading.dataflow, reading.stages))
 
     monkeypatch.setattr(sys.modules["wse_sim.planner.modes.pipelined"]._PricedPipeline, "relayed", lambda line: None)
-    assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
+    assert (
+        "no colour is free on the whole route" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
+    )
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def test_streaming_sends_and_multiplies_less_and_says_so():
     assert sparse.streaming.dense_bytes_in == dense.streaming.edge_bytes_in == dense.streaming.dense_bytes_in
     assert sparse.streaming.work_share < 0.1 and dense.streaming.work_share == 1
     assert sparse.streaming.step_cycles < 0.5 * dense.streaming.step_cycles
-    assert "sparse weights: with dense ones 786,432 bytes would come in" in sparse.text()
+    assert "sparse weights: dense weights would need 786,432 bytes in" in sparse.text()
     assert "sparse weights" not in dense.text()
     # Documented of weight streaming alone: in a pipeline weights lie still.
     assert sparse.pipelined == dense.pipelined

@@ -158,7 +158,7 @@ def test_simulated_reductions_of_few_words_are_near_the_published_log():
     assert len(found) == 2
     assert all(abs(r.simulated_error) <= 0.08 for r in found)
     shown = table.text(found), table.markdown(found)
-    assert all("a move on one of its lines at full length" in " ".join(text.split()) for text in shown)
+    assert all("a move on one line of full length" in " ".join(text.split()) for text in shown)
     assert not any("imulated" in text for text in (table.text(FOUND), table.markdown(FOUND)))
 
 
@@ -329,12 +329,12 @@ def test_other_rows_can_be_given(tmp_path, capsys):
 def test_file_without_rows_is_refused(tmp_path, capsys, content):
     file: pathlib.Path = tmp_path / "rows.json"
     file.write_text(content)
-    with pytest.raises(LazyError, match="no table of measurements"):
+    with pytest.raises(LazyError, match="is not a table of measurements"):
         load(file)
     assert command.main(["--rows", str(file)]) == 2
-    assert "Give a JSON file" in capsys.readouterr().err
+    assert "Pass a JSON file" in capsys.readouterr().err
     file.unlink()
-    with pytest.raises(LazyError, match="no table of measurements"):
+    with pytest.raises(LazyError, match="is not a table of measurements"):
         load(file)
     with pytest.raises(SystemExit, match="2"):
         command.main(["--rows", str(file)])

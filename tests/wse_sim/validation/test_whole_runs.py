@@ -61,13 +61,13 @@ def test_a_run_above_the_peak_says_so_and_is_no_test():
     assert RUN.is_test and not impossible.is_test and not replace(RUN, is_fitted=True).is_test
     verdicts = results([ROWS[RUN.id], ROWS["llama7_cs2"]], runs=[RUN, impossible])
     for text in (table.text(verdicts), table.runs_markdown(verdicts)):
-        assert "llama7_cs2: the published rate would take 136% of the machine record's peak" in text
+        assert "llama7_cs2: the published rate needs 136% of the peak of the machine record" in text
         assert "all: 1 runs, median factor 2.00, worst 2.00" in text
 
 
 def test_a_refused_run_says_why():
     refused = replace(RUN, planned=0.0, verdict="a layer is 3 bytes over.")
-    assert f"{RUN.id}: refused. a layer is 3 bytes over." in table.text(results([ROWS[RUN.id]], runs=[refused]))
+    assert f"{RUN.id}: does not fit. a layer is 3 bytes over." in table.text(results([ROWS[RUN.id]], runs=[refused]))
 
 
 class Recorded:
@@ -135,7 +135,7 @@ def test_rows_are_chosen_by_beginning_or_category():
 def test_unknown_row_is_refused_with_what_there_is(entry, capsys):
     assert entry(["validate", "novelty"]) == 2
     err = capsys.readouterr().err
-    assert "no row is called 'novelty'" in err and "appliance" in err
+    assert "no row has the id or category 'novelty'" in err and "appliance" in err
     with pytest.raises(LazyError, match="novelty"):
         choose_rows(ROWS.values(), ["novelty"])
 
@@ -190,7 +190,7 @@ def test_nets_are_placed_near_their_area_bound_with_colours_that_there_are(capsy
     assert main(["validate", "--placement", "--markdown", "fc_mnist"]) == 0
     assert "| fc_mnist | wse2 | 256 |" in capsys.readouterr().out
     assert main(["validate", "--placement", "alexnet"]) == 2
-    assert "no net is called 'alexnet'" in capsys.readouterr().err
+    assert "unknown network 'alexnet'" in capsys.readouterr().err
     assert command.main(["--placement"]) == 2
 
 

@@ -44,7 +44,7 @@ class Plan:
 def require_mode(mode: str) -> str:
     """Return `mode` unchanged. Raise LazyError if it is not one of `MODES`, which include "auto"."""
     if mode not in MODES:
-        raise LazyError(f"there is no mode {mode!r}", hint=f"Use one of {', '.join(MODES)}.")
+        raise LazyError(f"unknown mode {mode!r}", hint=f"Use one of {', '.join(MODES)}.")
     return mode
 
 
@@ -106,7 +106,7 @@ def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int 
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, micro_batching=case.program.micro_batching)
     if case.precision_level not in PRECISION_LEVELS:
-        raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
+        raise LazyError(f"unknown precision level {case.precision_level}", hint="Use 0, 1 or 2.")
     # "auto" has to plan both modes to find the faster one.
     wanted = MODE_PLANNERS if other or mode == "auto" else (mode,)
     outcomes = {
@@ -135,7 +135,7 @@ def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int 
 
 def _skipped_mode_plan(mode: str) -> ModePlan:
     """Return a plan that does not fit, with the reason that its mode was not requested."""
-    return ModePlan(ModeReport(mode, fits=False, reason="It was not asked for."))
+    return ModePlan(ModeReport(mode, fits=False, reason="This mode was not requested."))
 
 
 def _add_energy(outcome: ModePlan, case: PlanningCase) -> ModePlan:
@@ -168,14 +168,16 @@ def _make_case(
     support.
     """
     if prices is not None and prices.machine != machine:
-        raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
+        raise LazyError(
+            f"the prices are of {prices.machine.name}, not of {machine.name}", hint="Pass prices of this machine."
+        )
     # A program has a fixed batch size. Shares of copies and systems need the source.
     source = None if isinstance(step, Program) else step
     readings = AnalysisCache() if readings is None else readings
     program = step if isinstance(step, Program) else readings.program(step, batch_size or step.batch_size)
     systems = program.systems if systems is None else systems
     if systems < 1:
-        raise LazyError(f"{systems} systems", hint="Give at least one.")
+        raise LazyError(f"the number of systems is {systems}", hint="Use at least one system.")
     case = PlanningCase(
         program=program,
         machine=machine,
@@ -186,8 +188,10 @@ def _make_case(
         readings=readings,
     )
     if batch_size not in (None, case.batch_size):
-        hint = "Give a recorded step that knows itself for any batch."
-        raise LazyError(f"a program of batch {case.batch_size} was asked for batch {batch_size}", hint=hint)
+        hint = "Pass a recorded step, which supports any batch size, or omit batch_size."
+        raise LazyError(
+            f"the program has the batch size {case.batch_size} and cannot be planned for {batch_size}", hint=hint
+        )
     return case
 
 

@@ -134,13 +134,14 @@ class ChainPlanner:
             try:
                 layer_cycles(self.chain, n, whole, self.micro, machine)
             except PlacementError as error:
-                what = f"{stage.name} on all of {machine.name}: {error.what}"
+                what = f"{stage.name} does not fit on {machine.name} even if it has all PEs: {error.what}"
                 return PlacementError(what, where=stage.where, hint=hint)
         largest = max(stages, key=lambda stage: stage.held_bytes)
         return PlacementError(
-            f"each of {len(stages)} layers has room for itself and its ports, samples one by one, on the "
-            f"{machine.usable_pes:,} PEs of {machine.name} at {machine.usable_bytes_per_pe:,} usable bytes a PE, and "
-            f"all together have none; the largest, {largest.name}, holds {largest.held_bytes:,} bytes",
+            f"each of {len(stages)} layers fits by itself on the {machine.usable_pes:,} PEs of {machine.name} with "
+            f"{machine.usable_bytes_per_pe:,} usable bytes each, but all layers together do not fit; the largest "
+            "layer, "
+            f"{largest.name}, needs {largest.held_bytes:,} bytes",
             where=largest.where,
             hint=hint,
         )

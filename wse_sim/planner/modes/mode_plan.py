@@ -281,7 +281,7 @@ def make_unfit_plan(mode: str, error: LazyError, largest_batch: int | None = 0) 
 
 def make_uncut_plan(mode: str) -> ModePlan:
     """Return a plan that does not fit, for a script that requests micro-batches in a mode without them."""
-    what = "samples go through a pipeline one by one, and the script asks for micro-batches"
+    what = "a pipeline processes single samples, but the script requests micro-batches"
     hint = 'Use streaming mode, or set micro_batch_size to "auto" or None.'
     return make_unfit_plan(mode, PlacementError(what, hint=hint), None)
 

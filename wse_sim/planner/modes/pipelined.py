@@ -265,13 +265,15 @@ class _PricedPipeline:
         if slowest is None or not slowest.ports:
             return
         cycles = self._adapter_cycles(slowest, self.case.batch_size)
-        yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
+        yield self._between(
+            "adapter", slowest, cycles, "activations between layers with different layouts, which pass the ports"
+        )
 
     def _link_bounds(self, routes: Routes) -> Iterator[RateBound]:
         """Yield the bound of the fullest link; nothing without routes."""
         if routes.fullest is None:
             return
-        source = "bytes on the fullest link between stages, a word in a cycle"
+        source = "bytes on the fullest link between stages, one word per cycle"
         yield self._between("link", routes.fullest, self._link_cycles(routes), source)
 
     def _between(self, kind: str, route: Route, cycles: int, source: str) -> RateBound:
@@ -426,7 +428,7 @@ class _PricedPipeline:
         if sum_cycles:
             rate = samples_per_second(samples, sum_cycles, case.machine)
             bounds.append(RateBound("gradients", rate, SUMS_SOURCE))
-        return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
+        return [*bounds, RateBound("fill", whole, "the whole step: steady state, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
         """Yield the report rows of all layers, with cycles for a batch.

@@ -42,8 +42,8 @@ def plan_replicas(case: PlanningCase, run: ReplicaPlanner) -> ModePlan:
     outcomes = {systems: list(_search_replica_counts(case, systems, run)) for systems in counts}
     # If the step has no program for a share of the batch, several systems cannot be used.
     if not outcomes[counts[0]]:
-        what = f"{case.systems} systems share a batch of {case.batch_size}, and the program is of that batch alone"
-        hint = "Give a recorded step that knows itself for any batch, or use one system."
+        what = f"{case.systems} systems share a batch of {case.batch_size}, but the program has only this batch size"
+        hint = "Pass a recorded step, which supports any batch size, or use one system."
         return make_unfit_plan("pipelined", PlacementError(what, hint=hint))
     return select_fastest([outcome for plans in outcomes.values() for outcome in plans])
 

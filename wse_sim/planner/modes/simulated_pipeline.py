@@ -57,7 +57,9 @@ def plan_simulated_pipeline(
     """
     chain = chain_of(case.program)
     if len(chain.layers) != len(stages):
-        raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
+        raise LazyError(
+            f"the step has {len(stages)} stages for {len(chain.layers)} linear layers", hint="Use only linear layers."
+        )
     # The last layer waits for the loss, so it has a kind different from equal layers.
     kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
     try:
@@ -115,8 +117,8 @@ def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
     equal = [size for size in sizes if samples % size == 0 and size >= (asked.least if asked.cuts else samples)]
     if not equal:
         raise PlacementError(
-            f"a copy of the pipeline has {samples:,} samples, and no equal micro-batches as the script asks for them",
-            hint="Give a micro_batch_size that divides the batch, or use streaming mode.",
+            f"the {samples:,} samples of a copy of the pipeline cannot be cut into equal micro-batches as requested",
+            hint="Use a micro_batch_size that divides the batch, or streaming mode.",
         )
     return equal
 
@@ -247,7 +249,7 @@ def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_c
     where = str(stage.where) if stage and stage.where else ""
     yield RateBound("compute", rate, source, stage.name if stage else slowest, where)
     whole = samples_per_second(samples, step_cycles, case.machine)
-    yield RateBound("fill", whole, "the whole step: lanes that work, give, take and wait")
+    yield RateBound("fill", whole, "the whole step: compute, send, receive and wait")
 
 
 def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:

@@ -60,7 +60,7 @@ def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
         runs = [run for way in ways if (run := _find_fastest_run(case, *way))]
     except LazyError as error:
         # If samples depend on each other, the step cannot be cut.
-        what = f"the batch fits in micro-batches alone, and {error.what}"
+        what = f"the batch fits only in micro-batches, but {error.what}"
         hint = "Use a smaller batch or a larger machine, or take the batch from the data (x.shape[0])."
         return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint))
     if not runs:
@@ -78,14 +78,14 @@ def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
     asked, own = case.micro_batching, ceil_div(case.batch_size, case.systems)
     counts = asked.counts(own)
     if not counts:
-        what = f"the batch of a system has {own:,} samples, and no size from {asked.least:,} on is to be tried"
-        return make_unfit_plan(MODE, PlacementError(what, hint=f"Explore sizes from {own:,} samples down."), None)
+        what = f"the batch of a system has {own:,} samples, and the smallest size to explore is {asked.least:,}"
+        return make_unfit_plan(MODE, PlacementError(what, hint=f"Explore sizes of at most {own:,} samples."), None)
     # Try with and without recomputation, which may be faster or fit where the other does not.
     ways = (False, True) if case.turns.backward else (False,)
     try:
         tried = [[StreamedRun(case, count, has_recompute) for has_recompute in ways] for count in counts]
     except LazyError as error:
-        what = f"the script asks for micro-batches, and {error.what}"
+        what = f"the script requests micro-batches, but {error.what}"
         hint = "Set micro_batch_size to None, or take the batch from the data (x.shape[0])."
         return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint), None)
     fitting = [[run for run in runs if run.free_bytes >= 0] for runs in tried]
@@ -106,7 +106,7 @@ def _requested_too_large_error(run: StreamedRun) -> PlacementError:
     machine, kind = run.case.machine, run.case.micro_batching.kind
     usable = usable_bytes(run.case)
     return PlacementError(
-        f"micro-batches of {run.size:,} samples take {usable - run.free_bytes:,} bytes, and the {machine.usable_pes:,} "
+        f"micro-batches of {run.size:,} samples need {usable - run.free_bytes:,} bytes, but the {machine.usable_pes:,} "
         f"PEs of {machine.name} have {usable:,}: {-run.free_bytes:,} bytes over",
         hint='Set micro_batch_size to "auto", or use a smaller batch.'
         if kind == "whole"
@@ -195,8 +195,8 @@ def _sample_too_large_error(
     usable_pes = f"{case.machine.usable_pes:,} PEs of {case.machine.name}"
     needed = need.per_batch // case.batch_size + need.fixed
     return PlacementError(
-        f"one sample takes {needed:,} bytes of activations, most of them in {worst.layer.name}, "
-        f"and the {usable_pes} have {usable:,}: {needed - usable:,} bytes over",
+        f"one sample needs {needed:,} bytes of activations, most of them in {worst.layer.name}, "
+        f"but the {usable_pes} have {usable:,}: {needed - usable:,} bytes over",
         where=worst.layer.where,
         hint="Use a shorter sequence, a smaller layer or a larger machine.",
     )

@@ -346,7 +346,7 @@ class StreamedRun:
         if moving := self._whole_batches * sum(t.moving_cycles for t in timed):
             slowest = max(timed, key=lambda t: t.moving_cycles).turn.layer
             rate = samples_per_second(case.batch_size, moving, machine)
-            source = "own derivation: activations between the layouts of layers, half of a line across its middle"
+            source = "own derivation: activations between the layouts of layers, half of each line across its middle"
             bounds.append(RateBound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
         if rates[1]:
             # Name the layer with the longest transfer.
@@ -356,7 +356,7 @@ class StreamedRun:
                 bounds.append(RateBound("weights", rates[1], stream, heavy.turn.layer.name))
             else:
                 bounds.append(RateBound("edge", rates[1], machine.sources["edge_bits_per_s"]))
-        return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
+        return [*bounds, RateBound("fill", rates[2], "the whole step, layer by layer")]
 
     def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
         """Yield the report row of each layer. A layer that only the weight host runs has no rectangle.

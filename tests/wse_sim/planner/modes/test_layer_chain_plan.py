@@ -32,8 +32,8 @@ def test_chain_for_which_cores_have_no_room_does_not_fit():
     step = perceptron([19, 100, 35])
     report = pipelined(step, mesh(11, 9, 1700), 16)
     assert not report.fits
-    assert report.reason.startswith("each of 2 layers has room for itself and its ports, samples one by one, on the 99")
-    assert "all together have none; the largest, " in report.reason
+    assert report.reason.startswith("each of 2 layers fits by itself on the 99")
+    assert "all layers together do not fit; the largest layer, " in report.reason
     assert "recorded_steps.py:" in report.reason
     assert pipelined(step, mesh(16, 15, 1700), 16).is_as_run
 
@@ -41,9 +41,13 @@ def test_chain_for_which_cores_have_no_room_does_not_fit():
 @pytest.mark.parametrize(
     ("sizes", "machine", "reason"),
     [
-        ([79, 204, 4], mesh(20, 6, 2000), "matmul on all of tiny: 3,288 bytes on a core of 2,000 usable"),
-        ([4, 16, 87], mesh(12, 5, LITTLE), "2,856 bytes on the core with the loss of 1,200 usable"),
-        ([4, 301, 8], mesh(12, 5, LITTLE), "1,204 bytes on a port between layers of 1,200 usable"),
+        (
+            [79, 204, 4],
+            mesh(20, 6, 2000),
+            "matmul does not fit on tiny even if it has all PEs: a core needs 3,288 bytes and has 2,000 usable",
+        ),
+        ([4, 16, 87], mesh(12, 5, LITTLE), "the core with the loss needs 2,856 bytes and has 1,200 usable"),
+        ([4, 301, 8], mesh(12, 5, LITTLE), "a port between layers needs 1,204 bytes and has 1,200 usable"),
     ],
 )
 def test_core_without_room_is_named_with_its_bytes(sizes, machine, reason):

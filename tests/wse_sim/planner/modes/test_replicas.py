@@ -184,7 +184,7 @@ def test_report_says_what_other_numbers_would_give_and_survives_json():
     assert Report.from_dict(json.loads(json.dumps(report.as_dict()))) == report
     text = " ".join(report.text().split())
     assert f"{report.pipelined.copies} copies of the pipeline" in text
-    assert "instead: " in text
+    assert "alternatives: " in text
     assert "1 system with 1 copy each" in text
 
 
