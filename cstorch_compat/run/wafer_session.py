@@ -210,7 +210,11 @@ class WaferSession(ExecutionSession):
     def step(self) -> TracedStep:
         """The traced step of the loop. Raises TraceError before the first batch."""
         if self.stage is None:
-            raise TraceError(f"the session is {self.phase.value} and has no step", where=source.where())
+            raise TraceError(
+                f"the session is {self.phase.value} and has no step",
+                where=source.where(),
+                hint="Use it in the loop over a DataExecutor.",
+            )
         return self.stage.step if isinstance(self.stage, CompiledStep) else self.stage
 
     def _move(self, event: str) -> None:

@@ -231,7 +231,7 @@ def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
     try:
         return list(_decode_message(message))
     except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
-        raise DataError(f"the message is not one of TensorBoard: {e}") from e
+        raise DataError(f"invalid TensorBoard message: {e}") from e
 
 
 def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:

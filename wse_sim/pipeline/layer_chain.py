@@ -178,7 +178,7 @@ def chain_of(program: Program) -> LayerChain:
 
 def _unsupported_error(instr: Instr, what: str) -> LazyError:
     """Return the error for an instruction that cannot be part of a chain."""
-    return LazyError(f"{instr.label}: {what}", where=instr.where, hint=CHAIN_HINT)
+    return LazyError(f"{instr.label} {what}", where=instr.where, hint=CHAIN_HINT)
 
 
 class _ChainBuilder:
@@ -218,7 +218,7 @@ class _ChainBuilder:
             elif operation(instr) in VIEWS:
                 self._view(instr)
             else:
-                raise _unsupported_error(instr, "not a part of a chain of layers")
+                raise _unsupported_error(instr, "is not a part of a chain of layers")
         if not self.layers:
             raise LazyError("the step has no linear layer", hint=CHAIN_HINT)
         return LayerChain(self.program, self.samples, tuple(self.layers), tuple(self.works), dict(self.values))
@@ -265,7 +265,7 @@ class _ChainBuilder:
         a, b = instr.reads[:2]
         turned_a, turned_b = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
         if any(len(self.program.buffers[r].type.shape) != len("mk") for r in (a, b)):
-            raise _unsupported_error(instr, "a product of tensors that are not matrices")
+            raise _unsupported_error(instr, "multiplies tensors that are not matrices")
         # The first product with a weight is its layer, the second one is its input gradient.
         known = {layer.weight.buffer: n for n, layer in enumerate(self.layers)}
         if turned_a:
@@ -285,7 +285,7 @@ class _ChainBuilder:
         # Each layer has to read the results of the previous one.
         expected = ValueLocation("feed") if not number else self._edge(number - 1)
         if source.home != expected or self.program.buffers[instr.reads[1]].kind != "state":
-            raise _unsupported_error(instr, "not a product of the results of the previous layer with a weight")
+            raise _unsupported_error(instr, "does not multiply the results of the previous layer by a weight")
         weight = self._read(instr.reads[1], ValueLocation("tiles", number))
         rows, columns = weight.shape
         inputs, outputs = (columns, rows) if is_turned else (rows, columns)
@@ -304,7 +304,7 @@ class _ChainBuilder:
         """
         source = self.values[instr.reads[0]]
         if number == 0 or is_turned == self.layers[number].is_turned or source.home != self._edge(number):
-            raise _unsupported_error(instr, "a second product with a weight that is not the gradient of its input")
+            raise _unsupported_error(instr, "uses a weight again, but not for the gradient of the input of its layer")
         result = self._written(instr.writes[0], self._edge(number - 1), "sample")
         self.works.append(InputGradient(number, source, result))
 
@@ -323,7 +323,7 @@ class _ChainBuilder:
                 result = self._written(instr.writes[0], ValueLocation("tiles", number), "after")
                 self.works.append(WeightGradient(number, gradient, result))
                 return
-        raise _unsupported_error(instr, "a product of two tensors that is not the gradient of a weight")
+        raise _unsupported_error(instr, "multiplies two tensors, but not for the gradient of a weight")
 
     def _loss(self, instr: Instr) -> None:
         """Add a cross-entropy loss with its gradient, computed by the core after the last layer.
@@ -333,7 +333,7 @@ class _ChainBuilder:
         logits, labels = (self._read(r, ValueLocation("end")) for r in instr.reads)
         # Only the core at the end receives whole rows of logits.
         if logits.home != ValueLocation("end"):
-            raise _unsupported_error(instr, "a loss before the last layer")
+            raise _unsupported_error(instr, "computes a loss before the last layer")
         losses, gradient = (self._written(w, ValueLocation("end"), "sample") for w in instr.writes)
         self.works.append(LossWork(logits, labels, losses=losses, gradient=gradient))
 
@@ -347,7 +347,7 @@ class _ChainBuilder:
         home = self._work_location(instr)
         reads = [self._read(r, home) for r in instr.reads]
         if any(value.home != home for value in reads):
-            raise _unsupported_error(instr, "its operands are in two places")
+            raise _unsupported_error(instr, "has operands in two places")
         # A nest that sums both labels and losses has to be split: the number of labels divides every gradient.
         due: dict[tuple[StepPart, StepPart], list[NestStore]] = {}
         for store in nest.stores:
@@ -370,7 +370,7 @@ class _ChainBuilder:
         origin = self.views.get(source, source)
         rows = (self.program.buffers[b].type.shape[:1] for b in (origin, target))
         if self.program.buffers[origin].kind != "batch" or any(r != (self.samples,) for r in rows):
-            raise _unsupported_error(instr, "a reshape of a tensor that is not an input")
+            raise _unsupported_error(instr, "reshapes a tensor that is not an input")
         self.views[target] = origin
 
     def _work_location(self, instr: Instr) -> ValueLocation:

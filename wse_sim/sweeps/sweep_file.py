@@ -114,7 +114,8 @@ class SweepFile:
         try:
             record = SweepRecord.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError) as e:
-            raise LazyError(f"{self.path}:{number}: the line is not a record of a sweep ({e})") from e
+            what = f"{self.path}:{number}: the line is not a record of a sweep ({e})"
+            raise LazyError(what, hint="Remove the line: its point is then planned again.") from e
         # Reject records of other points, which would never be returned.
         point = self._points.get(record.point.key)
         if point is None or record.point.key in self.records:

@@ -129,6 +129,6 @@ def test_a_whole_record_of_anything_is_a_message_or_our_error(message):
     try:
         entries = decode_message(message)
     except DataError as error:
-        assert "not one of TensorBoard" in str(error)
+        assert "invalid TensorBoard message" in str(error)
     else:
         assert all(isinstance(tag, str) and isinstance(e, ScalarEvent | TextEvent) for tag, e in entries)

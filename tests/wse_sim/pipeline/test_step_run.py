@@ -95,9 +95,9 @@ def test_report_of_what_is_no_chain_says_what_cores_do_not_run():
     report = plan(program, TINY, "pipelined").report
     assert report.pipelined.fits
     assert not report.pipelined.is_as_run
-    assert report.pipelined.not_run.startswith("softmax: not a part of a chain of layers")
+    assert report.pipelined.not_run.startswith("softmax is not a part of a chain of layers")
     assert "simulated cores do not run the step: softmax" in report.text()
-    with pytest.raises(PlacementError, match="does not run on tiny: softmax: not a part of a chain of layers"):
+    with pytest.raises(PlacementError, match="does not run on tiny: softmax is not a part of a chain of layers"):
         PipelineBackend(TINY).compile(program, Cells({}, {}))
 
 
