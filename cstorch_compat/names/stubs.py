@@ -17,7 +17,7 @@ from lazytensor.system.terminal import print_escaped
 
 STUB_PACKAGES = ("torch", "torchvision", "cerebras")
 """The packages with stubs: those that scripts of the latest release import."""
-GENERATED_MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
+GENERATED_MARK = "# Written by `lazywafer stubs`, which replaces this file. Changes to it are lost."
 HELP = """Write stub packages for torch, torchvision and cerebras.pytorch into DIR, one folder each. Pyright and Pylance
 use a folder `typings` next to the script, or the folder set as `stubPath`; mypy uses the folders in MYPYPATH or
 `mypy_path`. Older stubs are replaced; any other package of these names in DIR is an error."""
@@ -69,7 +69,7 @@ def _find_obstacle(folder: pathlib.Path) -> str:
         return f"{nearest} cannot be written to: use another folder"
     for root in STUB_PACKAGES:
         head = folder / root / "__init__.pyi"
-        is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(GENERATED_MARK)
+        is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(GENERATED_MARK.partition(",")[0])
         if (folder / root).exists() and not is_ours:
             return f"{folder / root} was not written by lazywafer stubs: remove it, or use another folder"
     return ""

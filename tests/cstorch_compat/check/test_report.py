@@ -43,7 +43,7 @@ def test_command_prints_json_alone_and_tells_by_its_status(tmp_path):
 def test_missing_script_is_a_mistake_of_usage(tmp_path):
     done = lazywafer("check", "nowhere.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert "no script" in done.stderr
+    assert "nowhere.py does not exist" in done.stderr
 
 
 @pytest.mark.process
