@@ -51,7 +51,10 @@ class AbstractStorages(CapturedStorages):
     """The storages of a step that is recorded without values."""
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make `cell` input number `index` of the step, under `name`; its value is not read."""
+        """Make `cell` input number `index` of the step, under `name`.
+
+        Its value is not read: zeros in its shape are recorded as the array of the input.
+        """
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
         self.inputs.append(InputStorage(cell, cell.node, batch, _zeros_without_memory(cell.type)))
         cell.node, cell.epoch = batch, self.epoch
@@ -60,7 +63,11 @@ class AbstractStorages(CapturedStorages):
         """Do nothing: the store gets no values."""
 
     def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
-        """Return the initial values of the state leaves that do not depend on parameters. `known` is ignored."""
+        """Return, by `state` node, the values from before the step of the state that the step has read so far.
+
+        State that depends on a parameter without an array, or whose value is only in a store, is left out. `known` is
+        ignored.
+        """
         befores = {state: before for _, before, state in self.touched if before is not None}
         return {state: storage.value_of(n) for state, n in befores.items() if storage.is_computable(n)}
 
@@ -89,7 +96,8 @@ class AbstractCapture(Capture):
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """Return the value of a node that depends on no parameter and no input of the batch.
 
-        For any other node, raise TraceError, or return zeros with `shows_zeros`. `what` names the reading call.
+        State has its value from the start of the step. For any other node, return zeros with `shows_zeros`, else raise
+        TraceError (ClientValueError for ".numpy()"). `what` names the reading call. The value is not cached.
         """
         # Inline function calls: the node may be one result of a call, and depend on only some of its operands.
         [n] = inline_calls(Graph((), {}, (n,), {})).outputs
@@ -108,7 +116,7 @@ class AbstractCapture(Capture):
         """Return None: `value_of` covers values of the client too."""
 
     def _refused(self, n: Node, what: str) -> np.ndarray:
-        """Return zeros in place of a value that does not exist, or raise TraceError."""
+        """Return zeros of the type of `n` with `shows_zeros`; otherwise raise TraceError as `Capture.value_of` does."""
         return _zeros_without_memory(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
@@ -123,9 +131,10 @@ def record(
     """Return the programs of `step(*batch)`, or `step(**batch)` for a mapping, for every batch size.
 
     Only the shapes and types of the tensors in `batch` are used. The batch size is the first dimension of the first
-    tensor that has one; for another size, the first dimension of each input that equals it is replaced. `half` is the
-    type for matrix products. Create parameters in `mode()`, otherwise they keep their arrays. Raises TraceError, with
-    the user's line, if `step` reads a value.
+    tensor in which that is not 0; for another size, the first dimension of each input that equals it is replaced, and
+    `step` is called again when a program for that size is requested. `half` is the type for matrix products. Create
+    parameters in `mode()`, otherwise they keep their arrays. Raises TraceError, with the user's line, if `step` reads a
+    value, and CompileError if no tensor has a batch size.
 
     >>> family = record(lambda x: (x * 2).sum(), [tensor((8, 4))])
     >>> [family.program(n).work.flops for n in (8, 16)]
@@ -146,7 +155,8 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
     """Record `call()` in abstract mode and return its graph.
 
     `batch` names the tensors that are inputs; they must be those that `call` uses. The outputs are the tensors that
-    `call` returns. `half` is the type for matrix products. Calls of functions are not inlined.
+    `call` returns. `half` is the type for matrix products. Calls of functions are not inlined. All storages get their
+    values from before the step back at the end, but `.grad` attributes are not restored.
     """
     with mode():
         capture = AbstractCapture()
@@ -162,7 +172,9 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
 def graph_of(capture: Capture, fetches: Any) -> Graph:
     """Return the graph of a capture, with only the tensors of `fetches` (a tensor, a sequence or None) as outputs.
 
-    Calls of functions are not inlined; use `inline_calls` for consumers other than the planner.
+    Members of `fetches` that are no tensors are skipped, and equal nodes occur once. The functions registered with
+    `run_at_end` are called first, once. Calls of functions are not inlined; use `inline_calls` for consumers other than
+    the planner.
     """
     # The outputs of a capture are all tensors that are still referenced; a plan needs only the fetched ones.
     traced, _ = capture.graph()

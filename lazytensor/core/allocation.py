@@ -49,8 +49,8 @@ def require_node_memory(n: Node, device: Device) -> Node:
 def require_memory(t: Type, device: Device) -> None:
     """Raise MemoryMissing, with the user's line, if the machine cannot hold a tensor of type `t`.
 
-    Any size below 2 ** 63 bytes is accepted on the device "meta", in abstract runs, and in steps that are not readable
-    (on the wafer), because such tensors may never exist as a whole.
+    The limit is `MAX_BYTES`. On the device "meta", in abstract runs, and in steps that are not readable (on the wafer)
+    it is 2 ** 63 bytes, because such tensors may never exist as a whole. Half types count 2 bytes per element.
     """
     size_bytes = t.size * t.dtype.itemsize
     step = storage.thread_state.current

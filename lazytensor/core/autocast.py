@@ -61,8 +61,8 @@ def host_autocast(half: DType | None) -> Iterator[None]:
 def convert_operand(x: Node, dtype: DType) -> Node:
     """Return `x` converted to `dtype`, as an operand of an operation; `x` itself if it has that type.
 
-    While automatic casts are active, each call has a separate cast, so that the gradients of several uses of `x` are
-    added in the type of `x`.
+    While the wafer's casts are active (`autocast`), the cast is mostly the operation "convert" instead of "cast", so
+    that the gradients of several uses of `x` are added in the type of `x`.
     """
     if x.type.dtype is dtype:
         return x
@@ -74,6 +74,7 @@ def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
     """Return the operands of a matrix product, with float32 ones cast to the active half type.
 
     If no half type is active, they are unchanged. If the half type is cbfloat16, float16 operands are cast to it too.
+    Operands of other types, such as float64 or integers, are never cast.
     """
     # Without automatic casts operands stay unchanged, because PyTorch on the CPU does not convert mixed types either.
     half = _autocast_state.half
@@ -87,8 +88,8 @@ def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
 def cast_layer_operands(*nodes: Node) -> tuple[Node, ...]:
     """Return the operands of a layer's product, cast to the active half type.
 
-    Inside `torch.autocast("cpu")`, float32 and half types are cast to the type of that block; float64 is unchanged.
-    Otherwise the casts are those of `cast_to_half`.
+    Inside `host_autocast` (PyTorch's `torch.autocast("cpu")`), float32 and half types are cast to the type of that
+    block; float64 and integers are unchanged. Otherwise the casts are those of `cast_to_half`.
     """
     host = _autocast_state.host
     if host is None:

@@ -173,8 +173,8 @@ class Capture:
     def record_written(self, cell: Storage) -> None:
         """Record that a storage was created or written in this step.
 
-        Raises TraceError if the step is paused, that is, between traced functions. A check run reports a finding
-        instead.
+        It is an output if it is still referenced at the end. Raises TraceError if the step is paused, that is, between
+        traced functions. In a check run, a finding is reported instead and the storage is recorded.
         """
         # On the wafer, operations of the loop around the traced functions would never be computed. The message is the
         # vendor's, because users search for it.
@@ -188,11 +188,11 @@ class Capture:
         self.cells.born.append(weakref.ref(cell))
 
     def settle(self, cell: Storage) -> None:
-        """Record that a storage was created in this step with a value that needs no computation."""
+        """Record that a storage was created in this step with a value that needs no computation, so it is no output."""
         self.cells.settled.append(weakref.ref(cell))
 
     def uses(self, n: Node) -> bool:
-        """Return whether `n` is an operand of a differentiable operation that a live tensor of the step depends on."""
+        """Return whether `n` is an operand of a differentiable operation that a live storage of the step depends on."""
         # Nodes of the previous trace may still exist, so search only those that live tensors of this step depend on.
         values = [c.node for r in self.cells.born if (c := r()) is not None and c.node is not None]
         return any(u.tracks and n in u.inputs for u in topological(values))
@@ -205,7 +205,8 @@ class Capture:
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """Return the value of a node of this step, computed from the state at the start of the step.
 
-        `what` names the reading call. Raises TraceError (ClientValueError for ".numpy()") if the step is not readable.
+        The value is cached until the end of the step. `what` names the reading call. If the step is not readable, raise
+        TraceError (ClientValueError for ".numpy()"); in a check run, report a finding instead.
         """
         if not self.readable:
             kind = ClientValueError if what == ".numpy()" else TraceError
@@ -224,7 +225,7 @@ class Capture:
         return self._memo[n]
 
     def client_value(self, n: Node) -> np.ndarray | None:
-        """Return the value of a node that depends only on tensors kept by the client.
+        """Return the value of a node that depends only on tensors kept by the client: unnamed tensors of the script.
 
         Return None for any other node, and always None if the step is readable.
         """
@@ -241,7 +242,7 @@ class Capture:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record the operations of the block even if the step is paused."""
+        """Record the operations of the block even if the step is paused, and pause it again afterwards."""
         is_paused = self.phase is CapturePhase.PAUSED
         if is_paused:
             self.resume()
@@ -256,7 +257,10 @@ class Capture:
         self._endings.append(action)
 
     def finish_recording(self) -> None:
-        """Call the functions registered by `run_at_end`."""
+        """Call the functions registered by `run_at_end`, in order, and forget them.
+
+        Works also while the step is paused.
+        """
         # These functions are internal, so they may record operations while the step is paused.
         if self._endings:
             with self.recording():
@@ -267,7 +271,11 @@ class Capture:
             self._endings.clear()
 
     def graph(self) -> tuple[Graph, list[Storage]]:
-        """Return the step as a graph, and the storages that get the values of its outputs."""
+        """Return the step as a graph, and the storages that get the values of its outputs, in the same order.
+
+        The outputs are the values of all live storages that the step created or wrote. Calls the functions registered
+        by `run_at_end` first. If the step is not readable, unnamed state that is neither updated nor used is left out.
+        """
         self.finish_recording()
         # Determined at the end, so that tensors that the script has freed are not outputs.
         waiting = self.cells.live_storages()

@@ -67,7 +67,11 @@ class CapturedStorages:
         self._has_run = False
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make the value of `cell` input number `index` of the step, under `name`."""
+        """Make the value of `cell` input number `index` of the step, under `name`.
+
+        The value is computed now. Inside the step the storage refers to a `batch` node. If it shares memory with NumPy,
+        it is detached from it until the step ends.
+        """
         self._unpin(cell)
         # Read the value before the storage refers to the step.
         array = value_of(read(cell))
@@ -123,7 +127,8 @@ class CapturedStorages:
     def _restore_pins(self) -> None:
         """Make storages share memory with NumPy again, as before the step.
 
-        Values that the step wrote are copied to the shared memory.
+        A value that the step changed is copied to the shared memory. Otherwise the memory keeps its content, also what
+        the script wrote to it during the step.
         """
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, SharedMemory):
@@ -213,9 +218,9 @@ class CapturedStorages:
         return {**batch, **{state: self.store.copy(c.state) for c, state in asked}}
 
     def client_values(self, n: Node) -> dict[Node, np.ndarray] | None:
-        """Return the values of the `state` nodes that `n` depends on.
+        """Return the values from before the step of the `state` nodes that `n` depends on.
 
-        Return None if `n` depends on the batch or on named state. Unnamed state counts as kept by the client.
+        Return None if `n` depends on the batch or on named state. Only unnamed state is kept by the client.
         """
         outside = {
             state: (cell, before) for cell, before, state in self.touched if cell.state.startswith(UNNAMED_PREFIX)
@@ -232,8 +237,9 @@ class CapturedStorages:
     def hand_out(self, waiting: Iterable[Storage], values: Sequence[np.ndarray]) -> None:
         """Store the results of the executed step: `values[i]` becomes the value of `waiting[i]`.
 
-        State tensors then refer to the store, and inputs get their value from before the step unless the step wrote
-        them.
+        State tensors then have no node and read their value from the store. Tensors from `keep_on_client` and inputs
+        get their value from before the step; an input that the step wrote keeps the new value. Storages no longer
+        belong to the step.
         """
         for cell, value in zip(waiting, values, strict=True):
             cell.node, cell.epoch = leaf(value, cell.type), None
@@ -254,9 +260,10 @@ class CapturedStorages:
                 cell.epoch = None
 
     def keep_on_client(self) -> set[str]:
-        """Keep the values of unnamed tensors that the step only reads outside of the step. Return their names as state.
+        """Find the unnamed tensors that the step only reads, and return their names as state.
 
-        The set of these tensors is determined at the first execution of the step.
+        `hand_out` and `restore` then give them their values from before the step, outside of the store. The set of
+        these tensors is determined before the first execution of the step and stays the same in later calls.
         """
         # In a replayed step every storage has its `state` node again, so only the first execution shows what is
         # written.
@@ -300,7 +307,8 @@ class CapturedStorages:
     def restore(self) -> None:
         """Give every storage its value from before the step.
 
-        If the step was executed, state has its values in the store.
+        If the step was executed, its state has the values in the store instead, that is, those after the last
+        execution. Memory is shared with NumPy again.
         """
         self._release()
         for cell, before, _ in self.touched:

@@ -103,7 +103,7 @@ def set_thread_default_device(device: Device) -> None:
 def resolve_device(device: "str | Device") -> Device:
     """Return the Device for a name; every CPU index gives the same device `CPU`.
 
-    Raises DeviceAbsent for "cuda", "xpu" and "mps".
+    Raises DeviceAbsent for "cuda", "xpu" and "mps". Other names are not checked.
     """
     target = device if isinstance(device, Device) else Device(device)
     if target.type in ABSENT_DEVICE_MESSAGES:

@@ -122,7 +122,10 @@ def dtype_by_name(name: str) -> DType:
 
 
 def dtype_of_array(array: np.ndarray) -> DType:
-    """Return the dtype that a tensor has if PyTorch makes it from `array`. Raises ShapeError if there is none."""
+    """Return the dtype that a tensor has if PyTorch makes it from `array`. The byte order does not matter.
+
+    Raises ShapeError if there is none, such as for complex numbers, strings and uint32.
+    """
     # Half types have host type float32, so float16 is not in the table of host types.
     if array.dtype == np.float16:
         return float16
@@ -137,6 +140,10 @@ def dtype_of_array(array: np.ndarray) -> DType:
 
 def promote(a: DType, b: DType) -> DType:
     """Return the type of the result of an operation on two tensors with dimensions, by PyTorch's promotion table.
+
+    A floating-point type wins over integers and bool, whatever its width; two different half types give float32. A
+    signed and an unsigned integer type give the signed one if it is wider, else the next wider signed type. The rules
+    for numbers and for tensors without dimensions are not applied here.
 
     >>> import lazytensor as lt
     >>> lt.promote_types(lt.int32, lt.float16)
@@ -158,7 +165,10 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def _promote_integers(a: DType, b: DType) -> DType:
-    """Return the common type of two different integer types."""
+    """Return the common type of two different integer types: the wider one.
+
+    If only one is signed and it is not wider than the other, return the next wider signed type.
+    """
     if a.is_signed != b.is_signed:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if _INTEGER_RANK[signed] > _INTEGER_RANK[unsigned]:
@@ -183,7 +193,7 @@ def can_hold(dtype: DType, least: float, largest: float) -> bool:
 
     A floating-point type accepts every number that is not beyond its largest finite one; infinity and NaN are accepted,
     and rounding does not count. No integer type accepts NaN. An unsigned type accepts negative Python integers down to
-    minus its maximum, which wrap around, but no negative float.
+    minus its maximum, which wrap around, but no negative float. `dtype` must not be bool.
     """
     if dtype.kind == "f":
         # Numbers in between are rounded; only finite numbers beyond the largest one do not fit.
@@ -198,7 +208,8 @@ def can_hold(dtype: DType, least: float, largest: float) -> bool:
 def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Return a float32 array with every element rounded to the nearest value of the half type `dtype`, ties to even.
 
-    Overflow gives infinity, NaN stays NaN, and subnormals are kept. For any other type the array is returned unchanged.
+    Overflow gives infinity, NaN stays NaN, and subnormals are kept. If `dtype` is no half type, `array` itself is
+    returned.
     """
     if not dtype.is_half:
         return array
@@ -212,7 +223,10 @@ def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _round_bfloat16(array: np.ndarray) -> np.ndarray:
-    """Round float32 numbers to bfloat16, ties to even, with integer arithmetic on their bits."""
+    """Return float32 numbers rounded to bfloat16, ties to even, as a new float32 array.
+
+    It uses integer arithmetic on the bits. Overflow gives infinity, and NaN stays NaN.
+    """
     bits = array.view(np.uint32)
     # Adding to the bits of a NaN may overflow, for which NumPy warns if the array is a scalar.
     with np.errstate(over="ignore"):

@@ -15,9 +15,10 @@ DTYPES_BY_FILE_DTYPE = {kind: d for d, kind in FILE_DTYPES.items() if d is not d
 
 
 def encode_elements(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return the elements of a host array in the type of a file.
+    """Return the elements of a host array in the type of a file, little endian and in C order.
 
-    A bfloat16 element is truncated to its upper 16 bits, so round it first with `round_to`; NaN stays NaN.
+    A bfloat16 element becomes its upper 16 bits, as uint16. It is truncated, so round it first with `round_to`; NaN
+    stays NaN. The result may be `array` itself. Raises KeyError for cbfloat16, which has no file format.
     """
     if dtype is not dt.bfloat16:
         with np.errstate(over="ignore"):

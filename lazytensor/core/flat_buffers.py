@@ -29,7 +29,10 @@ class Part:
         self.whole, self.start, self.stop, self.type = whole, start, start + type.size, type
 
     def copy(self, state: str) -> np.ndarray:
-        """Return a copy of the value. The array may have another value after the next step."""
+        """Return a copy of the value in its shape. The array may have another value after the next step.
+
+        `state` is ignored.
+        """
         return self.whole.array[self.start : self.stop].reshape(self.type.shape).copy()
 
     def claim(self, state: str) -> None:
@@ -61,7 +64,11 @@ class Whole:
         self._array, self._cell = value_of(self._cell.node).reshape(-1), None
 
     def take(self, members: Sequence[Storage]) -> None:
-        """Make each storage of `members` a part of the array, in order and without gaps, and increment its version."""
+        """Make each storage of `members` refer to a part of the array, in order and without gaps.
+
+        The array must already contain their new values: nothing is copied, the previous values are dropped, and the
+        versions are incremented.
+        """
         at = 0
         for cell in members:
             cell.home = part = Part(self, at, cell.type)
@@ -70,7 +77,10 @@ class Whole:
             at = part.stop
 
     def replace(self, array: np.ndarray, members: Sequence[Storage]) -> None:
-        """Replace the array by `array`. `members` are the storages that are parts; their versions are incremented."""
+        """Replace the array by `array`, which has the new values. `members` are the storages that are parts of it.
+
+        Their cached nodes are dropped and their versions incremented.
+        """
         self._array = array
         for cell in members:
             # Nodes that were read before keep their values; the storage reads the new array at the next access.
@@ -81,7 +91,8 @@ class Whole:
 def stretch_of(members: Sequence[Storage]) -> tuple[Whole, int, int] | None:
     """Return (whole, start, stop) if the values of all storages are adjacent parts of one `Whole`, in order.
 
-    Return None if a storage is not such a part, or was written since.
+    The elements are `whole.array[start:stop]`. Return None if a storage is not such a part, or was written since. There
+    must be at least one storage.
     """
     first = members[0].home
     if not isinstance(first, Part):
@@ -98,9 +109,9 @@ def stretch_of(members: Sequence[Storage]) -> tuple[Whole, int, int] | None:
 
 
 def values_of(members: Sequence[Storage]) -> np.ndarray | None:
-    """Return the values of storages as a view of their common array.
+    """Return the values of storages as a flat view of their common array.
 
-    Return None if they are not adjacent parts of one `Whole`.
+    Return None if they are not adjacent parts of one `Whole`, in this order.
     """
     stretch = stretch_of(members)
     if stretch is None:
@@ -110,7 +121,10 @@ def values_of(members: Sequence[Storage]) -> np.ndarray | None:
 
 
 def whole_of(members: Sequence[Storage]) -> Whole | None:
-    """Return the `Whole` whose parts are exactly these storages, in this order; None if there is none."""
+    """Return the `Whole` whose parts are exactly these storages, in this order;
+
+    None if there is none or one was written.
+    """
     stretch = stretch_of(members)
     if stretch is None:
         return None

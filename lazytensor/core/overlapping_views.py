@@ -27,7 +27,10 @@ MAX_OVERLAP_STEPS = 10_000
 
 
 def apply_views(array: np.ndarray, t: Tensor) -> np.ndarray:
-    """Apply the view operations of the tensor `t` to an array in the shape of its storage, and return the result."""
+    """Apply the view operations of the tensor `t` to an array in the shape of its storage, and return the result.
+
+    The result is a view of `array` if NumPy can describe it by strides, else a copy.
+    """
     for name, attrs in t.view_ops:
         array = OPS[name].eval(array, **dict(attrs))
     return array
@@ -53,7 +56,8 @@ def arrange_in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
 def has_repeats(t: Tensor) -> bool:
     """Return whether the view operations of a tensor may show one storage element several times.
 
-    Expanded tensors and overlapping windows do.
+    This is so if one of them expands (`broadcast_in_dim`) or is a strided window whose positions overlap
+    (`as_strided`).
     """
     for name, attrs in t.view_ops:
         if name == "broadcast_in_dim":
@@ -66,8 +70,9 @@ def has_repeats(t: Tensor) -> bool:
 def write_overlapping_view(t: Tensor, base: Node, value: Node) -> Node | None:
     """Return `base`, the value of the storage of `t`, with `value` written to the elements that `t` shows.
 
-    Return None if the caller can use the usual way: no view operation repeats elements, or all elements get one value
-    through a window (`as_strided`). Raises ShapeError if `t` shows an element several times, as PyTorch does.
+    Return None if the caller can use the usual way: if no view operation repeats elements, or if one value is written
+    to all elements of a window (`as_strided`) that is not expanded. Otherwise raises ShapeError if `t` shows an element
+    several times, as PyTorch does.
     """
     if not has_repeats(t):
         return None
@@ -118,9 +123,10 @@ def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
 def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
     """Raise ShapeError if an operand partly overlaps with `x`, the tensor that is written, as PyTorch does.
 
-    An operand with the same elements and strides as `x` is allowed. PyTorch compares only views without gaps. For views
-    with gaps, outside of steps, this also raises if a loop in memory order would read an element after writing it,
-    because PyTorch's result is then undefined. With `is_copy`, writing an element to itself is allowed.
+    An operand is checked only if it is another view of the same storage. One with the same elements and strides as `x`
+    is allowed. PyTorch compares only views without gaps. For views with gaps, outside of steps, this also raises if a
+    loop in memory order would read an element after writing it, because PyTorch's result is then undefined. With
+    `is_copy`, writing an element to itself is allowed.
     """
     for o in operands:
         if o.cell is x.cell and o.view_ops != x.view_ops:
@@ -143,7 +149,8 @@ def order_dependent_write_error() -> ShapeError:
 def refuse_shared(x: Tensor, *operands: Tensor) -> None:
     """Raise ShapeError if an operand is `x` or shares elements with `x`, the tensor that is written.
 
-    Only views without gaps are compared. An empty `x` whose first dimension is 1 may be its own operand, as in PyTorch.
+    Other operands than `x` itself are compared only if they are views without gaps of the same storage; then also those
+    with the same elements are refused. An empty `x` whose first dimension is 1 may be its own operand, as in PyTorch.
     """
     for o in operands:
         # PyTorch drops a first dimension of 1, so that the operand is another tensor object.
@@ -156,7 +163,8 @@ def refuse_shared(x: Tensor, *operands: Tensor) -> None:
 def is_read_after_write(x: Tensor, o: Tensor, is_copy: bool) -> bool:
     """Return whether a loop over the elements of `x` in memory order reads an element of `o` after writing it.
 
-    `o` is broadcast to the shape of `x`. With `is_copy`, writing an element to itself does not count.
+    `o` is broadcast to the shape of `x`. With `is_copy`, writing an element to itself does not count. Return False if
+    the shapes do not fit, and if a search of MAX_OVERLAP_STEPS finds no shared element.
     """
     bytes_ = _layout_bytes(x, o)
     target, read = apply_views(bytes_, x), apply_views(bytes_, o)
@@ -190,9 +198,10 @@ def _shared_memory_error() -> ShapeError:
 
 
 def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
-    """Return whether two views of one storage share elements; False if one has gaps.
+    """Return whether the memory ranges of two views of one storage overlap;
 
-    With `is_same_allowed`, views with the same range and strides do not count as sharing.
+    False if one has gaps or repeats or is empty. With `is_same_allowed`, views with the same range and strides do not
+    count as sharing.
     """
     bytes_ = _layout_bytes(x, o)
     target, other = _memory_range(bytes_, x), _memory_range(bytes_, o)
@@ -202,7 +211,7 @@ def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
 
 
 def _layout_bytes(*tensors: Tensor) -> np.ndarray:
-    """Return a byte array in the shape of the storage of `tensors`, to which view operations can be applied.
+    """Return a byte array in the shape of the storage that `tensors` share, to which view operations can be applied.
 
     Use only its addresses: mostly it has the strides of the storage but the memory of a single byte.
     """

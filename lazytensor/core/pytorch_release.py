@@ -34,9 +34,9 @@ def follow_release(release: str) -> None:
 
 
 def vendor_uniform(words: WordSource, n: int, skip: int = 0) -> np.ndarray:
-    """Return n uniform numbers in (0, 1) from MCG31, seeded by the twister's next word after skipping `skip` words.
+    """Return n uniform float64 numbers in (0, 1) from MCG31.
 
-    For n = 0 no word is taken.
+    The generator is seeded by the twister's next word after skipping `skip` words. For n = 0 no word is taken.
     """
     if not n:
         return np.zeros(0)
@@ -45,9 +45,9 @@ def vendor_uniform(words: WordSource, n: int, skip: int = 0) -> np.ndarray:
 
 
 def _stream(seed: int, n: int) -> np.ndarray:
-    """Return the n numbers seed * a^0, seed * a^1, ... modulo 2^31 - 1, for a = 1132489760.
+    """Return the n >= 1 numbers seed * a^0, seed * a^1, ... modulo 2^31 - 1, for a = 1132489760, as int64.
 
-    The known part of the array is doubled in each round; products stay below 2^62.
+    The part of the array that is already filled is doubled in each round; products stay below 2^62.
     """
     numbers = np.empty(n, np.int64)
     numbers[0], known, factor = seed, 1, _MULTIPLIER
@@ -59,7 +59,10 @@ def _stream(seed: int, n: int) -> np.ndarray:
 
 
 def exponential(words: WordSource, n: int, dtype: DType) -> np.ndarray:
-    """Return n exponential numbers of rate 1. For float64, the first word of the twister is skipped."""
+    """Return n exponential numbers of rate 1 as float64, not rounded to `dtype`.
+
+    For float64, the first word of the twister is skipped. For other types the uniform numbers are rounded to float32.
+    """
     if dtype is dt.float64:
         return np.asarray(-np.log(vendor_uniform(words, n, skip=1)))
     return np.asarray(-np.log(vendor_uniform(words, n).astype(np.float32).astype(np.float64)))
@@ -68,7 +71,9 @@ def exponential(words: WordSource, n: int, dtype: DType) -> np.ndarray:
 def half_normal(words: WordSource, n: int, dtype: DType, mean: float, deviation: float) -> np.ndarray:
     """Return n >= 16 normal numbers of a half type with the given mean and standard deviation, as in release 2.4.
 
-    The uniform numbers that they are computed from have as many bits as the type's mantissa.
+    The result is a float32 array with values of the type. The uniform numbers that they are computed from have as many
+    bits as the type's mantissa plus one. If n is no multiple of 16, the last 16 numbers are drawn again from 16 more
+    words.
     """
     whole = n // 16 * 16
     drawn = np.empty(n, np.float32)
@@ -79,13 +84,20 @@ def half_normal(words: WordSource, n: int, dtype: DType, mean: float, deviation:
 
 
 def half_uniform(words: WordSource, n: int, dtype: DType) -> np.ndarray:
-    """Return n uniform numbers in [0, 1) of a half type, each from the low `mantissa_bits + 1` bits of one word."""
+    """Return n uniform numbers in [0, 1) of a half type, as float32.
+
+    Each is made of the low `mantissa_bits + 1` bits of one word.
+    """
     digits = dtype.mantissa_bits + 1
     return (words(n) & np.uint64((1 << digits) - 1)).astype(np.float32) * np.float32(2.0**-digits)
 
 
 def _box_muller_half(u: np.ndarray, dtype: DType, mean: float, deviation: float) -> np.ndarray:
-    """Apply the Box-Muller transform to uniform numbers, with each intermediate result rounded to the half type."""
+    """Return normal numbers of a half type with the given mean and standard deviation, as a flat float32 array.
+
+    The transform is that of `box_muller`, with each intermediate result rounded to the half type. The number of
+    elements must be a multiple of 16.
+    """
     blocks = u.reshape(-1, 2, 8)
     logarithm = round_to(np.log(round_to(1 - blocks[:, 0], dtype)), dtype)
     radius = round_to(np.sqrt(-2 * logarithm), dtype)
@@ -96,7 +108,11 @@ def _box_muller_half(u: np.ndarray, dtype: DType, mean: float, deviation: float)
 
 
 def box_muller(u: np.ndarray) -> np.ndarray:
-    """Apply the Box-Muller transform to uniform numbers in blocks of 16, pairing element j with element j + 8."""
+    """Return standard normal numbers made of as many uniform ones, as a flat array of the same type (Box and Muller).
+
+    Elements j and j + 8 of each block of 16 are a pair, whose cosine and sine results have the same positions. The
+    number of elements must be a multiple of 16.
+    """
     blocks = u.reshape(-1, 2, 8)
     # Uniform numbers can be 0 but not 1, so take the logarithm of 1 - u.
     radius = np.sqrt(-2 * np.log(1 - blocks[:, 0]))

@@ -92,7 +92,7 @@ class TreeSpec:
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """Return the subtrees of `tree` at the positions of this structure's leaves.
 
-        Raises ValueError if `tree` does not have this structure above them.
+        Raises ValueError if `tree` does not have this structure above them. The order of dict keys counts.
         """
         return _flatten_up_to(self, tree)
 
@@ -145,7 +145,7 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """Return the tree with the structure `treespec` and the given leaves.
+    """Return the tree with the structure `treespec` and the given leaves, in the order of `tree_flatten`.
 
     Raises ValueError if the number of leaves does not fit.
     """
@@ -167,7 +167,8 @@ def _build_tree(leaves: Any, spec: TreeSpec) -> Any:
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """Return a tree of the same structure with each leaf replaced by `func(leaf, *corresponding parts of rests)`.
 
-    `is_leaf` is as in `tree_flatten`. Raises ValueError if a tree in `rests` does not have the structure of `tree`.
+    A tree in `rests` may have a container where `tree` has a leaf; `func` gets the whole container. `is_leaf` is as in
+    `tree_flatten`. Raises ValueError if a tree in `rests` does not have the structure of `tree` above its leaves.
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [_flatten_up_to(spec, r) for r in rests]

@@ -49,9 +49,10 @@ class SharedMemory:
         return memory
 
     def export(self) -> np.ndarray:
-        """Return an array over the memory for the script.
+        """Return an array over the memory for the script; it has the shape of the storage.
 
-        The memory counts as shared while it or a view of it exists.
+        If this package allocated the memory, it counts as shared while the array or a view of it exists. Each call
+        returns a new array object over the same memory.
         """
         if not self._is_exported:
             return self.array.view()
@@ -115,7 +116,10 @@ def copy_values(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def has_equal_bits(array: np.ndarray, value: np.ndarray, dtype: DType) -> bool:
-    """Return whether `array`, converted to the host type of `dtype`, equals `value` bit by bit: -0.0 and 0.0 differ."""
+    """Return whether `array`, converted to the host type of `dtype`, equals `value` bit by bit: -0.0 and 0.0 differ.
+
+    NaN equals a NaN of the same bits. Return False for another shape or another type than the host type.
+    """
     present = np.asarray(array, dtype.host)
     if present.shape != value.shape or present.dtype != value.dtype:
         return False

@@ -25,7 +25,7 @@ Tensor: TypeAlias = Any
 def apply_views_without_copy(array: np.ndarray, t: Tensor) -> np.ndarray | None:
     """Return the elements of a storage's array that the tensor `t` shows, as a NumPy view.
 
-    Return None if NumPy would copy them.
+    Return None if NumPy would copy them. An empty result is returned in any case.
     """
     part = array
     for name, attrs in t.view_ops:
@@ -36,7 +36,8 @@ def apply_views_without_copy(array: np.ndarray, t: Tensor) -> np.ndarray | None:
 def shared_elements(t: Tensor) -> np.ndarray | None:
     """Return the elements of shared memory that a tensor over a pinned storage shows, as a NumPy view.
 
-    Return None if the tensor has a gradient history or NumPy would copy the elements.
+    Return None if the tensor or the memory has a gradient history, if the tensor is a leaf that requires a gradient or
+    a view of one, or if NumPy would copy the elements.
     """
     memory = t.cell.home
     assert isinstance(memory, SharedMemory)
@@ -47,7 +48,7 @@ def shared_elements(t: Tensor) -> np.ndarray | None:
 
 
 def snapshot(t: Tensor) -> Node | None:
-    """Return a node with the current elements of a view over a pinned storage.
+    """Return a node with the current elements of a view over a pinned storage, cached on the tensor.
 
     The previous node is returned if the elements are unchanged. Return None for a tensor that is not a view, or if
     `shared_elements` is None: the caller then reads the whole storage.
@@ -82,7 +83,8 @@ def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
     """Write the value of `n` to shared memory through a view of a pinned storage; return whether it was written.
 
     Return False, and write nothing, if the whole storage has to be written: `n` has a gradient history, the tensor is
-    no view or repeats elements, or the memory is read-only. The version is incremented if `is_counted`.
+    no view or may repeat elements, the memory is read-only, or `shared_elements` is None. If `is_counted`, the write
+    counter of the memory and the version of the storage are incremented.
     """
     part = None if n.tracks or not t.view_ops or has_repeats(t) else shared_elements(t)
     if part is None or not part.flags.writeable:
@@ -96,8 +98,9 @@ def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
 def export_array(t: Tensor) -> np.ndarray:
     """Return the elements of a tensor as a NumPy array, which shares memory with the tensor if possible.
 
-    Otherwise the array is a copy. A copy of a non-empty CPU tensor is read-only outside of abstract runs, because
-    writes to it would be lost.
+    The value of a CPU tensor is moved to memory that NumPy can share (`storage.pin`). If that is impossible, or if
+    NumPy cannot describe the view, the array is a copy. A copy of a non-empty CPU tensor is read-only outside of
+    abstract runs, because writes to it would be lost.
     """
     memory = storage.pin(t.cell) if t.device.type == "cpu" else None
     if memory is not None:

@@ -86,7 +86,7 @@ def reset() -> None:
 def where() -> Where:
     """Return the location of the user's code that is running: file, line, scope, and call frames if they are recorded.
 
-    Inside `fixed_location`, return the fixed location.
+    Inside `fixed_location`, return the fixed location. Equal locations are one object.
     """
     if _thread_location.fixed is not None:
         return _thread_location.fixed
@@ -112,7 +112,8 @@ def enter_call(function: Any) -> CachedLocation | None:
     """Mark the start of a call of `function`, and return the state to pass to `leave_call` when it ends.
 
     During a call of a function of `lazytensor.nn` or `lazytensor.functional`, the user's line is computed once and
-    cached for all nodes that the call creates.
+    cached for all nodes that the call creates, also by nested calls of such functions. During a call of any other
+    function nothing is cached. Decorators that set `__wrapped__` are ignored.
     """
     before = _thread_location.line
     while hasattr(function, "__wrapped__"):
@@ -143,7 +144,7 @@ def leave_call(before: CachedLocation | None) -> None:
 
 
 def user_frame() -> FrameType:
-    """Return the innermost call frame of user code.
+    """Return the innermost call frame of user code, outside of the function that calls this one.
 
     Frames of this package, NumPy, `copy`, multiprocessing and the import machinery do not count. Return the outermost
     frame if all frames are internal.
@@ -160,7 +161,10 @@ def user_frame() -> FrameType:
 
 
 def _frames(frame: FrameType | None) -> Frames:
-    """Return the user's frames from `frame` outwards, up to the module that runs as `__main__`."""
+    """Return the user's frames from `frame` outwards, up to the module that runs as `__main__`.
+
+    Each is (function name, file, line), innermost first; internal frames are left out. None gives an empty tuple.
+    """
     frames = []
     while frame is not None:
         code = frame.f_code
@@ -183,7 +187,10 @@ def record_call_frames() -> Iterator[None]:
 
 
 def is_internal_file(file: str) -> bool:
-    """Return whether a file belongs to this package, NumPy or the import machinery rather than to the user."""
+    """Return whether a file belongs to this package, NumPy, `copy`, multiprocessing or the import machinery.
+
+    Other files are the user's, also those of other libraries. The result is cached by file.
+    """
     ours = _is_internal.get(file)
     if ours is None:
         ours = _is_internal[file] = file.startswith(_SKIPPED_PREFIXES)

@@ -37,9 +37,10 @@ class StepRunner:
         return bool(self._compilations)
 
     def run(self, capture: Capture) -> None:
-        """Execute a captured step and store the results in its storages.
+        """Execute a captured step and store the results in its storages, and the new state in the store.
 
-        The graph is compiled if it is the first graph of all or was seen before; otherwise it is interpreted.
+        The graph is compiled if nothing was compiled yet or if the same graph was run before; otherwise it is
+        interpreted.
         """
         graph, waiting = capture.graph()
         key = graph.key
@@ -63,7 +64,8 @@ class StepRunner:
     def compilation(self, graph: Graph, heading: Heading = NO_HEADING) -> Compilation:
         """Return the compilation of a graph; an equal graph with the same `heading` gives the cached one.
 
-        `heading` is the text above printed graphs. A compilation with another heading replaces the cached one.
+        `heading` is the text above printed graphs. A compilation with another heading replaces the cached one. Beyond
+        MAX_CACHED_COMPILATIONS, the least recently used compilation is evicted.
         """
         key = graph.key
         known = self._compilations.get(key)
@@ -91,7 +93,7 @@ class StepRunner:
         return outputs
 
     def _values(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
-        """Return the values of all roots of the graph.
+        """Return the values of all roots of the graph: the new values of `graph.updates`, then the outputs.
 
         On the host backend with the JIT enabled, they are computed with compiled kernels, so that they equal those of
         the compiled program bit by bit. Otherwise, or if that fails, NumPy computes them.

@@ -183,7 +183,8 @@ See `abstract_step`.
 def set_active_capture(step: ActiveCapture | None) -> ActiveCapture | None:
     """Set the active capture of this thread, or clear it with None, and return the previous one.
 
-    Raises TraceError if another live thread is capturing a step: inputs and state names are numbered per process.
+    While a capture is active, equal calls in this thread share a node (`set_merging`). Raises TraceError if another
+    live thread is capturing a step: inputs and state names are numbered per process.
     """
     global _capturing_thread
     thread, other = threading.current_thread(), _capturing_thread
@@ -203,8 +204,9 @@ def new_storage(n: Node) -> Storage:
     """Return a new storage with value `n`.
 
     Inside a captured step, the storage is registered with the capture. Outside, an uncomputed value is queued for
-    computation, and all queued values are computed once there are more than `MAX_PENDING_STORAGES`. Outside, a node
-    that another storage already has is replaced by a distinct one: backward finds a storage by its node.
+    computation, and all queued values are computed once there are more than `MAX_PENDING_STORAGES`; in an abstract run
+    nothing is queued. Outside of both, a node that another storage already has is replaced by a distinct one: backward
+    finds a storage by its node. Outside of a step in inference mode, the storage is marked as an inference tensor's.
     """
     if (n.cells or n.op == "full") and thread_state.current is None and not is_abstract:
         n = _make_distinct_node(n)
@@ -231,7 +233,8 @@ def _note_inference(cell: Storage) -> None:
 def _make_distinct_node(n: Node) -> Node:
     """Return a new node equal to `n`, for a storage whose value would otherwise be a shared node.
 
-    The shared node belongs to another storage or is a constant of a formula.
+    The shared node belongs to another storage or is a constant of a formula. A "full" node is copied with its value;
+    for any other operation the result is a `clone` node of `n`, and the use is counted on `n`.
     """
     if n.op == "full":
         twin = new_uninterned_node(node_template(n), ())
@@ -283,9 +286,9 @@ def read(cell: Storage) -> Node:
 
 
 def _snapshot(cell: Storage) -> Node:
-    """Return a snapshot of the memory of a pinned storage.
+    """Return a node with a snapshot of the memory of a pinned storage; the previous node if the memory is unchanged.
 
-    Unpin the storage if no NumPy array of the script is left.
+    If no NumPy array of the script is left, the node becomes the value of the storage, which is unpinned.
     """
     memory = cell.home
     assert isinstance(memory, SharedMemory)
@@ -314,7 +317,7 @@ def unpin(cell: Storage) -> None:
 
 
 def pin(cell: Storage) -> SharedMemory | None:
-    """Move the value of a storage to memory that NumPy can share, and return the memory.
+    """Move the value of a storage, computed now if necessary, to memory that NumPy can share, and return the memory.
 
     A pinned storage returns the memory that it has. Return None, and change nothing, if the storage is empty or belongs
     to a step, a step is being captured, an abstract run is active, or a store holds the storage under a name.
@@ -345,9 +348,10 @@ def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
 def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
     """Make `n` the value of a storage.
 
-    The version of the storage is incremented if `is_counted`; otherwise backward does not notice the write (`.data`).
-    A pinned storage is written at once. In an abstract run, a write to a storage without an array is ignored.
-    Raises StateError if the store that holds the value allows no change now.
+    It is not computed now, except for a pinned storage; outside of a step it is queued. The version of the storage is
+    incremented if `is_counted`; otherwise backward does not notice the write (`.data`). Inside a captured step, the
+    write is recorded by the capture. In an abstract run, a write to a storage without an array is ignored. Raises
+    StateError if the store that holds the value allows no change now.
     """
     if thread_state.current is None:
         if cell.home.__class__ is SharedMemory and cell.node is None:
@@ -380,9 +384,10 @@ def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
 
 
 def write_all(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
-    """Write each node of `nodes` to the storage of the same index in `members`, as `write` does but faster.
+    """Write each node of `nodes` to the storage of the same index in `members`, as counted writes.
 
-    Only valid outside of captured steps and abstract runs, for new nodes that no storage has as its value.
+    It is a faster `write` that queues no uncomputed value. Only valid outside of captured steps and abstract runs, for
+    new nodes that no storage has as its value. Raises ValueError for sequences of different lengths.
     """
     for cell, n in zip(members, nodes, strict=True):
         if cell.home is not None:
@@ -459,14 +464,17 @@ def _evaluate_roots(roots: list[Node], remember: bool = False) -> list[np.ndarra
 def _evaluate_as_compiled(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
     """Return the value of a node whose compiled program rounds differently from NumPy, computed as the program does.
 
-    Return None for any other node.
+    `arrays` are the values of its operands. Return None for any other node.
     """
     product = shared_products.shared(n, arrays)
     return product if product is not None or not config.current().jit else unfused_program.shared(n, arrays)
 
 
 def _values_for_backward(roots: list[Node]) -> list[Node]:
-    """Return the uncomputed nodes that a backward pass from `roots` may need, without graphs that were freed."""
+    """Return the uncomputed nodes with gradient history below `roots`, whose values a backward pass may need.
+
+    Roots without gradient history, roots whose graph was freed, and nodes with several results do not count.
+    """
     open = [r for r in roots if r.tracks and not (r.memo and FREED_COUNT_KEY in r.memo)]
     return [n for n in topological(open, _has_value) if n.tracks and n.value is None and isinstance(n.type, Type)]
 
@@ -506,11 +514,12 @@ def reset() -> None:
 
 
 def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> np.ndarray:
-    """Return the value of a node as an array, computing it if necessary.
+    """Return the value of a node as an array, computing it and caching it on the node if necessary.
 
     `what` names the reading call in error messages. Inside a captured step whose values do not exist yet, this raises
     TraceError, unless `is_on_client` and the node depends only on tensors kept by the client. Outside of steps, all
-    other pending values are computed too.
+    other pending values are computed too; in an abstract run, the result is zeros if the node depends on a leaf without
+    an array.
     """
     if n.value is not None:
         return n.value

@@ -111,7 +111,7 @@ def mark_operand_aliased(cell: Storage, old: Node) -> None:
     """Record that the in-place operation which replaced `old` in `cell` also read it through another operand.
 
     An in-place operation keeps a copy of what it overwrites, but not of its other operands. Backward must therefore
-    refuse `old` even for that operation.
+    refuse `old` even for that operation. Do nothing if `old` has no record for `cell`.
     """
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
@@ -119,7 +119,10 @@ def mark_operand_aliased(cell: Storage, old: Node) -> None:
 
 
 def record_writer(cell: Storage, old: Node, n: Node) -> None:
-    """Set the in-place operation that replaced `old` in `cell` to `n`, when another node was written in its place."""
+    """Set the in-place operation that replaced `old` in `cell` to `n`, when another node was written in its place.
+
+    Do nothing if `old` has no record for `cell`.
+    """
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
         old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))

@@ -179,9 +179,9 @@ class Tensor(NumberProtocol, Methods):
         """Write the value `n` to the elements of this tensor, in place.
 
         A view writes to its part of the storage. While gradients are not recorded, the gradient history of the storage
-        stays as it is. Raises ShapeError if the type of `n` differs, and AutogradError for a leaf that requires a
-        gradient (while gradients are recorded), an inference tensor outside of inference mode, or one of several views
-        of one call.
+        stays as it is. Raises ShapeError if the type of `n` differs, if a view shows an element several times, or for a
+        read-only copy. Raises AutogradError for an inference tensor outside of inference mode, and, while gradients are
+        recorded, for a leaf that requires a gradient, its views, and one of several views of one call.
         """
         if n.type != self.spec:
             raise ShapeError(
@@ -215,7 +215,7 @@ class Tensor(NumberProtocol, Methods):
         """Raise AutogradError if an in-place write is not allowed.
 
         This is the case for a leaf that requires a gradient and its views, while gradients are recorded, and for an
-        inference tensor outside of inference mode.
+        inference tensor outside of inference mode. Other refusals are those of `_before_write`.
         """
         if (self.leaf_id or any(name == "variable" for name, _ in self.view_ops)) and _mode.records_gradients:
             raise AutogradError(
@@ -302,10 +302,10 @@ class Tensor(NumberProtocol, Methods):
         return not (self.__dict__ and SILENT_WRITES_ATTRIBUTE in self.__dict__)
 
     def _before_write(self, n: Node) -> None:
-        """Check and record a write to a tensor with special attributes.
+        """Check and record a write of `n` to a tensor with special attributes.
 
-        Raises ShapeError for a read-only copy, and AutogradError for one of several views of one call while gradients
-        are recorded. Counts the write through `.data`.
+        Raises ShapeError for a read-only copy. Raises AutogradError for one of several views of one call, while
+        gradients are recorded, if `n` or this tensor has a gradient history. Counts the write through `.data`.
         """
         if READ_ONLY_ATTRIBUTE in self.__dict__:
             text, hint = self.__dict__[READ_ONLY_ATTRIBUTE]
@@ -488,7 +488,11 @@ class Tensor(NumberProtocol, Methods):
         return new_storage(self.node) if self.view_ops else self.cell
 
     def detach(self) -> "Tensor":
-        """Return a tensor that shares the storage and has no gradient history."""
+        """Return a tensor that shares the storage and has no gradient history.
+
+        Writes through it change this tensor too, also if this is a leaf. A tensor detached from `.data` also increments
+        no version.
+        """
         # Writing through a detached view of a leaf is allowed, so remove the leaf's `variable` from the view
         # operations.
         view_ops = tuple(step for step in self.view_ops if step[0] != "variable")
@@ -503,7 +507,7 @@ class Tensor(NumberProtocol, Methods):
 
         `wanted` limits both to the part of the graph between this tensor and these nodes; None means all of it. Raises
         AutogradError if the graph was freed before and saved values are needed, or if a saved value was modified in
-        place.
+        place. Inside a step, `wanted` is ignored, and in-place modifications are not checked.
         """
         root = self.node
         if thread_state.current is None:
@@ -661,9 +665,10 @@ def operand_node(t: Tensor) -> Node:
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
-    """Return a new tensor with a copy of the data of a NumPy array, converted to `dtype` if that is given.
+    """Return a new CPU tensor with a copy of the data of a NumPy array, converted to `dtype` if that is given.
 
-    Inside a step, data of at most `MAX_CONST_BYTES` becomes a constant that is compared by content.
+    Values for a half type must be rounded already. Inside a step, data of at most `MAX_CONST_BYTES` becomes a constant
+    that is compared by content. Raises ShapeError if `dtype` is None and no tensor type corresponds to the array's.
     """
     dtype = dtype or dtype_of_array(array)
     values = np.array(array, dtype.host, order="C")
