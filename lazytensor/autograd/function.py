@@ -42,9 +42,10 @@ def _as_list(given: Any) -> list[Any]:
 
 
 def _seeds(outputs: list[Tensor], given: Any) -> list[Node]:
-    """Return the gradient that backward starts with at each output.
+    """Return the gradient that backward starts with at each output, as `Tensor._seed` computes it.
 
-    Raises AutogradError for a wrong number of gradients.
+    `given` is None, one tensor, or a sequence in which None means 1 for an output with one element. Raises
+    AutogradError for a wrong number of gradients, and as `Tensor._seed` does.
     """
     seeds = _as_list(given) if given is not None else [None] * len(outputs)
     if len(seeds) != len(outputs):
@@ -64,17 +65,18 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `outputs`, weighted by `grad_outputs` and summed, with respect to each of `inputs`.
 
-    `.grad` attributes do not change. The arguments are those of `torch.autograd.grad`:
+    `.grad` attributes do not change. Hooks of the tensors are called. The arguments are those of `torch.autograd.grad`:
 
     - `grad_outputs`: a tensor in the shape of each output; None means 1 for an output with one element.
     - `retain_graph`: whether the graph can be used again; default is `create_graph`.
     - `create_graph`: record gradients of the gradients.
     - `allow_unused`: return None for an input that the outputs do not depend on.
     - `materialize_grads`: return zeros for such an input.
-    - `is_grads_batched`: not supported.
+    - `is_grads_batched`: not supported; raises AutogradError.
 
     Raises AutogradError if an input requires no gradient, if an input is not used and neither `allow_unused` nor
-    `materialize_grads` is set, or if the graph was freed before.
+    `materialize_grads` is set, if the graph was freed before, if a saved value was modified in place, or if
+    `grad_outputs` do not fit.
 
     >>> import lazytensor as lt
     >>> from lazytensor.autograd.function import grad
@@ -130,7 +132,8 @@ def grad(
 def _nodes_of_tensors(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
     """Return, for each tensor of `wanted`, its nodes in the graph of `roots`.
 
-    A leaf that was modified between two uses has several nodes.
+    A leaf that was modified between two uses has several nodes. A leaf has none if the graph does not contain it or if
+    a root requires no gradient. Any other tensor has its current node, which need not be in the graph.
     """
     # A leaf that was modified between two uses has two `variable` nodes with the same number.
     by_uid: dict[int, list[Node]] = {}
@@ -149,7 +152,10 @@ def _sum_gradients(parts: list[Node | None]) -> Node | None:
 
 
 def _wrap_gradient(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
-    """Return a gradient as a tensor after calling the hooks of the leaf `t`; None for None."""
+    """Return a gradient as a tensor after calling the hooks of the leaf `t`; None for None.
+
+    It is on the device of `t`, and has a gradient history only if `create_graph`.
+    """
     if g is None:
         return None
     g = run_leaf_hooks(t, g) if t.leaf_id else g
@@ -165,7 +171,8 @@ def backward(
 ) -> None:
     """Compute the gradients of several tensors, weighted by `grad_tensors`, and add them to `.grad` of the leaves.
 
-    The other arguments are those of `Tensor.backward`.
+    The other arguments are those of `Tensor.backward`. For a single tensor its method `backward` is called. Raises
+    AutogradError for a wrong number of gradients, and as `Tensor.backward` does.
     """
     roots, given = _as_list(tensors), _as_list(grad_tensors)
     if len(roots) == 1 and len(given) <= 1:
@@ -194,8 +201,9 @@ def backward_of(
     - `create_graph`: record gradients of the gradients.
     - `inputs`: the tensors that get a gradient, instead of all leaves. They need not be leaves.
 
-    Raises AutogradError if the tensor has several elements and there is no `gradient`, if it requires no gradient, or
-    if the graph was freed by an earlier call.
+    Raises AutogradError if the tensor has several elements and there is no `gradient`, if `gradient` has another shape,
+    if the tensor requires no gradient, if the graph was freed by an earlier call, or if a saved value was modified in
+    place.
     """
     root, seed = t.node, t._seed(gradient)
     if not root.tracks:
@@ -206,10 +214,10 @@ def backward_of(
 
 
 def _assign_grad(t: Tensor, value: Any) -> None:
-    """Set `.grad`.
+    """Set `.grad` to `value`, a tensor or None.
 
-    Raises AutogradError if `value` has another shape or type, or is `t` itself, and TypeError if it is not a tensor.
-    Tensors on other devices than the CPU may differ in shape and type.
+    Raises AutogradError if `value` has another shape or type, or is `t` itself, and TypeError if it is no tensor and
+    not None. The shape and type may differ if one of the two tensors is not on the CPU.
     """
     if value is not None and (value is t or not isinstance(value, Tensor) or value.spec != t.spec):
         _refuse_grad(t, value)
@@ -282,7 +290,11 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors passed to `save_for_backward`. Raises AutogradError if one was modified in place since."""
+        """The tensors passed to `save_for_backward`, and None where None was passed.
+
+        Empty until `forward` has returned. Raises AutogradError if a tensor was modified in place since, outside of
+        steps.
+        """
         return tuple(None if s is None else _unpack_saved_tensor(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
@@ -297,9 +309,10 @@ class Context:
 
 
 def _unpack_saved_tensor(n: Node, kept: Tensor) -> Tensor:
-    """Return a saved tensor:
+    """Return a saved tensor for `backward`: `kept` itself if it still has the value `n`, so that they share memory.
 
-    `kept` itself if it still has the value `n`, so that they share memory, else a new tensor.
+    Otherwise return a new tensor with that value, or with the current one after writes through `.data` or a NumPy
+    array. Raises AutogradError if the tensor was modified in place; inside a step this is not checked.
     """
     if storage.thread_state.current is None:
         if kept.node is n:
@@ -342,7 +355,12 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call `forward` with gradients disabled, and attach `backward` to its floating-point outputs."""
+        """Call `forward` with gradients disabled, and attach `backward` to its floating-point outputs.
+
+        Return what `forward` returns, with new tensors for differentiable outputs. `backward` is attached only if
+        gradients are enabled and an argument requires one. Tensors in containers and keyword arguments do not count as
+        arguments. Raises AutogradError for an invalid use of `mark_dirty` and for a saved inference tensor.
+        """
         ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         inputs = [a.node for a in args if isinstance(a, Tensor)]
         # PyTorch's two styles: `forward(ctx, ...)`, or `forward(...)` followed by `setup_context`.
@@ -366,9 +384,9 @@ class Function:
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
-    """Return a node with the value of `x` and a custom gradient rule.
+    """Return a node with the value of `x` and a custom gradient rule. The node is never shared with equal calls.
 
-    `rule(g)` returns a gradient, or None, for `x` and for each node of `inputs`.
+    `rule(g)` gets the gradient of the node and returns a gradient, or None, for `x` and for each node of `inputs`.
     """
     # The rule is stored in `memo`, because attributes determine which nodes are equal and closures are never equal.
     node = call("custom_vjp", x, *inputs, uid=new_rule_id())
@@ -384,10 +402,11 @@ def observe_gradient(n: Node, report: Callable[[Node], Node]) -> Node:
 def _attach_backward(
     cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
-    """Return the results of `forward` with the custom backward attached.
+    """Return the results of `forward` with the custom backward attached, as new tensors.
 
-    Results that are not floating-point tensors or are marked as not differentiable are unchanged. The new nodes are
-    added to `tracked`, by `id` of the result.
+    Results that are not floating-point tensors or are marked as not differentiable are unchanged. A result that is
+    marked as dirty is written in place instead of replaced. The new nodes are added to `tracked`, by `id` of the
+    result.
     """
     fixed = {id(t) for t in ctx._fixed}
     # Keep types and devices only, so that the rule does not keep the tensors alive.
@@ -448,9 +467,10 @@ def _result_tensor(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
 
 
 def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:
-    """Call the custom backward and return the gradients of the tensor arguments as nodes.
+    """Call the custom backward and return the gradients of the tensor arguments as nodes, or None.
 
-    Raises AutogradError if the number, types or shapes of the returned gradients do not fit the arguments.
+    `given` are the gradients of the results, as tensors or None. Raises AutogradError if the number, types or shapes of
+    the returned gradients do not fit `args`. More gradients than arguments are allowed if the surplus is None.
     """
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
@@ -469,7 +489,8 @@ def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ..
 def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
     """Raise AutogradError if a returned gradient is not a tensor or None.
 
-    A gradient that is not None for an argument that is not a tensor is an error too.
+    A gradient that is not None for an argument that is not a tensor is an error too. The numbers of gradients and
+    arguments may differ; only pairs are checked.
     """
     for k, (g, a) in enumerate(zip(answers, args, strict=False)):
         if g is None:
@@ -487,7 +508,7 @@ def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any])
 def _fit_gradient(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
     """Return gradient `i` cast to the type of its argument `a` and summed to its shape; None for None.
 
-    Raises AutogradError if the shape of the gradient is not a broadcast shape of the argument.
+    Raises AutogradError if the shape of `a` cannot be broadcast to that of the gradient.
     """
     if g is None:
         return None
@@ -536,6 +557,6 @@ class GradientFunction:
 
 @tensor_property()
 def grad_fn(t: Tensor) -> GradientFunction | None:
-    """The function that computed this tensor; None for a leaf."""
+    """The function that computed this tensor; None for a leaf and for a tensor that requires no gradient."""
     n = t.node
     return GradientFunction(n) if n.tracks and not t.leaf_id else None

@@ -17,9 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _decorate_generator(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
-    """Return a generator function whose body runs in a mode.
+    """Return a generator function whose body runs in a mode; `mode()` returns a context manager that enables it.
 
-    Code that consumes the generator runs outside of the mode.
+    Code that consumes the generator runs outside of the mode. Sent values, thrown exceptions and the return value are
+    passed on.
     """
 
     @functools.wraps(function)

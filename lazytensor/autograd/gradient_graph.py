@@ -43,7 +43,10 @@ class cached_node_order:
 
 
 def register_node_hook(n: Node, arrival: Callable[[Node], Node]) -> None:
-    """Call `arrival` with the gradient of `n` in later backward passes; its result replaces the gradient."""
+    """Call `arrival` with the gradient of `n` in later backward passes; its result replaces the gradient.
+
+    An earlier hook of the node is replaced.
+    """
     global _hook_count
     # The count is part of cache keys: cached gradients were computed without this hook.
     _hook_count += 1
@@ -69,11 +72,11 @@ def gradients_of(
     is_everywhere: bool = False,
     is_recurring: bool = False,
 ) -> list[Node | GradientSlice | None]:
-    """Return gradients as `grad` does, except that a part of a longer gradient is returned as a `GradientSlice`.
+    """Return the gradient of each node of `wrt`; a part of a longer gradient is returned as a `GradientSlice`.
 
-    The result is cached on the first output: the same arguments give the same nodes, so a step that is traced
-    repeatedly builds its gradients once. Graphs with hooks or custom rules are not cached, because these functions must
-    be called.
+    It is None for a node that no gradient reaches. `seeds` are the gradients of `outputs`. The result is cached on the
+    first output: the same arguments give the same nodes, so a step that is traced repeatedly builds its gradients once.
+    Graphs with hooks or custom rules are not cached, because these functions must be called.
 
     - `is_everywhere`: call the hooks of all nodes, not only of those on a path to a node of `wrt`.
     - `is_recurring`: also reuse the result for equal graphs whose nodes were freed (see `node_replay`).
@@ -108,7 +111,10 @@ def gradients_of(
 
 
 def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
-    """Return the nodes that `outputs` depend on and that gradients pass, operands before their users."""
+    """Return the nodes that `outputs` depend on and that gradients pass, operands before their users.
+
+    The operands of leaves (`variable` nodes) are left out. Inside `cached_node_order(outputs)` the list is cached.
+    """
     if _node_order.order is not None and _node_order.roots == tuple(outputs):
         return _node_order.order
     # Nodes below a `variable` have no gradients.
@@ -119,7 +125,10 @@ def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _seed_gradients(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
-    """Return the initial gradients of the outputs. Raises AutogradError if an output requires no gradient."""
+    """Return the initial gradients by output; the seeds of an output that occurs twice are added.
+
+    Raises AutogradError if an output requires no gradient.
+    """
     gradients: Gradients = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
@@ -135,9 +144,11 @@ def _seed_gradients(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients
 def _pull_back_with_hooks(
     order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool
 ) -> list[Node | GradientSlice | None]:
-    """Return the gradients of `wrt`, calling hooks and custom rules.
+    """Return the gradient of each node of `wrt`, or None, calling hooks and custom rules. `gradients` is emptied.
 
-    Only nodes on a path to a node of `wrt` are visited, unless `is_everywhere` is set.
+    Only nodes on a path to a node of `wrt` are visited, unless `is_everywhere` is set. Then a node of `wrt` has the
+    result of its hook. Otherwise, a node of `wrt` through which the gradient is passed on has it as it was before its
+    hook.
     """
     wanted = set(wrt)
     passed: set[Node] = set()

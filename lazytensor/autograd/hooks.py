@@ -65,7 +65,7 @@ class RemovableHandle:
             table[self.id] = hook
 
     def remove(self) -> None:
-        """Remove the hook; do nothing if it was removed before."""
+        """Remove the hook, and the entries of the same id in `extra_dict`; do nothing if it was removed before."""
         for table in (self._table, *self._beside):
             table.pop(self.id, None)
 
@@ -122,13 +122,19 @@ class _GradientHooks:
 
 
 def hooks_at(n: Node) -> _GradientHooks | None:
-    """Return the hooks of a node that apply in the active step, or outside of steps; None if there are none."""
+    """Return the hooks of a node that apply in the active step, or outside of steps; None if there are none.
+
+    Hooks that were registered in another step do not apply.
+    """
     arrival = n.memo.get(gradient_graph.NODE_HOOK_KEY) if n.memo is not None else None
     return arrival if isinstance(arrival, _GradientHooks) and arrival.is_due() else None
 
 
 def _get_or_add_hooks(t: Tensor) -> _GradientHooks:
-    """Return the hooks of the node of a tensor; create and register them if there are none."""
+    """Return the hooks of the node of a tensor; create and register them if there are none.
+
+    The tensor may get a separate node first (see `_unshared_node`).
+    """
     n = _unshared_node(t)
     arrival = hooks_at(n)
     if arrival is None:
@@ -137,9 +143,11 @@ def _get_or_add_hooks(t: Tensor) -> _GradientHooks:
 
 
 def _unshared_node(t: Tensor) -> Node:
-    """Return the node of a tensor, after separating it from equal tensors if possible.
+    """Return the node of a tensor, after separating it from equal tensors so that it can have hooks.
 
-    Raises AutogradError if an equal tensor has the same node and the node was used.
+    A node that no other tensor has, that has hooks already, or that was used is returned as it is. Otherwise the tensor
+    gets a copy of its node by one more view operation. Raises AutogradError if the node was used and an equal tensor
+    has it too.
     """
     n, step = t.node, storage.thread_state.current
     if hooks_at(n) is not None:
@@ -168,9 +176,10 @@ def _ambiguous_gradient_error() -> AutogradError:
 
 
 def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
-    """Return the gradient `g` after calling all hooks of `table` with it.
+    """Return the gradient `g` after calling all hooks of `table` with it, in the order of registration.
 
-    Raises ArgumentInvalid or AutogradError if a hook returns something that is not a tensor of the same shape and type.
+    A hook may return a tensor that replaces the gradient, or None, and may modify its argument in place. Raises
+    ArgumentInvalid if it returns anything else, and AutogradError for a tensor of another shape or type.
     """
     for hook in list(table.values()):
         given = wrap(g if is_grad_enabled() else detach_node(g), device)
@@ -181,7 +190,10 @@ def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
 
 
 def _check_hook_result(hook: Hook, answer: Any, g: Node) -> Node:
-    """Return the node of a gradient that a hook returned in place of `g`. Raises an error for another type or shape."""
+    """Return the node of a gradient that a hook returned in place of `g`.
+
+    Raises ArgumentInvalid if it is no tensor, and AutogradError if its shape or type differs.
+    """
     if not isinstance(answer, Tensor):
         text = f"expected Variable, but hook returned '{type(answer).__name__}'"
         raise ArgumentInvalid(text, where=source.where(), hint="Return a tensor or None from the hook.")
@@ -203,7 +215,10 @@ def run_leaf_hooks(t: Tensor, g: Node) -> Node:
 
 
 def update_retained_tensors() -> None:
-    """Register tensors with `retain_grad` on their current nodes, which in-place writes may have changed."""
+    """Register tensors with `retain_grad` on their current nodes, which in-place writes may have changed.
+
+    Tensors of other steps, and those that require no gradient any more, are skipped.
+    """
     if not _retained.tensors:
         return
     for t in list(_retained.tensors.values()):
@@ -219,7 +234,9 @@ def run_backward(
 ) -> None:
     """Compute the gradients of sum(seed * root) and add them to `.grad`.
 
-    All leaves get a gradient, or only the tensors in `inputs` if that is not None.
+    All live leaves get a gradient, or only the tensors in `inputs`, also those that are no leaves, if that is not None.
+    With `create_graph` the gradients have a gradient history. Raises AutogradError if a root requires no gradient.
+    Whether the graph was freed is not checked here.
     """
     update_retained_tensors()
     is_recurring = storage.thread_state.current is None and not storage.is_abstract
@@ -258,9 +275,10 @@ def prepare_double_backward(roots: Sequence[Node], gradients: Sequence[Node | No
 def _accumulate_gradients(
     tensors: Sequence[Tensor], gradients: Sequence[Node | GradientSlice | None], create_graph: bool
 ) -> None:
-    """Add each gradient to `.grad` of its tensor.
+    """Add each gradient to `.grad` of its tensor, calling the hooks of leaves; None adds nothing.
 
-    Outside of steps, gradients that are slices of one joined gradient stay in one array until one of them is read.
+    Outside of steps, gradients that are slices of one joined gradient stay in one array until one of them is read, if
+    the tensors have no `.grad` and no hooks yet.
     """
     wholes: dict[JoinedGradient, Whole] = {}
     is_late = storage.thread_state.current is None and not (create_graph or storage.is_abstract)
@@ -289,7 +307,10 @@ def _has_leaf_hooks(t: Tensor) -> bool:
 
 
 def _accumulate_gradient(t: Tensor, g: Node, create_graph: bool) -> None:
-    """Add a gradient to `.grad` of one tensor, calling the hooks of a leaf before and after."""
+    """Add a gradient to `.grad` of one tensor, calling the hooks of a leaf before and after.
+
+    Raises AutogradError if a hook after the accumulation does not return None.
+    """
     if t.leaf_id:
         g = run_leaf_hooks(t, g)
     t.accumulate(g if create_graph else detach_node(g))
@@ -304,7 +325,7 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
     """Call `hook(gradient)` in backward when the gradient of this tensor is complete.
 
     A tensor that the hook returns replaces the gradient. Return a handle that removes the hook. Raises AutogradError
-    for a tensor that requires no gradient.
+    for a tensor that requires no gradient, and if an equal tensor that was used already cannot be told apart.
     """
     if not t.requires_grad:
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())

@@ -34,7 +34,10 @@ _OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
 
 
 def _backward_nodes(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
-    """Yield the nodes that a backward pass from `root` visits: all, or only those on a path to a node of `wanted`."""
+    """Yield the nodes whose gradient rules a backward pass from `root` calls, operands first.
+
+    These are all nodes with gradient history, or only those from which a path leads to another node of `wanted`.
+    """
     reaching: set[Node] = set()
     for n in gradient_graph.tracked_nodes([root]):
         if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
@@ -76,7 +79,7 @@ _saved_value_query = _SavedValueQuery()
 def refuse_inference(n: Node) -> None:
     """Raise AutogradError if the gradient of a node needs a tensor that was created in inference mode.
 
-    Inside a step, nothing is checked.
+    Inside a step, and for nodes whose gradient rule reads no saved value, nothing is checked.
     """
     if thread_state.current is not None or _saved_value_query.is_open or not OPS[n.op].saves:
         return
@@ -124,7 +127,11 @@ def graph_freed_error() -> AutogradError:
 
 
 def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
-    """Mark the saved values of all operations between `root` and the `wanted` nodes (all if None) as freed."""
+    """Mark the saved values of all operations between `root` and the `wanted` nodes (all if None) as freed.
+
+    Each call counts once per node: equal tensors share a node, and each may run backward once. Inner nodes of a
+    formula, which no tensor has, are not marked.
+    """
     for n in _backward_nodes(root, wanted):
         # Only nodes that a tensor has: inner nodes of a formula may be reused by another formula later.
         if n.cells and (saves_values(n) or (n.memo is not None and SAVES_TENSORS_KEY in n.memo)):
@@ -136,7 +143,8 @@ def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
 def unpack_saved_node(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
     """Return the value of a tensor that a custom function saved; the current one after writes that are not counted.
 
-    Raises AutogradError if the tensor was modified in place.
+    `cell_of` returns the storage of a leaf by its number, or None. Raises AutogradError if the tensor was modified in
+    place.
     """
     lost = _find_overwrite(n, cell_of)
     if lost is not None:
@@ -148,6 +156,7 @@ def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> No
     """Mark the nodes between `operands` and `result` as parts of one in-place operation, which wrote `result`.
 
     PyTorch has a single kernel for it that keeps the overwritten value, so backward of these nodes may use that value.
+    Do nothing if all operands of `result` are in `operands`.
     """
     if all(i in operands for i in result.inputs):
         return
@@ -161,9 +170,10 @@ def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> No
 def mark_kept_values(
     roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Storage | None]
 ) -> None:
-    """Mark overwritten values that the nodes of `gradients` use as kept.
+    """Mark overwritten values that the nodes of `gradients` use, so that backward through these nodes accepts them.
 
-    A backward pass from `roots` made the gradients. It was allowed, so in-place operations had kept these values.
+    A backward pass from `roots` made the gradients. It was allowed, so in-place operations had kept these values. Only
+    nodes that are not part of the graph of `roots` are marked.
     """
     walked = set(gradient_graph.tracked_nodes(roots))
     for n in topological(gradients, lambda n: not n.tracks or n in walked):
@@ -175,7 +185,11 @@ def mark_kept_values(
 
 
 def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> Iterator[tuple[Node, Overwrite]]:
-    """Yield (value, overwrite) for each value that the gradient of a node needs and that was overwritten."""
+    """Yield (value, overwrite) for each value that the gradient of a node needs and that was overwritten.
+
+    A value does not count if PyTorch does not save it (`Op.keeps`), if it was marked by `mark_kept_values`, or if the
+    node or an operation that it is part of overwrote it.
+    """
     kept = n.memo.get(_KEPT_VALUES_KEY, ()) if n.memo is not None else ()
     ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
     candidates = [(i, lost) for i in ends if (lost := _find_overwrite(i, cell_of)) is not None]
@@ -200,7 +214,8 @@ def _is_part_of_write(n: Node, by: Node) -> bool:
 def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwrite | None:
     """Return the counted overwrite of the storage of a node, or of the base of a chain of views.
 
-    Return None if there is none.
+    A counted write to shared memory since the node's snapshot is returned as an `Overwrite` without storage. Return
+    None if there is none.
     """
     notes, lost = _find_storage_record(n, cell_of)
     if lost is not None:
@@ -216,7 +231,8 @@ def _find_storage_record(
 ) -> tuple[StorageRecord | None, Overwrite | None]:
     """Return the storage record of a node, or of the base of a chain of views, and its overwrite.
 
-    Return None for missing ones.
+    Return None for missing ones. The overwrite of a leaf is that of its own storage. For other nodes it is None if
+    there is a storage with this value that was not overwritten.
     """
     uid = None
     # A node that a storage has as its value does not count as a view.
@@ -271,7 +287,8 @@ def _reread_snapshot(n: Node) -> Node:
 def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Storage | None]) -> dict[Node, Node]:
     """Return {saved value: current value} for values that were changed by writes which are not counted.
 
-    Only values that backward from `roots` may use are included.
+    These are writes through `.data` and through NumPy arrays. Only values that backward from `roots` may use are
+    included.
     """
     if not storage_versions.has_uncounted_writes:
         return {}
@@ -282,7 +299,7 @@ def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Stora
 def substitute_current_values(
     roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
 ) -> Sequence[Node | None]:
-    """Return gradients in which saved values are replaced by current ones.
+    """Return gradients in which saved values are replaced by current ones; None stays None.
 
     A backward pass from `roots` made the gradients; `fresh` is the result of `find_uncounted_changes`. PyTorch reads
     saved tensors in backward, so a write through `.data` or a NumPy array changes the gradient.
@@ -300,7 +317,10 @@ def substitute_current_values(
 
 
 def _needed_by_gradient(n: Node) -> set[Node]:
-    """Return the operands of a node, and the node itself, if its gradient is computed from them."""
+    """Return the operands of a node, and the node itself, if its gradient is computed from them or PyTorch saves them.
+
+    The set is empty if the node has no gradient rule, saves no values or has several results.
+    """
     rule = OPS[n.op].vjp
     # Do not call a rule that saves nothing: it may be a function of the user.
     if rule is None or not saves_values(n) or isinstance(n.type, tuple):
@@ -313,7 +333,11 @@ def _needed_by_gradient(n: Node) -> set[Node]:
 
 
 def _kept_without_need(n: Node) -> set[Node]:
-    """Return the operands or result of a node that PyTorch saves although the gradient does not need them."""
+    """Return the operands or result of a node that PyTorch saves although the gradient does not need them.
+
+    An operand is saved only if it is the only one or another one requires a gradient. The set is empty for most
+    operations (`Op.also_keeps`).
+    """
     kept = OPS[n.op].also_keeps
     if kept == "result":
         return {n}
@@ -345,7 +369,10 @@ def _tensor_type_name(dtype: DType) -> str:
 
 
 def grad_fn_name(n: Node) -> str:
-    """Return PyTorch's name for the function that computed a node, such as "MulBackward0"."""
+    """Return PyTorch's name for the function that computed a node, such as "MulBackward0".
+
+    It is "AccumulateGrad" for a leaf. A name that is not known is made of the words of the operation.
+    """
     if n.op == "written_past":
         return grad_fn_name(n.inputs[1])
     words = "".join(w.capitalize() for w in n.op.split("_"))

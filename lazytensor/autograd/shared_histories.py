@@ -50,7 +50,11 @@ class History:
         return self._written() if self._written is not None else None
 
     def seen(self, stored: Node) -> Node:
-        """Return the current value `stored` of the storage with this history instead of the storage's own."""
+        """Return the current value `stored` of the storage with this history instead of the storage's.
+
+        It has no gradient history while this history is empty. After a write through another tensor, the history stays
+        and the value is the new one.
+        """
         if self.is_empty:
             return detach_node(stored)
         assert self._node is not None
@@ -60,9 +64,9 @@ class History:
         return self._node
 
     def follow(self, whole: Node, stored: Node) -> None:
-        """Continue the history with `whole`, which was written.
+        """Continue the history with `whole`, the value of the whole storage that was written.
 
-        `stored` is the value of the storage after the write.
+        `stored` is the value of the storage after the write. The history is then that of `whole`.
         """
         self._written = weakref.ref(whole)
         self._node, self._stored = call("written_past", detach_node(stored), whole), stored
@@ -74,7 +78,10 @@ def detached_value_leaf(n: Node) -> Node:
 
 
 def attach_storage_history(cell: Storage, n: Node) -> Node:
-    """Return `n`, which will be written to `cell`, with the gradient history that the storage has now."""
+    """Return `n`, which will be written to `cell`, with the gradient history that the storage has now.
+
+    The history of `n` is dropped. If the storage has no gradient history, `n` is returned unchanged.
+    """
     history = cell.node
     if is_pinned(cell) and isinstance(cell.home, SharedMemory):
         history = cell.home.node()
