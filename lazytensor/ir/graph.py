@@ -118,7 +118,11 @@ def _drop_entry(entry: _Entry) -> None:
 
 
 def intern_key(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
-    """Return the key of an operation with the given operands, which may be nodes or placeholders for nodes."""
+    """Return the key of an operation with the given operands, which may be nodes or placeholders for nodes.
+
+    The order of attributes does not matter. Attributes of different class or bits give different keys: 1, 1.0 and True,
+    or 0.0 and -0.0; NaN equals NaN.
+    """
     if not attrs:
         return (op, inputs)
     # The key includes class and bits: in Python 1, 1.0 and True are equal, so are 0.0 and -0.0, but NaN is not NaN.
@@ -138,7 +142,10 @@ def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, No
 
 
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
-    """Create a node and register it under `key`, for which `find` has just returned no node."""
+    """Create a node and register it under `key`, for which `find` has just returned no node.
+
+    The node has no value and no location, and tracks no gradients.
+    """
     new = Node(op, inputs, dict(attrs) if attrs else NO_ATTRS, type)
     if attrs:
         new.items = key[2]
@@ -149,9 +156,9 @@ def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type
 
 
 def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
-    """Return the node with this structure, creating it if there is none.
+    """Return the live node with this structure, creating it if there is none.
 
-    The type is not checked; `ops.call` infers it.
+    A new node has no value and no location, and tracks no gradients. The type is not checked; `ops.call` infers it.
     """
     key, existing = find(op, inputs, attrs)
     return existing if existing is not None else intern(key, op, inputs, attrs, type)
@@ -165,7 +172,7 @@ def node_template(n: Node) -> NodeTemplate:
 def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
     """Return a node like the one of the template `model`, but with other operands, which must have the same types.
 
-    An existing equal node is returned if there is one.
+    An existing equal node is returned unchanged if there is one; a new one gets the template's location and tracking.
     """
     op, items = model[0], model[2]
     key = (op, inputs, items) if items else (op, inputs)
@@ -181,7 +188,10 @@ def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
 
 
 def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
-    """Return a new node like the one of the template `model`, with operands `inputs`, that is never shared."""
+    """Return a new node like the one of the template `model`, with operands `inputs`, that is never shared.
+
+    It has the template's location and tracking, and no value.
+    """
     op, attrs, items, type, where, tracks = model
     new = Node(op, inputs, attrs, type)
     new.items, new.where, new.tracks = items, where, tracks
@@ -189,7 +199,10 @@ def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
 
 
 def unintern(n: Node) -> None:
-    """Separate a node from equal computations: later ones create a new node."""
+    """Separate a node from equal computations: later ones create a new node. `is_used` still finds it.
+
+    Do nothing if the node is not shared.
+    """
     key, match = find(n.op, n.inputs, n.attrs)
     if match is n:
         # Move it to a unique key instead of removing it, because `is_used` searches the table.
@@ -248,7 +261,7 @@ def merge_equal_nodes(graph: "Graph") -> "Graph":
 
 
 def is_used(n: Node) -> bool:
-    """Return whether `n` is an operand of a live differentiable node. Searches all live nodes."""
+    """Return whether `n` is an operand of a live differentiable node that can be shared. Searches all live nodes."""
     users = (entry() for entry in list(_intern_table.values()))
     return any(u is not None and u.tracks and n in u.inputs for u in users)
 
@@ -291,8 +304,8 @@ def topological(
 ) -> list[Node]:
     """Return all nodes that `outputs` depend on, including themselves, each once and operands before users.
 
-    Operands of nodes for which `is_leaf(node)` is true are not visited. With `last_first`, the operands of a node are
-    visited from the last to the first.
+    Operands of nodes for which `is_leaf(node)` is true are not visited; the nodes themselves are included. With
+    `last_first`, the operands of a node are visited from the last to the first.
     """
     order: list[Node] = []
     seen: set[Node] = set()
@@ -318,7 +331,11 @@ def topological(
 
 
 def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:
-    """Return the box of a node in a drawing: its name, type, and a colour for inputs, state and results."""
+    """Return the box of a node in a drawing: its name, type, and a colour for inputs, state and results.
+
+    `end` is a word such as "returned" for a result, else "". `numbers` are the indices of the boxes; operands without
+    one are left out.
+    """
     name = str(n.attrs.get("name", n.attrs.get("id", n.op))) if n.op in ("batch", "state") else n.op
     where = f"\nline {n.where.line}" if n.where is not None else ""
     return Box(
@@ -406,7 +423,10 @@ class Graph:
         )
 
     def users(self) -> dict[Node, list[Node]]:
-        """Return, for each node, the nodes that have it as an operand."""
+        """Return, for each node of the graph, the nodes that have it as an operand, in topological order.
+
+        A node that uses it twice occurs twice; the list of an unused node is empty.
+        """
         users: dict[Node, list[Node]] = {}
         for n in self.nodes():
             users.setdefault(n, [])
@@ -427,7 +447,10 @@ def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], No
 
 
 def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
-    """Return `n` with other operands; the location stays. Raises CompileError if their types differ."""
+    """Return `n` with other operands; the location stays. `n` itself if they are the same.
+
+    An equal node that exists is returned with its location. Raises CompileError if the types of the operands differ.
+    """
     if inputs == n.inputs:
         return n
     # The type is copied from the old node, so it would be wrong if a rule changed the type of an operand.

@@ -35,10 +35,10 @@ class GraphFunction:
     results: tuple[int, ...]
 
     def inline(self, given: Sequence[Node], mark: int) -> list[Node]:
-        """Return the results for the operands `given`, as nodes of the graph.
+        """Return the results for the operands `given`, as nodes of the graph, created unless they exist.
 
-        The operands must have the types of the recorded ones. `mark` is the number of the parameter, for its `variable`
-        node.
+        The operands must have the types of the recorded ones. `mark` is the number of the parameter (`Tensor.leaf_id`),
+        for its `variable` node.
         """
         values = [*given, *self.constants]
         for model, places in self.nodes:
@@ -50,7 +50,7 @@ class GraphFunction:
         """Return the results for the operands `given`, as results of one new call node.
 
         If gradients may flow through a result, the function is inlined instead. Results that are operands or constants
-        are returned directly.
+        are returned directly. `mark` is the number of the parameter, as in `inline`.
         """
         values = [*given, *self.constants]
         if self._tracks:
@@ -91,7 +91,7 @@ class GraphFunction:
 
 
 def _set_parameter_id(model: NodeTemplate, mark: int) -> NodeTemplate:
-    """Return a template with the parameter number `mark` as its attribute `uid`."""
+    """Return a template with the parameter number `mark` as its attribute `uid`, in place of an existing one."""
     op, attrs, items, type, where, tracks = model
     others = tuple(item for item in items if item[0] != "uid")
     return op, {**attrs, "uid": mark}, (*others, ("uid", mark, int)), type, where, tracks

@@ -30,8 +30,9 @@ class MicroBatching:
     def counts(self, samples: int) -> Sequence[int]:
         """Return the numbers of micro-batches to try for a batch of `samples`, in ascending order; empty for "auto".
 
-        If no number gives micro-batches of at least `least` samples, return the numbers for all allowed sizes. The
-        result is also empty for "explore" if `least` exceeds `most` or `samples`.
+        A size gives ceil(samples / size) micro-batches; sizes above `samples` count as `samples`. For "explore",
+        numbers whose even micro-batches have fewer than `least` samples are left out, unless all would be. The result
+        is also empty for "explore" if `least` exceeds `most` or `samples`.
         """
         if self.kind == "whole":
             return (1,)

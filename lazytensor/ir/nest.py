@@ -115,10 +115,10 @@ class Nest:
         return self.name, self.loops, *operands, self.stores, body, self.work
 
     def check(self) -> "Nest":
-        """Return the nest after checking it.
+        """Return the nest itself after checking it.
 
         Raises CompileError if an access is out of bounds, a scalar uses a later one or has no unit, or a reducing store
-        moves along a reduction loop or names an unknown reduction.
+        moves along a reduction loop or names an unknown reduction. Bounds are not checked if a loop has no iterations.
         """
         # A loop without iterations has bounds below zero, but accesses nothing.
         runs = all(loop.extent for loop in self.loops)
@@ -141,14 +141,14 @@ class Nest:
 
 
 def _bounds(access: Access, loops: tuple[Loop, ...]) -> tuple[int, int]:
-    """Return the smallest and the largest element that an access reaches."""
+    """Return the smallest and the largest element (both inclusive) that an access reaches."""
     # An affine function has its extremes at corners of the domain: a negative stride has its minimum at the last index.
     steps = [s * (loop.extent - 1) for s, loop in zip(access.strides, loops, strict=True)]
     return access.offset + sum(min(s, 0) for s in steps), access.offset + sum(max(s, 0) for s in steps)
 
 
 def format_access(access: Access, loops: tuple[Loop, ...]) -> str:
-    """Return an access as text, such as "256*i0 + i1 + 3"."""
+    """Return an access as text, such as "256*i0 + i1 + 3"; "0" if it is always the first element."""
     terms = [f"{s}*{v.name}" if s != 1 else v.name for s, v in zip(access.strides, loops, strict=True) if s]
     if access.offset or not terms:
         terms.append(str(access.offset))
@@ -186,7 +186,10 @@ def format_nest(nest: Nest) -> str:
 
 
 def collapse(nest: Nest) -> Nest:
-    """Return an equivalent nest in which adjacent loops are merged if every access treats them as one loop."""
+    """Return an equivalent nest in which adjacent loops are merged if every access treats them as one loop.
+
+    Both loops must be reduction loops or neither. A merged loop has the name of the inner one.
+    """
     accesses = [*nest.reads, *nest.writes, *(s.attr for s in nest.body if s.op == "index")]
     loops = list(nest.loops)
     keep = list(range(len(loops)))  # original positions of the remaining loops
@@ -209,7 +212,8 @@ def rebase_to_first_elements(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, 
     """Return the nest with all arrays starting at the first element that it accesses, and those first elements.
 
     `slots` is the number of the array of each input, then of each output; the first elements are in the order of these
-    numbers. Iterations of a loop over time access different parts of the same arrays, and become equal nests this way.
+    numbers, one for each array. Iterations of a loop over time access different parts of the same arrays, and become
+    equal nests this way.
     """
     accesses = (*nest.reads, *nest.writes)
     first: dict[int, int] = {}
@@ -222,7 +226,7 @@ def rebase_to_first_elements(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, 
 
 
 def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
-    """Return the nest with only the loops numbered `order`, in that order."""
+    """Return the nest with only the loops numbered `order`, in that order; accesses lose the strides of other loops."""
 
     def moved(access: Access) -> Access:
         return Access(tuple(access.strides[i] for i in order), access.offset)
@@ -237,7 +241,7 @@ def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
 
 
 def elementwise_nest(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
-    """Return a nest with one loop that maps an array to an array of the same type.
+    """Return a nest with one loop "i0" that maps an array to an array of the same type.
 
     The last scalar of `body` is the result.
     """

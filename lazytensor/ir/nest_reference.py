@@ -15,14 +15,20 @@ from lazytensor.ir.reduction import REDUCTIONS
 
 
 def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
-    """Return the elements that an access reaches, as a view of the flat array with one axis for each loop."""
+    """Return the elements that an access reaches, as a view of the flat array with one axis for each loop.
+
+    `extents` are the numbers of iterations. The bounds are not checked.
+    """
     # Strides may be zero or negative, which slicing cannot express.
     strides = tuple(s * flat.itemsize for s in access.strides)
     return np.lib.stride_tricks.as_strided(flat[access.offset :], extents, strides)
 
 
 def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
-    """Return the value of an affine function at each iteration."""
+    """Return the value of an affine function of the loop variables at each iteration, as int64.
+
+    The shape of the result is `extents`, the numbers of iterations.
+    """
     total = np.full(extents, access.offset, np.int64)
     for axis, (stride, extent) in enumerate(zip(access.strides, extents, strict=True)):
         total += stride * np.arange(extent).reshape([-1 if a == axis else 1 for a in range(len(extents))])
@@ -32,7 +38,11 @@ def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
 def _scalar(
     scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: ScalarFunctionLookup
 ) -> Any:
-    """Return the value of one scalar of the body at each iteration: an array over the domain, or a number."""
+    """Return the value of one scalar of the body at each iteration: an array over the domain, or a number.
+
+    `flats` are the flat inputs, and `values` the results of the scalars before it. The result has the scalar's type,
+    and is rounded to it if that is a half type.
+    """
     extents = tuple(loop.extent for loop in nest.loops)
     if scalar.op == "load":
         # Copy, because an output may be the same memory and all loads precede the stores.
@@ -50,7 +60,10 @@ def _scalar(
 
 
 def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
-    """Write one result, reduced over the reduction loops if the store has a reduction."""
+    """Write one result to the flat output, reduced over the reduction loops if the store has a reduction.
+
+    Previous elements of the output are overwritten, not accumulated. Reduced values are rounded to the output's type.
+    """
     extents = tuple(loop.extent for loop in nest.loops)
     kind, access = nest.outputs[store.output].dtype, nest.writes[store.output]
     wide = np.broadcast_to(value, extents)
@@ -72,7 +85,8 @@ def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
 def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: ScalarFunctionLookup) -> None:
     """Run a nest: read the contiguous arrays `inputs` and write `outputs`, which may share memory with inputs.
 
-    `meaning` returns the NumPy function of a pointwise operation.
+    `meaning(op, attributes)` returns the NumPy function of a pointwise operation. NumPy's floating-point warnings are
+    off.
     """
     flats = [a.reshape(-1) for a in inputs]
     values: list[Any] = []

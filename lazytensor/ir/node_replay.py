@@ -77,7 +77,10 @@ class GradientQuery:
         self._known = self._look()
 
     def _look(self) -> AnsweredQuery:
-        """Return the cached query of the same form; if there is none, add a new one to the cache."""
+        """Return the cached query of the same form; if there is none, add a new one to the cache.
+
+        The oldest query is dropped beyond MAX_REMEMBERED_QUERIES.
+        """
         global _answered_queries
         form = self._form
         for known in _answered_queries:
@@ -89,7 +92,7 @@ class GradientQuery:
         return known
 
     def answers(self) -> list[Node | None] | None:
-        """Return the gradients as nodes built from the recipe.
+        """Return the gradients as nodes built from the recipe, with None for no gradient.
 
         Return None if there is no recipe and the rules must be called.
         """
@@ -102,9 +105,10 @@ class GradientQuery:
         return [None if k is None else nodes[k] for k in recipe.answers]
 
     def remember(self, answers: Sequence[object]) -> None:
-        """Record the result of the gradient rules. At the second time of an equal query, the recipe is made.
+        """Record the result of the gradient rules: `answers` has a node, a slice or None for each wanted node.
 
-        No recipe is made if a result is part of a longer gradient or depends on a constant array.
+        At the second time of an equal query, the recipe is made. No recipe is made if a result is part of a longer
+        gradient or depends on a constant array. Later calls do nothing.
         """
         known = self._known
         known.times += 1

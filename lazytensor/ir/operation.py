@@ -88,7 +88,8 @@ def illegal_with_hint(hint: str) -> Legality:
 def elementwise_work(flops: int) -> Callable[..., Work]:
     """Return a work function for operations that read all inputs and write the output once.
 
-    `flops` is the number of operations per output element.
+    `flops` is the number of operations per output element. The function takes the output type and the input types, and
+    ignores attributes.
     """
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
@@ -153,6 +154,6 @@ OPS: dict[str, Op] = {}
 
 
 def saves_values(n: Node) -> bool:
-    """Return whether the gradient of a node reads values of the forward pass."""
+    """Return whether the gradient of a node reads values of the forward pass (see `Op.saves`)."""
     saves = OPS[n.op].saves
     return saves(**n.attrs) if callable(saves) else saves

@@ -35,7 +35,8 @@ class Pat(Algebra):
     def match(self, n: Node, bindings: Bindings) -> bool:
         """Return whether `n` matches, and add the bound nodes to `bindings`.
 
-        A name that occurs twice must bind the same node. `bindings` may be changed even if there is no match.
+        With `op`, the numbers of operands must be equal and operands must match in order. A name that occurs twice must
+        bind the same node. `bindings` may be changed even if there is no match.
         """
         if self.op and (n.op != self.op or len(n.inputs) != len(self.inputs)):
             return False
@@ -94,7 +95,10 @@ class RuleSet:
             self._by_op.setdefault(rule.pattern.op, []).append(rule)
 
     def _step(self, n: Node, place: Where | None, at: LocationScope) -> tuple[Node, Rule] | None:
-        """Return the result of the first rule that changes `n`, and the rule; None if no rule applies."""
+        """Return the result of the first rule that changes `n`, and the rule; None if no rule applies.
+
+        Only rules whose pattern names the operation of `n` are tried. `at(place)` is entered while a rule builds.
+        """
         for rule in self._by_op.get(n.op, ()):
             bindings: Bindings = {}
             if rule.pattern.match(n, bindings):
@@ -109,8 +113,10 @@ class RuleSet:
     ) -> Graph:
         """Return the graph after applying the rules to each node, operands first, until no rule applies.
 
-        `trace(rule, before, after)` is called for each rewrite. `at(location)` is entered during each rewrite with the
-        location of the rewritten node: with `source.fixed_location`, new nodes get that location.
+        After each rewrite of a node, the rules are tried again from the first; new operands of the result are not
+        visited. `trace(rule, before, after)` is called for each rewrite. `at(location)` is entered during each rewrite
+        with the location of the rewritten node: with `source.fixed_location`, new nodes get that location. Raises
+        CompileError if a rule changes the type of a node that is used.
         """
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:

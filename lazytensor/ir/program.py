@@ -126,7 +126,10 @@ class Program:
         return total
 
     def _repr_html_(self) -> str:
-        """Return a table of the instructions in HTML: kernel, phase, operand types, flops and source line."""
+        """Return a table of the instructions in HTML: kernel, phase, operand types, flops and source line.
+
+        It has the first MAX_SHOWN_INSTRUCTIONS instructions and the number of the others.
+        """
         rows = [
             (
                 i.label,
@@ -146,10 +149,10 @@ class Program:
         return ", ".join(str(self.buffers[i].type) for i in indices)
 
     def check(self) -> "Program":
-        """Return the program after checking it.
+        """Return the program itself after checking it.
 
-        Raises CompileError if a buffer has a wrong index, an instruction reads a buffer that is not written before, or
-        an output or a new state is never written.
+        Raises CompileError if a buffer has a wrong index, an instruction reads a "temp" buffer that no earlier
+        instruction writes, or such a buffer is an output or a new state and is never written.
         """
         # State, inputs and constants are available before the first instruction.
         known = {b.index for b in self.buffers if b.kind != "temp"}

@@ -71,8 +71,10 @@ class BatchInterpolation:
     def interpolate(self, a: Any, b: Any) -> Any:
         """Return the record at batch size `at`, given `a` at `first` and `b` at `second`.
 
-        Locations are taken from `a`. Constant arrays that differ become None. Raises NotAffine if the records have
-        different forms.
+        Integers lie on a line through both values; floats that differ follow `BATCH_SCALING_LAWS`; anything else must
+        be equal. Records, mappings and sequences are interpolated member by member, and `a` itself is returned if
+        nothing differs. Locations are taken from `a`. Constant arrays that differ become None. Raises NotAffine if that
+        is not possible.
         """
         kind = a.__class__
         # Locations may differ, because an interned node has that of its first recording.
@@ -134,7 +136,10 @@ class BatchInterpolation:
         return self._nests[id(a), id(b)]
 
     def _record(self, a: Any, b: Any) -> Any:
-        """Interpolate a dataclass field by field."""
+        """Interpolate a dataclass field by field; return `a` itself if no field differs.
+
+        Raises NotAffine for indices of buffers (`INDEX_MEMBERS`) that differ, and as `interpolate` does.
+        """
         kind = type(a)
         places = INDEX_MEMBERS.get(kind, ())
         members = {}
@@ -160,7 +165,7 @@ class BatchInterpolation:
         return a + rise
 
     def _number(self, a: float, b: float) -> float:
-        """Interpolate a float constant by the first of `BATCH_SCALING_LAWS` that fits.
+        """Interpolate a float constant by the first of `BATCH_SCALING_LAWS` that fits, within CONSTANT_TOLERANCE.
 
         Raises NotAffine if none does.
         """
@@ -222,8 +227,9 @@ class StepFamily:
     def program(self, batch_size: int | None = None) -> Program:
         """Return the program for a batch of `batch_size` samples; the default is the recorded batch size.
 
-        Raises CompileError, with the user's line, if the script fixes its batch size or if the program is no affine
-        function of it.
+        The first request for another size records the step for one to three other sizes. Programs for all further sizes
+        are interpolated from the last two recorded ones. Raises CompileError for a size below 1, and, with the user's
+        line, if the script fixes its batch size or if the program is no affine function of it.
         """
         if batch_size in (None, self.batch_size):
             return self.first
@@ -256,9 +262,10 @@ class StepFamily:
         return {**vars(self), "record": record}
 
     def _record_two_batches(self) -> Mapping[int, Program]:
-        """Return programs for at least two batch sizes, the last two of which have the same form.
+        """Return programs for at least two batch sizes, the last two of which have the same form. They are cached.
 
-        Raises CompileError if no two of the recorded programs do.
+        The sizes are multiples of the recorded one (RECORDED_BATCH_MULTIPLES). Raises CompileError if no two successive
+        programs have the same form, and SuperlinearWork as soon as the work grows faster than the batch.
         """
         if len(self._ends) > 1:
             return self._ends
@@ -282,7 +289,7 @@ class StepFamily:
 
 
 def _interpolate_program(line: BatchInterpolation, a: Program, b: Program) -> Program:
-    """Interpolate a program. Raises CompileError if that is not possible."""
+    """Return the program at the batch size `line.at`. Raises CompileError if that is not possible."""
     try:
         return cast(Program, line.interpolate(a, b))
     except NotAffine as e:
@@ -292,7 +299,8 @@ def _interpolate_program(line: BatchInterpolation, a: Program, b: Program) -> Pr
 def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -> CompileError | None:
     """Return an error that says why two programs cannot be interpolated, with the user's line; None if they can.
 
-    The error is SuperlinearWork if an instruction has an operand with two dimensions that depend on the batch size.
+    `a` is the program for `first` samples, `b` for `second`. The error is SuperlinearWork if an instruction whose work
+    differs has an operand with two dimensions that depend on the batch size.
     """
     line = BatchInterpolation(first, second, 2 * second - first)
     for x, y in zip(a.instrs, b.instrs, strict=False):

@@ -65,7 +65,10 @@ class Where:
 
     @cached_property
     def backward(self) -> "Where":
-        """The same line, with ".bwd" appended to the module path."""
+        """The same line, with ".bwd" appended to the module path.
+
+        `operation` is dropped unless it is REPORTED_OPERATION.
+        """
         operation = self.operation if self.operation == REPORTED_OPERATION else ""
         return Where(self.file, self.line, f"{self.scope}.bwd", self.frames, operation)
 
