@@ -69,8 +69,8 @@ class CapturedStorages:
     def feed(self, cell: Storage, index: int, name: str) -> None:
         """Make the value of `cell` input number `index` of the step, under `name`.
 
-        The value is computed now. Inside the step the storage refers to a `batch` node. If it shares memory with NumPy,
-        it is detached from it until the step ends.
+        The value is computed now. Inside the step the storage refers to a `batch` node. A storage that shares memory
+        with NumPy is detached from it until the step ends.
         """
         self._unpin(cell)
         # Read the value before the storage refers to the step.

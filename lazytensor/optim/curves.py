@@ -31,7 +31,10 @@ def half_wave(angle: Array) -> Array:
 
 
 def cosine(start: float, end: float, angle: Array) -> Array:
-    """Return the value at `angle` of a half cosine wave that goes from `start` at angle 0 to `end` at angle pi."""
+    """Return the value at `angle` of a half cosine wave that goes from `start` at angle 0 to `end` at angle pi.
+
+    The wave goes on after pi, back to `start` at 2 pi. A tensor `angle` gives a tensor.
+    """
     value = half_wave(angle) / 2.0 * (start - end)
     # The vendor's front end omits an addition of 0.
     return value + end if end else value

@@ -56,7 +56,7 @@ def as_type_of(like: Array, x: Array) -> Array:
 
 
 def sqrt(x: Array) -> Array:
-    """Return the square root; NaN if x is negative."""
+    """Return the square root; NaN if x is negative, also for a Python number. NumPy warns for a negative array."""
     if isinstance(x, Tensor):
         return pw.sqrt(x)
     if _is_number(x):
@@ -65,14 +65,17 @@ def sqrt(x: Array) -> Array:
 
 
 def power(base: Array, exponent: Array) -> Array:
-    """Return `base` to the power of `exponent`."""
+    """Return `base` to the power of `exponent`; a tensor if one of them is a tensor."""
     if isinstance(base, Tensor) or isinstance(exponent, Tensor):
         return pw.pow(base, exponent)
     return base**exponent
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Return a / b, rounded once; NaN if both are Python numbers and b is zero."""
+    """Return a / b, rounded once; NaN if both are Python numbers and b is zero.
+
+    If b is a tensor and a is a number, a is converted to a float32 tensor first.
+    """
     if isinstance(b, Tensor):
         # Dividing a Python number by a tensor would multiply by the reciprocal, which rounds twice.
         return pw.div(as_tensor(a), b)
@@ -100,16 +103,16 @@ def at_least(x: Array, least: float) -> Array:
 
 
 def clipped(x: Array, least: float, most: float) -> Array:
-    """Return x clamped to the range from `least` to `most`."""
+    """Return the tensor or array x clamped to the range from `least` to `most`; x cannot be a Python number."""
     if isinstance(x, Tensor):
         return pw.clamp(x, least, most)
     return np.clip(x, x.dtype.type(least), x.dtype.type(most))
 
 
 def where(condition: Array, a: Array, b: Array, like: Array) -> Array:
-    """Return `a` where the condition is true, else `b`.
+    """Return `a` where the condition is true, else `b`; for a Python bool, `a` or `b` itself.
 
-    An array result has the type of `like`, even if a and b are numbers.
+    For an array condition, the result has the type of `like`, even if a and b are numbers.
     """
     if isinstance(condition, Tensor):
         return pw.where(condition, a, b)

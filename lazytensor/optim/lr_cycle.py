@@ -18,7 +18,10 @@ def _momentum_name(group: dict[str, Any]) -> str | None:
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
     # For Adam, beta1 is the momentum; other betas are unchanged.
-    """Set the momentum of a group: beta1 if the group has betas."""
+    """Set the momentum of a group: beta1 if the group has "betas", else "momentum".
+
+    Other betas are unchanged.
+    """
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:
@@ -26,7 +29,10 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
 
 
 def _phase(end: float, start_level: curves.Level, end_level: curves.Level) -> dict[str, Any]:
-    """Return a phase of OneCycleLR as in PyTorch's state dicts. Momentum is low where the rate is high."""
+    """Return a phase of OneCycleLR as in PyTorch's state dicts. Momentum is low where the rate is high.
+
+    `end` is the last step. Rates and momenta at the start and the end are given as names of settings, such as "max_lr".
+    """
     momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
     rates = {"end_step": end, "start_lr": f"{start_level}_lr", "end_lr": f"{end_level}_lr"}
     return {**rates, "start_momentum": momentum[start_level], "end_momentum": momentum[end_level]}
@@ -80,7 +86,11 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _start_momentum(self, optimizer: Optimizer, low: Any, high: Any) -> None:
-        """Set the initial momentum of all groups. Raises ValueError if the optimizer has no momentum."""
+        """Set the momentum of all groups to `high`, and store both limits in the groups.
+
+        `low` and `high` are numbers or one for each group. Raises ValueError if the optimizer has no momentum, or if a
+        list has another length than the groups.
+        """
         if _momentum_name(optimizer.defaults) is None:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.use_beta1 = "betas" in optimizer.defaults
@@ -90,7 +100,10 @@ class OneCycleLR(LRScheduler):
             group["max_momentum"], group["base_momentum"] = top, base
 
     def get_lr(self) -> list[float]:
-        """Return the rates of this batch, and set the momentum of the groups. Raises ValueError after the last step."""
+        """Return the rate of each group for this batch, and set the momentum of the groups if `cycle_momentum`.
+
+        Raises ValueError after more than `total_steps` steps.
+        """
         t = self.last_epoch
         # `>` instead of `>=`: as in PyTorch, the constructor's step counts, so one more step than updates is allowed.
         if t > self.total_steps:
@@ -181,14 +194,17 @@ class CyclicLR(LRScheduler):
             vars(self._scale_fn_custom).update(saved)
 
     def _scale(self, x: float) -> float:
-        """Return the factor for the height at cycle or batch `x`."""
+        """Return the factor for the height: the user's function of `x`, or that of `mode` (see `curves.cycle_scale`).
+
+        `x` is the number of the cycle from 1, or that of the batch from 0, as `scale_mode` selects.
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         # x is the number of the cycle, from 1, or of the batch, from 0.
         return float(curves.cycle_scale(self.mode, self.gamma, x, x))
 
     def get_lr(self) -> list[float]:
-        """Return the rates of this batch, and set the momentum of the groups."""
+        """Return the rate of each group for this batch, and set the momentum of the groups if `cycle_momentum`."""
         turns = self.last_epoch / self.total_size
         cycle = math.floor(1 + turns)
         x = 1.0 + turns - cycle
@@ -239,7 +255,10 @@ class ReduceLROnPlateau(LRScheduler):
         self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Return whether the metric `a` is better than `best` by more than the threshold."""
+        """Return whether the metric `a` is better than `best` by more than the threshold; NaN is never better.
+
+        "rel" multiplies the threshold by `best`. An infinite `best` is compared without a threshold.
+        """
         # The margin of an infinite best would be infinite or NaN. NaN is never better.
         if math.isinf(best):
             return a < best if self.mode == "min" else a > best
@@ -253,7 +272,11 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Update the schedule with the metric of an epoch, and reduce the rates if necessary."""
+        """Update the schedule with the metric of an epoch, and reduce the rates after more than `patience` bad epochs.
+
+        `metrics` is a number or a tensor with one element. `epoch` replaces the count of epochs. Bad epochs of a
+        cooldown do not count.
+        """
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):

@@ -61,7 +61,8 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Advance by one epoch, or to the given epoch, and set the rates.
 
-        Warns if it is called before the first step of the optimizer.
+        For a given epoch the closed form of the schedule is used; a schedule without one treats the jump as one step.
+        Warns at the first call if the optimizer has made no step yet.
         """
         # Check once, at the first step after the constructor's. An optimizer without a count is assumed to have
         # stepped.
@@ -75,7 +76,10 @@ class LRScheduler:
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None) -> None:
-        """Set the rates of the next epoch, or of the given epoch by the closed form of the schedule if it has one."""
+        """Set the rates of the next epoch, or of the given epoch by the closed form of the schedule if it has one.
+
+        Without a closed form, a jump sets `last_epoch` and applies `get_lr` once.
+        """
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         # A jump needs the closed form; a schedule without one treats the jump as one step.
         closed = getattr(self, "_closed_form", None) if epoch is not None else None
@@ -100,7 +104,10 @@ def _copy(rate: Any) -> Any:
 
 
 def _set_rate(group: dict[str, Any], rate: Any) -> None:
-    """Set the rate of a group. A tensor stays the same object and gets a new value."""
+    """Set the rate of a group.
+
+    A tensor in the group stays the same object and gets a new value; otherwise it is replaced.
+    """
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate.reshape(()) if isinstance(rate, Tensor) else rate)
     else:
@@ -128,7 +135,10 @@ class LambdaLR(LRScheduler):
         return {**state, "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a saved state. The functions stay the same; callable objects get the saved attributes."""
+        """Load a saved state. The functions stay the same; callable objects get the saved attributes.
+
+        Raises ValueError if the number of functions differs.
+        """
         state = dict(state_dict)
         for f, saved in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if saved is not None:
@@ -145,16 +155,16 @@ class MultiplicativeLR(LambdaLR):
     """Multiply the current rate by `lr_lambda(epoch)` in each epoch."""
 
     def get_lr(self) -> list[float]:
-        """Return current rate * lambda(epoch). In the constructor, return the current rate."""
+        """Return current rate * lambda(epoch) for each group. In the constructor, return the current rate."""
         if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
 
 
 def _one_each(setting: Any, optimizer: Optimizer, what: str) -> list[Any]:
-    """Return a list with one value of `setting` for each parameter group.
+    """Return a list with one value of `setting` for each parameter group: a list or tuple as it is, else copies.
 
-    Raises ValueError for a list of another length.
+    Raises ValueError for a list or tuple of another length; `what` names the setting in the message.
     """
     n = len(optimizer.param_groups)
     if not isinstance(setting, list | tuple):
@@ -213,7 +223,10 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return current rate * factor at epoch 0, current rate / factor at `total_iters`, else the current rate."""
+        """Return current rate * factor at epoch 0, current rate / factor at `total_iters`, else the current rate.
+
+        Raises ZeroDivisionError at `total_iters` if the factor is 0.
+        """
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._rates()]
         if self.last_epoch != self.total_iters:
@@ -359,7 +372,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [curves.cosine(base, self.eta_min, angle) for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Advance by one epoch, or to the given time, which may be a fraction of an epoch, and set the rates."""
+        """Advance by one epoch, or to the given time, which may be a fraction of an epoch, and set the rates.
+
+        In the constructor with `last_epoch` -1, jump to epoch 0. Raises ValueError for a negative time.
+        """
         if epoch is None and self.last_epoch >= 0:
             self.last_epoch += 1
             self.T_cur += 1
@@ -371,7 +387,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
     def _jump(self, epoch: float) -> None:
-        """Set the position and length of the wave at a time. Raises ValueError for a negative time."""
+        """Set the position and length of the wave at a time, and the epoch to the time rounded down.
+
+        Raises ValueError for a negative time.
+        """
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         # Waves of equal length are skipped at once; there are only few growing waves.
@@ -408,7 +427,11 @@ class SequentialLR(LRScheduler):
         self._last_lr = self._schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Advance the active schedule by one epoch; at a milestone, start the next schedule. `epoch` is ignored."""
+        """Advance the active schedule by one epoch. `epoch` is ignored.
+
+        At a milestone, the next schedule starts at its epoch 0 with its closed form; one without a closed form applies
+        its first step to the current rate.
+        """
         self.last_epoch += 1
         # `bisect_right`: a milestone belongs to the schedule that starts there.
         i = bisect_right(self._milestones, self.last_epoch)
@@ -427,7 +450,7 @@ class SequentialLR(LRScheduler):
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state of this object and of each schedule."""
+        """Restore the state of this object and of each schedule. Raises ValueError for another number of schedules."""
         state = dict(state_dict)
         for s, saved in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             s.load_state_dict(saved)

@@ -16,10 +16,11 @@ TINY = 1e-7
 
 
 def adafactor(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
-    """Return the parameter after a step of Adafactor (Shazeer and Stern 2018).
+    """Return the parameter after a step of Adafactor (Shazeer and Stern 2018), and write its new state to `s`.
 
     It is Adam with the second moment stored as means of its rows and columns, for parameters with at least two
-    dimensions.
+    dimensions. There is no first moment. A step whose root mean square exceeds `clip_threshold` is scaled down. With
+    `scale_parameter`, the rate is relative to the root mean square of the parameter.
     """
     # The weight of the old moment grows from 0, so no bias correction is needed.
     kept = 1.0 - pw.pow(s["step"], settings["decay_rate"])
@@ -44,7 +45,8 @@ def _root_mean_square(x: Tensor) -> Tensor:
 def _inverse_root(s: State, square: Tensor, kept: Tensor) -> Tensor:
     """Update the second moment in `s` with the squares `square`, and return the inverse of its root.
 
-    `kept` is the weight of the old moment. A factored moment is multiplied out.
+    `kept` is the weight of the old moment, and 1 - kept that of `square`. A factored moment is multiplied out; the
+    result has the shape of `square`.
     """
     added = 1.0 - kept
     if "exp_avg_sq" in s:
@@ -61,7 +63,9 @@ def _inverse_root(s: State, square: Tensor, kept: Tensor) -> Tensor:
 def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
     """Return the parameter after a step of Muon (Jordan 2024): momentum whose step is made nearly orthogonal.
 
-    A parameter with more than two dimensions is reshaped to a matrix with its first dimension as rows.
+    A parameter with more than two dimensions is reshaped to a matrix with its first dimension as rows. The step is
+    multiplied by the root of rows / columns if there are more rows. The momentum in `s` is updated. Weight decay is
+    decoupled but multiplied by the rate.
     """
     momentum = settings["momentum"]
     s["momentum_buffer"] = buffer = s["momentum_buffer"] * momentum + g * complement(momentum)
@@ -77,7 +81,10 @@ def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
 
 
 def orthogonalized(x: Tensor, steps: int) -> Tensor:
-    """Return a matrix with the singular vectors of `x` and singular values near 1, by Newton-Schulz iteration."""
+    """Return a matrix with the singular vectors of `x` and singular values near 1, by Newton-Schulz iteration.
+
+    After five `steps`, the singular values are about 0.7 to 1.2. The result has the shape of `x`.
+    """
     a, b, c = NEWTON_SCHULZ
     # Transpose a tall matrix, so that the products are smaller.
     is_tall = x.shape[0] > x.shape[1]

@@ -65,9 +65,9 @@ def _directed(settings: Settings, p: Array, g: Array) -> Array:
 
 
 def _decayed(settings: Settings, p: Array, g: Array) -> tuple[Array, Array]:
-    """Return parameter and gradient after weight decay.
+    """Return parameter and gradient after weight decay; the gradient is negated first if `maximize` is set.
 
-    Decoupled decay scales the parameter; otherwise decay is added to the gradient.
+    Decoupled decay multiplies the parameter by 1 - lr * decay; otherwise decay * parameter is added to the gradient.
     """
     if not settings.get("decoupled_weight_decay"):
         return p, _directed(settings, p, g)
@@ -91,10 +91,11 @@ def _square_mean(square: Array, g: Array, beta: float, share: Callable[[float], 
 
 
 def sgd(settings: Settings, p: Array, g: Array, s: State) -> Array:
-    """Return p - lr * d, where d is the gradient or the momentum buffer.
+    """Return p - lr * d, where d is the gradient with weight decay, or the momentum buffer in `s`, which is updated.
 
-    The buffer is momentum * buffer + (1 - dampening) * gradient. PyTorch's buffer is initially the first gradient,
-    without dampening. The vendor's exists before the first step and is initially zero.
+    The buffer is momentum * buffer + (1 - dampening) * gradient. With `nesterov`, d is the gradient + momentum *
+    buffer. If `s` has no buffer yet, as in PyTorch's first step, it is the first gradient without dampening. The
+    vendor's exists before the first step and is initially zero.
     """
     d = _directed(settings, p, g)
     momentum = settings["momentum"]
@@ -191,7 +192,7 @@ def nadam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -
 
 
 def _warmed_momentum(settings: Settings, step: Array) -> Array:
-    """Return the momentum of a step, which grows from beta1 / 2 towards beta1."""
+    """Return the momentum of NAdam at a step, which grows from about beta1 / 2 towards beta1."""
     rise = power(NADAM_WARMUP, step * settings["momentum_decay"])
     return (1.0 - rise * 0.5) * settings["betas"][0]
 
@@ -227,7 +228,8 @@ def radam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -
 def lamb(settings: Settings, p: Array, g: Array, s: State) -> Array:
     """Return the parameter after a step of Lamb (You et al. 2020), without bias correction.
 
-    It is Adam with the step of each layer scaled to the norm of the layer's weights, unless the setting `adam` is on.
+    It is Adam with the step of each layer multiplied by the norm of the layer's weights (at most LAMB_LONGEST) divided
+    by the norm of the step, unless the setting `adam` is on. If one of the norms is zero, the factor is 1.
     """
     beta1, beta2 = settings["betas"]
     s["exp_avg"] = mean = _mean(s["exp_avg"], g, beta1, "Cerebras")
@@ -253,8 +255,9 @@ def norm(x: Tensor) -> Tensor:
 def asgd(settings: Settings, p: Array, g: Array, s: State) -> Array:
     """Return the parameter after a step of averaged SGD (Polyak and Juditsky 1992).
 
-    The rate decreases over time. The state `ax` is the average of the parameter over the steps after `t0`. `lambd`
-    decays the parameter with the decreasing rate, `weight_decay` through the gradient.
+    The rate decreases over time. The state `ax` is the average of the parameter over the steps after `t0`, without this
+    step's update. `lambd` decays the parameter with the decreasing rate, `weight_decay` through the gradient. The state
+    `eta` and `mu` has the rates that the next step uses.
     """
     g = _directed(settings, p, g)
     lr, lambd = settings["lr"], settings["lambd"]
@@ -320,7 +323,9 @@ def adadelta(settings: Settings, p: Array, g: Array, s: State) -> Array:
 def rprop(settings: Settings, p: Array, g: Array, s: State) -> Array:
     """Return the parameter after a step of Rprop (Riedmiller and Braun 1993).
 
-    Each element has a step size, which grows while its gradient keeps the sign and shrinks when the sign changes.
+    Each element has a step size, which grows while its gradient keeps the sign and shrinks when the sign changes,
+    within the setting `step_sizes`. An element whose sign has changed does not move in this step. Only the sign of the
+    gradient is used.
     """
     g = _ascending(settings, g)
     shrink, grow = settings["etas"]
@@ -335,7 +340,10 @@ def rprop(settings: Settings, p: Array, g: Array, s: State) -> Array:
 
 
 def lion(settings: Settings, p: Array, g: Array, s: State) -> Array:
-    """Return p - lr * sign(beta1 * mean + (1 - beta1) * g), with decoupled decay (Chen et al. 2023)."""
+    """Return p - lr * sign(beta1 * mean + (1 - beta1) * g), with decoupled decay (Chen et al. 2023).
+
+    The mean in `s` is then updated with beta2. Decay multiplies p by 1 - lr * weight_decay first.
+    """
     beta1, beta2 = settings["betas"]
     mean, lr = s["exp_avg"], settings["lr"]
     if is_on(settings["weight_decay"]):
@@ -349,7 +357,7 @@ def lion(settings: Settings, p: Array, g: Array, s: State) -> Array:
 def _decay_left(lr: Any, decay: Any) -> Any:
     """Return 1 - lr * decay in float32, so that constant and scheduled rates are rounded alike.
 
-    Each may be a 0-d tensor if a schedule computes it.
+    Each may be a 0-d tensor if a schedule computes it; the result is a tensor then, else a Python number.
     """
     if isinstance(lr, Tensor) or isinstance(decay, Tensor):
         return 1.0 - lr * decay

@@ -120,7 +120,7 @@ STEP = Slot("step", is_number=True)
 
 
 def complement(beta: float) -> float:
-    """Return 1 - beta in float64; inside a step that is traced for the wafer, as `folded_complement`."""
+    """Return 1 - beta in float64; inside a step that is traced for the wafer, in float32 as `folded_complement`."""
     if storage.thread_state.current is None or storage.thread_state.current.readable:
         return 1.0 - beta
     return folded_complement(beta)

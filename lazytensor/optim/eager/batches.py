@@ -27,8 +27,9 @@ def batches(
 ) -> Iterator[tuple[list[Tensor], Numbers]]:
     """Yield groups of parameters that a rule can update together, with the scalars of their state.
 
-    Members of a group have equal scalars, the same type and the same pieces of state. A parameter of more than `SMALL`
-    elements is a group by itself.
+    Each item is (parameters, pairs of name and number). Members of a group have equal scalars, the same type and the
+    same pieces of state. A parameter of more than `SMALL` elements is a group by itself. Groups are in the order of
+    their first parameter.
     """
     together: dict[Any, list[Tensor]] = {}
     # Two levels of keys: `alike` by the nodes of the scalars, which is fast, and `together` by their values.
@@ -62,12 +63,15 @@ def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def rounded(array: Any, dtype: DType) -> np.ndarray:
-    """Return the result of a rule in the host type of `dtype`, rounded to `dtype`."""
+    """Return the result of a rule in the host type of `dtype`, rounded to `dtype` if that is a half type."""
     return round_to(np.asarray(array, dtype.host), dtype)
 
 
 def parts(array: Any, batch: Sequence[Tensor], dtype: DType) -> list[np.ndarray]:
-    """Split an array made by `joined`: return the part of each parameter in its shape, rounded to `dtype`."""
+    """Split an array made by `joined`: return the part of each parameter in its shape, rounded to `dtype`.
+
+    The parts are views of one array. For a single parameter, the array is returned in the shape that it has.
+    """
     array = rounded(array, dtype)
     if len(batch) == 1:
         return [array]

@@ -37,7 +37,11 @@ NUMBER = Type((), dt.float32)
 
 
 def _way_out(kind: type) -> str:
-    """Return a hint for a traced step that says which constructor to use instead of the class `kind`."""
+    """Return a hint for a traced step that says which constructor to use instead of the class `kind`.
+
+    A class that is not derived from an optimizer of PyTorch is to be rewritten as a subclass of
+    `cstorch.optim.Optimizer`.
+    """
     name = next((c.__name__ for c in kind.__mro__ if c.__name__ in optim.__all__ and c.__name__ != "Optimizer"), "")
     if not name:
         return "Write it as a subclass of cstorch.optim.Optimizer that creates its state in preinitialize()."
@@ -73,9 +77,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         """Do nothing: PyTorch's optimizers create their state in the first step."""
 
     def _take_group(self, group: dict[str, Any]) -> None:
-        """Add a parameter group, which may have (name, parameter) pairs.
+        """Add a parameter group, whose "params" may have (name, parameter) pairs; the names become its "param_names".
 
-        Raises ValueError if some groups have names and others do not.
+        Raises ValueError if some groups have names and others do not, and errors as `add_param_group` does.
         """
         params = group["params"]
         if not isinstance(params, Tensor | set):
@@ -94,10 +98,12 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         super()._take_group(group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient.
+        """Update every parameter that has a gradient, in place; parameters on "meta" are skipped.
 
-        `closure`, if given, is called first with gradients enabled; its result is returned. Inside a traced step, this
-        raises TraceError, except in a check run, which reports a finding.
+        `closure`, if given, is called first with gradients enabled; its result is returned. State is created at the
+        first step. Inside a traced step, this raises TraceError, except in a check run, which reports a finding and
+        updates nothing. Raises AutogradError for `differentiable` and OperandInvalid for `capturable`, which PyTorch
+        does not support here.
         """
         if storage.thread_state.current is not None and not storage.is_abstract:
             error = TraceError(
@@ -124,7 +130,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         return loss
 
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
-        """Apply the rule to a group of parameters from `batches`; `numbers` are the scalars of their state."""
+        """Apply the rule to a group of parameters from `batches`, and write the parameters and their state.
+
+        `group` are the settings, and `numbers` the scalars of the state. Missing state is created with its initial
+        values.
+        """
         states = [self.state.get(p, {}) for p in batch]
         names = [k for k, value in states[0].items() if k not in SCALARS and isinstance(value, Tensor)]
         # A list is faster than a generator.
@@ -160,9 +170,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def _write_state(
         self, batch: list[Tensor], states: list[State], new: State, wholes: dict[str, Whole | None]
     ) -> None:
-        """Store `new` as the state of a group of parameters.
+        """Store `new` as the state of a group of parameters, creating state tensors that do not exist.
 
-        `wholes` are the arrays that already hold the state of the whole group.
+        `states` are the state dicts of the parameters. Scalars are set for each parameter; other values are arrays over
+        the whole group. `wholes` has, by name, the flat buffer that already holds the state of the whole group, or
+        None.
         """
         dtype = batch[0].dtype
         # Rules without state, such as SGD without momentum, create no entry for a parameter.
@@ -183,7 +195,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        """Record the update of a parameter in an abstract step, with all state created."""
+        """Record the update of a parameter in an abstract step. State that does not exist is created without values."""
         number = next(i for i, other in enumerate(self._parameters()) if other is p)
         state, prefix = self.state[p], f"{self._prefix()}.state.{number}"
         new: State = {}
@@ -207,9 +219,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace state and settings by those of `state_dict`.
 
-        Settings are copied. Tensors of the state are cast to the parameter's type, except "step". As in PyTorch, a
-        tensor that needs no cast is shared with `state_dict`, so later steps modify it. Raises ValueError if the groups
-        do not match.
+        Settings are copied. Tensors of the state are cast to the parameter's device, and to its type if that is
+        floating point, except "step". As in PyTorch, a tensor that needs no cast is shared with `state_dict`, so later
+        steps modify it. State of a parameter that `state_dict` lacks is dropped. Raises ValueError if the groups do not
+        match.
         """
         state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         groups = self._loaded_groups(copy.deepcopy(state_dict["param_groups"]))
@@ -226,7 +239,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
     def _name_state(self) -> None:
         # Loaded state keeps its name, because the optimizer that was saved may share the tensor.
-        """Register a name for state that has none."""
+        """Register the name "PREFIX.state.INDEX.NAME" for each state tensor that has no name yet.
+
+        INDEX is that of the parameter over all groups.
+        """
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
@@ -251,9 +267,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
 
 def _number(setting: Any) -> Any:
-    """Return a setting with tensors and NumPy numbers converted to Python numbers.
+    """Return a setting with tensors and NumPy numbers converted to Python numbers, also inside a tuple.
 
-    A NumPy number would change the type of the update.
+    A NumPy number would change the type of the update. Other settings are returned unchanged.
     """
     if isinstance(setting, tuple):
         return tuple(_number(v) for v in setting)
@@ -261,7 +277,10 @@ def _number(setting: Any) -> Any:
 
 
 def _check_defaults(defaults: dict[str, Any]) -> None:
-    """Raise ValueError or RuntimeError for combinations of settings that PyTorch does not support."""
+    """Raise ValueError or RuntimeError for combinations of settings that PyTorch does not support.
+
+    ValueError is for an `lr` tensor with several elements; RuntimeError for `fused` with `differentiable` or `foreach`.
+    """
     lr = defaults.get("lr")
     if isinstance(lr, Tensor) and lr.spec.size != 1:
         raise ValueError("Tensor lr must be 1-element")
@@ -272,7 +291,11 @@ def _check_defaults(defaults: dict[str, Any]) -> None:
 
 
 def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
-    """Raise AutogradError or OperandInvalid for implementations of a rule that PyTorch does not support on the CPU."""
+    """Raise an error for implementations of a rule that PyTorch does not support on the CPU.
+
+    AutogradError is for `differentiable` if one of the parameters `ready` requires a gradient, OperandInvalid for
+    `capturable` if there are any.
+    """
     if group.get("differentiable") and any(p.requires_grad for p in ready):
         raise AutogradError(
             "a leaf Variable that requires grad is being used in an in-place operation.",
@@ -288,7 +311,11 @@ def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
 
 
 def _cast(p: Tensor, value: Any, name: str = "") -> Any:
-    """Return a value of loaded state with its tensors on the device and in the type of `p`."""
+    """Return a value of loaded state with its tensors on the device of `p`, and in its type if that is floating point.
+
+    The tensor under the name "step" is unchanged. Dicts, lists, tuples and sets are converted member by member; other
+    values are unchanged.
+    """
     if isinstance(value, Tensor):
         if name == "step":
             return value
@@ -301,7 +328,10 @@ def _cast(p: Tensor, value: Any, name: str = "") -> Any:
 
 
 def _values(tensors: list[Tensor]) -> np.ndarray:
-    """Return the elements of all tensors, in one flat array if there are several."""
+    """Return the elements of all tensors, in one flat array if there are several, else in the tensor's shape.
+
+    Several tensors over one flat buffer give a view of that buffer.
+    """
     if len(tensors) == 1:
         return _value(tensors[0])
     array = None if any(t.view_ops for t in tensors) else values_of([t.cell for t in tensors])
@@ -315,7 +345,7 @@ def _value(t: Tensor) -> np.ndarray:
 
 
 def _set_all(states: list[State], name: str, number: Node) -> None:
-    """Set the state `name` of all parameters to the node `number`."""
+    """Set the state `name` of all parameters to the node `number`, creating state tensors that do not exist."""
     for s in states:
         if name not in s:
             s[name] = wrap(number)

@@ -18,8 +18,8 @@ CONSTANTS = ("full", "const")
 def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> GraphFunction | None:
     """Return the subgraph from `given` to `results` as a function; None if it depends on anything else.
 
-    `mark` is the number of the parameter: reading it after a write gives another `variable` node with that number.
-    Random numbers and other leaves than constants make the result None.
+    `mark` is the number of the parameter (`Tensor.leaf_id`): reading it after a write gives another `variable` node
+    with that number. Nodes with another number, random numbers, and other leaves than constants make the result None.
     """
     # An operand that occurs twice has its first index.
     places = {n: k for k, n in reversed(list(enumerate(given)))}
@@ -42,7 +42,7 @@ def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Gr
 def kind_of(given: Sequence[Node]) -> tuple[object, ...]:
     """Return a key that is equal for operand lists for which an update records the same nodes.
 
-    It consists of the types, of whether gradients flow, and of which operands are the same node.
+    It consists of the type of each operand, whether gradients flow through it, and which operands are the same node.
     """
     places = {n: k for k, n in enumerate(given)}
     return tuple([(n.type, n.tracks, places[n]) for n in given])

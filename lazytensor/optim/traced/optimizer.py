@@ -82,16 +82,20 @@ class Optimizer(step_hooks.Hooked):
         self._name_state()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with settings that override the defaults.
+        """Add a group of parameters, with settings that override the defaults, and create and name their state.
 
-        Raises ValueError if a parameter is already in a group or is not a leaf, and TypeError if one is not a tensor.
+        Raises ValueError if a parameter is already in a group or is not a leaf, and TypeError if one is not a tensor or
+        if "params" is a set.
         """
         self._take_group(param_group)
         self.preinitialize()
         self._name_state()
 
     def _take_group(self, group: dict[str, Any]) -> None:
-        """Check and add a parameter group; see `add_param_group` for the errors."""
+        """Check a parameter group and append it to `param_groups`, with defaults for missing settings.
+
+        See `add_param_group` for the errors. The list gets a new dict; no state is created.
+        """
         params = group["params"]
         if isinstance(params, set):
             raise TypeError(
@@ -115,13 +119,16 @@ class Optimizer(step_hooks.Hooked):
         return (p for group in self.param_groups for p in group["params"])
 
     def preinitialize(self) -> None:
-        """Create the state of every parameter."""
+        """Create the state of every parameter; state that exists is kept."""
         for group in self.param_groups:
             for p in group["params"]:
                 self._make_state(group, p)
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Create the state of one parameter as described by `slots`."""
+        """Create the state of one parameter as described by `slots`, unless it exists.
+
+        Slots whose setting in `group` is off are left out.
+        """
         for slot in self.slots:
             if slot.is_used(group):
                 start = slot.start_of(group)
@@ -129,9 +136,10 @@ class Optimizer(step_hooks.Hooked):
                 self.new_state(p, slot.name, value)
 
     def new_state(self, p: Tensor, name: str, value: Tensor | float | None = None) -> None:
-        """Create the state `name` of a parameter unless it exists.
+        """Create the state `name` of a parameter, on its device, unless it exists.
 
-        `value` is a tensor or a number; None means zeros in the shape of the parameter.
+        `value` is a tensor, which is used itself, or a number, which becomes a 0-d tensor of the default type. None
+        means zeros in the shape and type of the parameter.
         """
         own = self.state[p]
         if name in own:
@@ -151,7 +159,8 @@ class Optimizer(step_hooks.Hooked):
     def _name_state(self) -> None:
         """Register each state tensor as "PREFIX.state.INDEX.NAME".
 
-        INDEX is that of the parameter, as in state dicts.
+        INDEX is that of the parameter over all groups, as in state dicts. Raises StateError if a tensor has another
+        name.
         """
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
@@ -160,9 +169,11 @@ class Optimizer(step_hooks.Hooked):
                 storage.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient.
+        """Update every parameter that has a gradient, in place.
 
-        `closure`, if given, is called first with gradients enabled; its result is returned.
+        `closure`, if given, is called first with gradients enabled; its result is returned, else None. Inside a
+        captured step the updates are recorded. Raises NotImplementedError if the class has no rule and does not
+        override `step`.
         """
         loss = loss_of(closure)
         with grad_mode(False):
@@ -179,8 +190,8 @@ class Optimizer(step_hooks.Hooked):
     def _update_in_step(self, groups: "list[_Pairs]") -> None:
         """Update parameters inside a captured step. Write the nodes of an earlier trace if it read exactly the same.
 
-        The same are: the optimizer class, the settings, and the nodes of gradients, parameters and state. Updates that
-        create state are traced each time.
+        The same are: the optimizer class, the settings, and the nodes of gradients, parameters and state. The new nodes
+        are cached on the node of the last gradient. Updates that create state are traced each time.
         """
         # Updates are most of the nodes of a step, and a loop traces the same ones each time. The cache key consists of
         # everything that the updates read; the cached value is the list of new nodes. The cache is in the memo of a
@@ -208,7 +219,7 @@ class Optimizer(step_hooks.Hooked):
             storage.write_in_step(changed, answer)
 
     def _cells_of(self, groups: "list[_Pairs]") -> list[storage.Storage]:
-        """Return the storages of all parameters, each followed by those of its state."""
+        """Return the storages of the parameters in `groups`, each followed by those of its state, in order."""
         of = self.state.get
         return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
 
@@ -216,7 +227,8 @@ class Optimizer(step_hooks.Hooked):
         """Update one parameter inside a step.
 
         The update of the first parameter of each kind is recorded as a function in `known`, which is applied to the
-        others.
+        others. A kind has equal settings, device, state names and operand types. Views and rules that create state are
+        updated one by one.
         """
         state = self.state.get(p, {})
         changed = [p, *state.values()]
@@ -239,7 +251,7 @@ class Optimizer(step_hooks.Hooked):
         storage.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        """Update one parameter and its state in place with the rule.
+        """Update one parameter and its state in place with the rule, for the gradient `g` and the settings `group`.
 
         Raises KeyError if the rule needs state that was not created, since a setting was enabled later.
         """
@@ -252,9 +264,9 @@ class Optimizer(step_hooks.Hooked):
         assign(p, value)
 
     def _apply_rule(self, group: dict[str, Any], p: Any, g: Any, state: dict[str, Any]) -> Any:
-        """Return the new value of a parameter and write its new state to `state`, as tensors or arrays.
+        """Return the new value of a parameter and write its new state to the dict `state`, as tensors or arrays.
 
-        Increments "step".
+        Increments "step" first if it is one of the `slots`. Raises NotImplementedError if the class has no rule.
         """
         if self.rule is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
@@ -263,7 +275,10 @@ class Optimizer(step_hooks.Hooked):
         return self.rule(group, p, g, state)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Set the gradients of all parameters to None, or to zero if `set_to_none` is False."""
+        """Set the gradients of all parameters to None, or to zero in place if `set_to_none` is False.
+
+        A gradient that is None stays None. One of another step, which has no value any more, is replaced by zeros.
+        """
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
@@ -274,7 +289,10 @@ class Optimizer(step_hooks.Hooked):
                 p.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, by the index of each parameter, and the settings of the groups, in PyTorch's format."""
+        """Return the state, by the index of each parameter, and the settings of the groups, in PyTorch's format.
+
+        The result is {"state": ..., "param_groups": ...}, or what a hook returns instead. Tensors are not copied.
+        """
         self._call_hooks("state_dict_pre")
         # As in PyTorch, parameters are identified by their index, so their order is part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
@@ -290,7 +308,10 @@ class Optimizer(step_hooks.Hooked):
         return self.param_groups
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy state and settings from a state dict. Raises ValueError if the groups do not match."""
+        """Copy state and settings from a state dict. State that it lacks is unchanged; missing state is created.
+
+        Raises ValueError if the groups do not match. Hooks may replace the state dict first.
+        """
         # Copy the outermost dict of the caller, because hooks may change it.
         state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         saved = state_dict["param_groups"]
@@ -307,7 +328,11 @@ class Optimizer(step_hooks.Hooked):
         self._call_hooks("load_state_dict_post")
 
     def _loaded_groups(self, saved: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the groups with the settings of `saved`. Raises ValueError if the groups do not match."""
+        """Return new groups with the settings of `saved` and this optimizer's parameters.
+
+        Settings that `saved` lacks are kept. Raises ValueError for other numbers of groups, or of parameters in a
+        group.
+        """
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
@@ -321,7 +346,10 @@ class Optimizer(step_hooks.Hooked):
         ]
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
-        """Copy a value to the state `name` of a parameter, creating the state if necessary."""
+        """Copy a value to the state `name` of a parameter, in place.
+
+        State that does not exist is created as a copy of the value, with its type, and named.
+        """
         mine = self.state[p].get(name)
         # This optimizer has not created the state yet, for example because its rule does so in the first step.
         if mine is None:

@@ -464,7 +464,11 @@ class Adafactor(Optimizer):
         super().__init__(params, _checked(arguments, "weight_decay" if lr is None else "lr weight_decay"))
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Create the second moment and the step count. The moment is factored for two and more dimensions."""
+        """Create the second moment and the step count, unless they exist.
+
+        The moment has the shape of the parameter without the last dimension ("exp_avg_sq_row") and without the one
+        before ("exp_avg_sq_col"); for fewer than two dimensions it has that of the parameter ("exp_avg_sq").
+        """
         if len(p.shape) >= 2:
             # m + n numbers instead of m * n.
             self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))

@@ -48,7 +48,11 @@ class Hooked:
             cls.step = _surrounded(cls.__dict__["step"])  # type: ignore[attr-defined]
 
     def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
-        """Call a step with its hooks. A step that another step calls (`super().step()`) runs without hooks."""
+        """Call a step with its hooks and return its result.
+
+        A step that another step calls (`super().step()`) has no hooks. Hooks before the step may replace its arguments.
+        Hooks after it are not called if it raises an error.
+        """
         if self.__dict__.get("_is_stepping"):
             return step(self, *args, **kwargs)
         self._is_stepping = True
@@ -68,6 +72,7 @@ class Hooked:
     def _before_hooks(self, step: Step, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Call the hooks before a step and return (args, kwargs), which hooks may replace; args[0] is the optimizer.
 
+        The hooks for all optimizers are called first. A hook that returns a pair replaces both for the following hooks.
         Raises HookError if a hook returns something other than None or a pair.
         """
         for hook in [*EVERYWHERE["step_pre"].values(), *self._hooks_of("step_pre").values()]:
@@ -84,7 +89,7 @@ class Hooked:
 
     # Created on demand, because an unpickled optimizer does not have it.
     def _hooks_of(self, moment: str) -> dict[int, Hook]:
-        """Return the hooks registered for `moment`, such as "step_pre", by id."""
+        """Return the dict of hooks registered for `moment`, such as "step_pre", by id; it is created if necessary."""
         tables: dict[str, dict[int, Hook]] = self.__dict__.setdefault("_hooks", {})
         return tables.setdefault(moment, {})
 
@@ -97,9 +102,9 @@ class Hooked:
         self._call(self._hooks_of(moment), *args)
 
     def _through_hooks(self, moment: str, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Call the hooks registered for `moment` with a state dict, and return the state dict.
+        """Call the hooks registered for `moment` with a state dict, in order, and return the state dict.
 
-        A dict that a hook returns replaces the state dict.
+        Anything but None that a hook returns replaces the state dict for the following hooks.
         """
         for hook in list(self._hooks_of(moment).values()):
             answer = hook(self, state_dict)
