@@ -51,7 +51,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def _collate_sequences(batch: Sequence[Any]) -> Any:
-    """Collate samples that are sequences, member by member. Raises DataError if their lengths differ."""
+    """Collate samples that are sequences, member by member; a plain tuple becomes a list, other types stay.
+
+    Raises DataError if their lengths differ.
+    """
     first = batch[0]
     lengths = {len(sample) for sample in batch}
     if len(lengths) > 1:
@@ -65,7 +68,10 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
 
 
 def _rebuild_container(first: Any, members: Any) -> Any:
-    """Return `members` in a container of the type of `first`; `members` itself if the type's constructor refuses it."""
+    """Return `members` in a container of the type of `first`, a mapping or sequence.
+
+    Return `members` itself if the type's constructor raises TypeError; for a named tuple the error is not caught.
+    """
     # A named tuple takes its members as separate arguments, other containers as one.
     if hasattr(first, "_fields"):
         return type(first)(*members)
@@ -92,7 +98,7 @@ def tensor_from_values(array: np.ndarray, dtype: DType) -> Tensor:
 
 
 def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
-    """Raise DataError if shapes differ."""
+    """Raise DataError if a shape differs from the first one."""
     for i, shape in enumerate(extents):
         if shape != extents[0]:
             raise DataError(
@@ -106,8 +112,9 @@ def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
 def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
     """Stack tensors of equal shape along a new first dimension.
 
-    Without gradients and for equal types on the CPU, the values are copied once in NumPy. In an abstract run, the
-    result has no values if a sample has none. Raises DataError if shapes differ.
+    Without gradients and for equal types on the CPU, the values are computed now and copied once in NumPy; otherwise
+    `stack` is recorded, which promotes types. In an abstract run, the result has no values if a sample has none. Raises
+    DataError if shapes differ.
     """
     specs = [t.spec for t in tensors]
     _check_shapes([s.shape for s in specs])
@@ -124,7 +131,10 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
     # Strings, dates and objects have no tensor type.
-    """Stack NumPy arrays or scalars to a tensor. Raises SampleTypeError for types that are not numeric."""
+    """Stack NumPy arrays or scalars to a tensor of their NumPy type, promoted if they differ.
+
+    Raises SampleTypeError if the first sample is not of bools, integers or floats, and DataError if shapes differ.
+    """
     if batch[0].dtype.kind not in "biuf":
         raise _uncollatable_error(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]

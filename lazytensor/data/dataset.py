@@ -87,7 +87,10 @@ class Subset(Dataset[T]):
 
 
 def fetch_samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
-    """Return the list of samples at `indices`, with one call if the dataset has the method `__getitems__`."""
+    """Return the list of samples at `indices`, with one call if the dataset has the method `__getitems__`.
+
+    The result of that method is returned unchanged. Errors of the dataset propagate.
+    """
     # `__getitems__` is PyTorch's protocol for datasets that read several samples at once.
     fetch = getattr(dataset, "__getitems__", None)
     return fetch(indices) if fetch is not None else [dataset[i] for i in indices]
@@ -162,7 +165,11 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
 
 
 def _samples_per_fraction(fractions: Sequence[float], total: int) -> list[int]:
-    """Return the number of samples for each fraction of `total`."""
+    """Return the number of samples for each fraction of `total`: rounded down, plus one for the first subsets.
+
+    The numbers sum to `total` if the fractions sum to 1. Warns for each subset without samples. Raises DataOptionError
+    if a fraction is not between 0 and 1.
+    """
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise DataOptionError(

@@ -30,7 +30,11 @@ class FetchOptions:
 
 
 def fetch_batch(recipe: FetchOptions, index: Any) -> Any:
-    """Return the batch of the list `index`; without batches, return the sample with the index `index`."""
+    """Return the batch of the list `index`; without batches, return the sample with the index `index`.
+
+    The collate function is applied to the list of samples, or to the single sample. With `default_collate`, a
+    TensorDataset is indexed once for the whole batch, which gives the same result.
+    """
     if not recipe.is_batched:
         return recipe.collate(recipe.dataset[index])
     # For tensors and the default collate function, index the whole batch at once.
@@ -39,7 +43,10 @@ def fetch_batch(recipe: FetchOptions, index: Any) -> Any:
 
 
 def stream_batches(recipe: FetchOptions) -> Iterator[Any]:
-    """Yield the batches, or the samples if there are no batches, of an iterable-style dataset from its start."""
+    """Yield the batches, or the samples if `batch_size` is None, of an iterable-style dataset from its start.
+
+    The collate function is applied to each. The last batch may be shorter; it is left out if `drop_last`.
+    """
     stream = iter(recipe.dataset)
     if recipe.batch_size is None:
         yield from map(recipe.collate, stream)

@@ -84,14 +84,19 @@ class DataLoader(Generic[T]):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute.
 
-        Raises ValueError for an attribute that cannot be changed after the creation of the loader.
+        Raises ValueError, after the creation of the loader, for an attribute that determines its batches, such as
+        `batch_size` or `sampler`.
         """
         if name in _FIXED_ATTRIBUTES and "_is_made" in self.__dict__:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     def __len__(self) -> int:
-        """Return the number of batches. Raises TypeError for an iterable-style dataset without a length."""
+        """Return the number of batches, or of samples if there are no batches.
+
+        For an iterable-style dataset it is computed from the length of the dataset; several workers may give more
+        batches. Raises TypeError for an iterable-style dataset without a length.
+        """
         if not isinstance(self.dataset, IterableDataset):
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
         # For an iterable-style dataset this is an estimate: several workers may give more batches.
@@ -113,7 +118,10 @@ class DataLoader(Generic[T]):
         return stream_batches(recipe) if recipe.is_stream else map(partial(fetch_batch, recipe), self._order())
 
     def _iterate_with_workers(self, recipe: FetchOptions, seed: int) -> WorkerBatches:
-        """Start the workers and return an iterator over their batches."""
+        """Start the workers and return an iterator over their batches.
+
+        Persistent workers are kept for the next iteration; others end with this one.
+        """
         posts = [
             LoaderWorkerSetup(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)
         ]
@@ -146,7 +154,11 @@ def _option_error(what: str, hint: str) -> DataOptionError:
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, is_persistent: bool) -> None:
-    """Raise DataOptionError for an invalid option of worker processes."""
+    """Raise DataOptionError for an invalid option of worker processes.
+
+    Numbers must not be negative, and `prefetch_factor` must be positive. `prefetch_factor` and `persistent_workers`
+    require workers.
+    """
     if num_workers < 0:
         raise _option_error(f"num_workers option should be non-negative, but is {num_workers}", "Use num_workers=0.")
     if timeout < 0:
@@ -164,7 +176,8 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 def _resolve_context(num_workers: int, wanted: Any) -> Any:
     """Return the multiprocessing context: the `wanted` one, else fork if the system supports it, else spawn.
 
-    Raises DataOptionError or OptionTypeError for an invalid one, and if there are no workers.
+    `wanted` is a context or the name of a start method. Raises DataOptionError for an unknown name, and for any but
+    None if there are no workers; raises OptionTypeError for another type.
     """
     methods = multiprocessing.get_all_start_methods()
     if wanted is None:
@@ -191,7 +204,11 @@ def _resolve_context(num_workers: int, wanted: Any) -> Any:
 def _check_order(
     is_stream: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
-    """Raise DataOptionError for options of order and batching that exclude each other."""
+    """Raise DataOptionError for options of order and batching that exclude each other.
+
+    With an iterable-style dataset, `shuffle`, `sampler` and `batch_sampler` must be unset. `sampler` excludes
+    `shuffle`; `batch_sampler` excludes all other options; no batches (`batch_size` None) exclude `drop_last`.
+    """
     options = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in options.items():
         if is_stream and value is not None and value is not False:

@@ -85,13 +85,16 @@ class RandomSampler(Sampler[int]):
 
     def _draw_with_replacement(self, generator: Generator) -> Iterator[int]:
         # Draw in blocks, as PyTorch does, so that the generator has PyTorch's state after a loop that stops early.
-        """Yield independent random indices."""
+        """Yield `num_samples` independent random indices, drawn in blocks of DRAWS_PER_BLOCK as PyTorch does."""
         for start in range(0, self.num_samples, DRAWS_PER_BLOCK):
             count = min(DRAWS_PER_BLOCK, self.num_samples - start)
             yield from generator.integers(0, len(self.data_source), (count,)).tolist()
 
     def _orders(self, generator: Generator) -> Iterator[int]:
-        """Yield the indices of as many random permutations as needed."""
+        """Yield `num_samples` indices: as many random permutations as needed, the last one cut off.
+
+        As in PyTorch, one more permutation is drawn from the generator even if nothing remains.
+        """
         n = len(self.data_source)
         whole, rest = divmod(self.num_samples, n)
         for _ in range(whole):
@@ -139,7 +142,10 @@ class WeightedRandomSampler(Sampler[int]):
         self._check()
 
     def _check(self) -> None:
-        """Raise DataOptionError for invalid weights, or for more samples without replacement than non-zero weights."""
+        """Raise DataOptionError unless the weights are a vector of finite, non-negative numbers that are not all zero.
+
+        Raises it too for more samples without replacement than non-zero weights.
+        """
         w, fault = self.weights, ""
         if w.ndim != 1:
             fault = f"weights should be a 1d sequence but given weights have shape {w.shape}"
@@ -163,7 +169,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def _with_replacement(self, generator: Generator) -> np.ndarray:
         # Inverse transform sampling: find the interval of the cumulative weights that a uniform number falls into.
-        """Return independent random indices."""
+        """Return `num_samples` independent random indices, as int64. An index with weight zero is never drawn."""
         bounds = np.cumsum(self.weights)
         places = np.searchsorted(bounds / bounds[-1], generator.uniform((self.num_samples,), dt.float64), "right")
         # A number just below 1 may be rounded up beyond the last index with a weight.
@@ -172,7 +178,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def _without_replacement(self, generator: Generator) -> np.ndarray:
         # Of exponential waiting times with rates w, that of index i is the shortest with probability w[i] / sum(w).
-        """Return different random indices."""
+        """Return `num_samples` different random indices, as int64, in the order in which they are drawn."""
         waits = -np.log1p(-generator.uniform(self.weights.shape, dt.float64))
         with np.errstate(divide="ignore"):
             rates = self.weights / waits

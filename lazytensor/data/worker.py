@@ -121,9 +121,10 @@ class LoaderWorkerSetup:
     init: Callable[[int], Any] | None
 
     def begin(self) -> Callable[[int, Any], WorkerAnswer]:
-        """Initialise the worker process, and return the function that makes batches.
+        """Initialise the worker process, and return the function that makes batches, `answer(turn, index)`.
 
-        This seeds the random generators, sets the worker info, and calls the user's `init`.
+        This seeds the random generators of this package, Python and NumPy with `base_seed` + `id`, sets the worker
+        info, and calls the user's `init` with the worker's number. Errors of `init` propagate.
         """
         global _worker_info
         # Each worker has a different seed and is independent of the others.
@@ -147,7 +148,11 @@ class _SampleFetcher:
         self._stream: Iterator[Any] = iter(())
 
     def answer(self, turn: int, index: Any) -> WorkerAnswer:
-        """Return the batch for `index`; for an iterable-style dataset, the next batch of the iteration `turn`."""
+        """Return the batch for `index`; for an iterable-style dataset, the next batch of the iteration `turn`.
+
+        A `turn` other than that of the last call restarts an iterable-style dataset, and `index` is ignored. After its
+        end, every answer has `has_ended`. Exceptions of the dataset propagate.
+        """
         if not self._recipe.is_stream:
             return WorkerAnswer(turn, fetch_batch(self._recipe, index))
         # A new turn means a new iteration with a persistent worker: restart the dataset.
@@ -158,10 +163,11 @@ class _SampleFetcher:
 
 
 def run_worker(post: WorkerSetup, pipe: Connection, stack: int | None = None) -> None:
-    """Run a worker process: answer each `(turn, request)` from `pipe` until the pipe is closed.
+    """Run a worker process: answer each `(turn, request)` from `pipe`, in order, until the pipe is closed.
 
-    On `STACK_SIGNAL`, the process writes its stack to the file descriptor `stack`, or to standard error if that is
-    None.
+    `turn` is the number of the iteration over the loader. A thread sends the answers; if it cannot be started, they are
+    sent here. On `STACK_SIGNAL`, the process writes its stack to the file descriptor `stack`, or to standard error if
+    that is None.
     """
     _initialize_process(stack)
     outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -207,7 +213,10 @@ def _initialize_process(stack: int | None) -> None:
 
 
 def _send_answers(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
-    """Send pickled answers from the queue to the pipe until None comes or the parent has closed the pipe."""
+    """Send pickled answers from the queue to the pipe until None comes or the parent has closed the pipe.
+
+    Answers that remain in the queue then are not sent.
+    """
     while (letter := outbox.get()) is not None:
         try:
             pipe.send_bytes(letter)
@@ -216,9 +225,10 @@ def _send_answers(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -
 
 
 def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
-    """Yield the pickled answer to each request from `pipe`.
+    """Yield the pickled answer to each request from `pipe` until the pipe is closed.
 
-    Exceptions, including those of pickling, become failures.
+    Exceptions, including those of pickling, become answers with a failure. If the initialisation (`post.begin`) fails,
+    every answer is that failure.
     """
     # A failure of the initialisation is sent as the first answer, because the parent reads nothing before.
     late: WorkerFailure | None = None

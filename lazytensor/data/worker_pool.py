@@ -84,7 +84,10 @@ class WorkerPool:
 
     def _start(self, post: WorkerSetup, context: Any, is_daemon: bool) -> None:
         # A duplex pipe per worker. Shared queues have locks, and a worker that dies with a lock blocks all others.
-        """Start a worker process with a pipe to it."""
+        """Start a worker process with a pipe to it, and add both to the pool.
+
+        With `is_daemon`, it ends with the parent.
+        """
         mine, theirs = context.Pipe()
         open_parent_pipes.add(mine)
         self.pipes.append(mine)
@@ -112,7 +115,10 @@ class WorkerPool:
         return pid
 
     def ask(self, worker: int, turn: int, index: Any) -> None:
-        """Send a request to a worker. Raises WorkerError if it has died."""
+        """Send a request to a worker. Raises WorkerError, after closing the pool, if the worker has died.
+
+        `turn` is the number of the iteration, and `index` what to fetch.
+        """
         try:
             # This cannot deadlock: the worker's main thread reads while its sender thread writes.
             self.pipes[worker].send((turn, index))
@@ -122,8 +128,9 @@ class WorkerPool:
     def answer(self, worker: int, turn: int, timeout: float) -> WorkerAnswer:
         """Return the next answer of a worker for the iteration `turn`; answers for earlier iterations are discarded.
 
-        Raises WorkerError if any worker dies, or if this one takes longer than `timeout` seconds (0 means no limit).
-        The pool is closed then.
+        Warns once per pool if that takes SLOW_WARNING_SECONDS. Raises WorkerError if any worker dies, or if this one
+        takes longer than `timeout` seconds (0 means no limit), and the error of an answer that cannot be unpickled. The
+        pool is closed then.
         """
         began = time.monotonic()
         end = began + timeout if timeout else None
@@ -142,7 +149,10 @@ class WorkerPool:
             self._look(POLL_SECONDS if end is None else min(POLL_SECONDS, max(0.0, end - time.monotonic())))
 
     def _late(self, worker: int, timeout: float) -> NoReturn:
-        """Close the pool and raise WorkerError for a worker that exceeded its timeout."""
+        """Close the pool and raise WorkerError for a worker that exceeded its timeout.
+
+        The message has its process id and, if it can report it, its current line.
+        """
         pid, place = self.pid(worker), self._told(worker)[1]
         self.close()
         # PyTorch's message, which programs search for.
@@ -156,7 +166,10 @@ class WorkerPool:
         )
 
     def _told(self, worker: int) -> tuple[str, str]:
-        """Return the stack of a worker, and a text with its current line; empty strings if it cannot report them."""
+        """Make a worker report its stack; return the stack, and a text with its current line.
+
+        Both are empty if it cannot report them. The worker is interrupted by STACK_SIGNAL.
+        """
         if self._stack is None:
             return "", ""
         with contextlib.suppress(ProcessLookupError):
@@ -165,7 +178,10 @@ class WorkerPool:
         return "", ""
 
     def _warn_slow(self, worker: int) -> None:
-        """Warn that a worker is slow, and print its stack."""
+        """Show a SlowWorkerWarning that a worker is slow, and print its stack to standard error.
+
+        The pool shows no further such warning.
+        """
         self._has_noticed = True
         stack, place = self._told(worker)
         if stack and sys.stderr is not None:
@@ -188,9 +204,9 @@ class WorkerPool:
         return answer
 
     def _look(self, seconds: float) -> None:
-        """Receive the available answers of all workers; wait up to `seconds` if there are none.
+        """Receive the available answers of all workers, still pickled; wait up to `seconds` if there are none.
 
-        Raises WorkerError if a worker has died.
+        Raises WorkerError, after closing the pool, if a worker has died.
         """
         # Read all pipes: a full pipe would block its worker, and the death of any worker should be detected soon.
         ready = wait(self.pipes, seconds)
@@ -210,7 +226,10 @@ class WorkerPool:
                     self._raise_worker_lost(worker)
 
     def _raise_worker_lost(self, worker: int) -> NoReturn:
-        """Close the pool and raise WorkerError for a worker that has died."""
+        """Close the pool and raise WorkerError for a worker that has died, with its exit code or signal.
+
+        Waits up to GRACE_SECONDS for the exit code.
+        """
         process = self._processes[worker]
         # The exit code is available slightly after the end of the pipe.
         process.join(GRACE_SECONDS)
@@ -238,7 +257,11 @@ def _signal_name(number: int) -> str:
 
 
 def _shut_down(processes: Sequence[Any], pipes: Sequence[Connection], stack: WorkerStackFile | None) -> None:
-    """Close the pipes, which ends the workers, and wait until they have ended; kill them if that fails."""
+    """Close the pipes, which ends the workers, and wait until they have ended; see `_stop_processes`.
+
+    If an exception such as an interrupt arrives meanwhile, kill them and raise it. The file `stack` is closed in any
+    case.
+    """
     try:
         _stop_processes(processes, pipes)
     except BaseException:
@@ -262,7 +285,8 @@ def _close_pipes(pipes: Iterable[Connection]) -> None:
 def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
     """Close the pipes and wait until all processes have ended.
 
-    Terminate them after `GRACE_SECONDS`, and kill them after another `GRACE_SECONDS`.
+    Terminate those that run after `GRACE_SECONDS`, and kill them after another `GRACE_SECONDS`. Return after a third
+    one even if a process still runs.
     """
     _close_pipes(pipes)
     # Wait for the workers to end by themselves, then terminate them, then kill them.
@@ -310,7 +334,10 @@ class WorkerBatches(Iterator[Any]):
         return self._crew.is_open
 
     def _ask(self) -> None:
-        """Send the next index to the next worker whose dataset has not ended."""
+        """Send the next index to the next worker whose dataset has not ended.
+
+        Do nothing if there is no further index or all datasets have ended.
+        """
         count = len(self._crew.pipes)
         if len(self._ended) == count:
             return
@@ -353,9 +380,10 @@ class _Verbatim(str):
 
 
 def exception_in_parent(failure: WorkerFailure, worker: int) -> Exception:
-    """Return the exception to raise in the parent for a failure of a worker.
+    """Return the exception to raise in the parent for a failure of a worker, with the worker's traceback as its text.
 
-    It has the type of the original exception if that can be created from a message, otherwise WorkerError.
+    It has the type of the original exception if this process can load it and create it from a message, otherwise
+    WorkerError. StopIteration becomes WorkerError too.
     """
     # PyTorch's message, which programs search for.
     text = f"Caught {failure.name} in DataLoader worker process {worker}.\nOriginal {failure.text}"

@@ -27,7 +27,11 @@ class WorkerStackFile:
             self.descriptor = None
 
     def told(self) -> tuple[str, str]:
-        """Return the stack that a signalled worker has written, and its user line as a text; then clear the file."""
+        """Return the stack that a signalled worker has written, and its user line as a text; then clear the file.
+
+        Waits until the stack is complete, at most MAX_STACK_WAIT_SECONDS. Both texts are empty if there is no file or
+        nothing was written.
+        """
         if self.descriptor is None:
             return "", ""
         began, text, before = time.monotonic(), "", -1
@@ -54,7 +58,8 @@ class WorkerStackFile:
 def user_line_in_stack(stack: str) -> str:
     """Return the innermost line of user code in a stack as a text, "; it is at FILE:LINE in FUNCTION".
 
-    Return the innermost line of all if none is the user's, and "" if the stack is empty.
+    Files of this package, NumPy and Python do not count as user code. Return the innermost line of all if none is the
+    user's, and "" if the stack is empty.
     """
     frames = list(_FRAME_PATTERN.finditer(stack))
     theirs = [f for f in frames if not source.is_internal_file(f["file"]) and not _is_stdlib_file(f["file"])]
