@@ -88,7 +88,8 @@ def load(
 def load_lazily(f: BinaryIO, path: str) -> Any:
     """Return the object in a stream, with each tensor replaced by a LazyArray that reads from the stream on demand.
 
-    The stream must stay open. `path` names the file in error messages. Raises CheckpointError as `load` does.
+    The stream must be at the start of the archive and stay open. `path` names the file in error messages. Raises
+    CheckpointError as `load` does; devices are ignored.
     """
     # The archive stays open, because the arrays read from it later.
     archive = _open_archive(f)
@@ -98,7 +99,7 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
 def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
     """Open a zip archive that starts at the current position of a stream.
 
-    Raises CheckpointError if it is damaged or does not start there.
+    Raises CheckpointError if it is damaged or does not start there. The caller closes it.
     """
     start = f.tell()
     try:
@@ -119,7 +120,11 @@ def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
 def _read_object(
     archive: zipfile.ZipFile, open_storages: Callable[[str], S], reader: Callable[[Any], Reader] = Reader
 ) -> tuple[Any, S]:
-    """Return the object in an archive, and the storages of its tensors."""
+    """Return the object in an archive, and the storages of its tensors.
+
+    `open_storages(root)` creates the storages, given the folder of data.pkl. Raises CheckpointError for a damaged or
+    unsupported file.
+    """
     try:
         root = description_root(archive)
         storages = open_storages(root)

@@ -68,7 +68,7 @@ def _bytes(content: Any = b"", coding: str = "latin-1") -> bytes:
 def encode_text(text: Any, coding: Any = "latin-1") -> bytes:
     """Return the bytes of a Latin-1 text, the form in which pickle protocol 2 stores bytes.
 
-    Raises CheckpointError for another encoding.
+    Raises CheckpointError for another encoding or no string, and UnicodeEncodeError for characters that Latin-1 lacks.
     """
     if not isinstance(text, str) or coding not in ("latin-1", "latin1"):
         raise file_error("the file has bytes in an unknown encoding")

@@ -67,9 +67,10 @@ _TRUSTED_HASH_MODULES = sys.stdlib_module_names | {"lazytensor", "cstorch_compat
 
 
 def check_hashable(key: Any) -> Any:
-    """Return `key`, a key of a dict or a member of a set, after checking it.
+    """Return `key`, a key of a dict or a member of a set, after checking it. It need not be hashable.
 
-    Raises CheckpointError if hashing it would visit too many values, or would run code of a class of the script.
+    Raises CheckpointError if it is a tuple of more than MAX_KEY_VALUES values, or if hashing it would run code of a
+    class of the script.
     """
     waiting = [check_walk(key, MAX_KEY_VALUES, "a key of the file")] if isinstance(key, tuple) else [key]
     while waiting:
@@ -87,8 +88,8 @@ def check_hashable(key: Any) -> Any:
 def check_walk(value: Any, most: int, what: str) -> Any:
     """Return `value`, a nested container, after checking that a traversal visits at most `most` values.
 
-    Raises CheckpointError otherwise; `what` names the value. Shared parts count each time: 60 nested tuples, each with
-    the previous one twice, have 2^60 values.
+    Tuples, lists, sets and the values of dicts are visited. Raises CheckpointError otherwise; `what` names the value.
+    Shared parts count each time: 60 nested tuples, each with the previous one twice, have 2^60 values.
     """
     left, waiting = most, [value]
     while waiting:
@@ -104,9 +105,9 @@ def check_walk(value: Any, most: int, what: str) -> Any:
 
 
 def storage_record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
-    """Return the zip record of a storage.
+    """Return the zip record of a storage, which has the path `name` in the archive.
 
-    Raises CheckpointError if its size is not that of `count` elements of `dtype`.
+    Raises CheckpointError if it does not exist, or if its size is not that of `count` elements of `dtype`.
     """
     try:
         info = archive.getinfo(name)
@@ -120,7 +121,11 @@ def storage_record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any
 
 
 def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...]) -> None:
-    """Raise CheckpointError unless a view with this offset, size and stride is inside a storage of `count` elements."""
+    """Raise CheckpointError unless a view with this offset, size and stride is inside a storage of `count` elements.
+
+    All numbers count elements and must be non-negative integers. Raises CheckpointError also for more than
+    MAX_STORAGE_ELEMENTS elements. An empty view is always inside.
+    """
     # bool is a subclass of int in Python, but is not allowed here.
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
@@ -145,10 +150,10 @@ def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) ->
 
 
 def description_root(archive: zipfile.ZipFile) -> str:
-    """Return the folder of data.pkl in an archive.
+    """Return the folder of data.pkl in an archive, without a slash at its end.
 
-    Raises CheckpointError unless there is exactly one data.pkl, of at most `MAX_DESCRIPTION_BYTES`, and all records are
-    valid.
+    Raises CheckpointError unless there is exactly one data.pkl in a folder at the top level, of at most
+    `MAX_DESCRIPTION_BYTES`, and all records are valid (see `_check_records`).
     """
     # PyTorch names the folder after the file, and other writers call it `archive`; accept any name at the top level.
     names = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl" and n.count("/") == 1]

@@ -32,9 +32,10 @@ class LazyStorages:
         self._archive, self._root, self._path = archive, root, path
 
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> _LazyStorage:
-        """Return the storage `key`. Raises CheckpointError if its size is not that of `count` elements.
+        """Return the storage `key` without reading it.
 
-        `location`, the device in the file, is ignored.
+        Raises CheckpointError if it does not exist or if its size is not that of `count` elements. `location`, the
+        device in the file, is ignored.
         """
         name = f"{self._root}/data/{key}"
         storage_record(self._archive, name, dtype, count)
@@ -43,9 +44,9 @@ class LazyStorages:
     def tensor(
         self, storage: Any, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...], requires_grad: bool
     ) -> LazyArray:
-        """Return an array that is a view of a storage. Raises CheckpointError if the view is out of bounds.
+        """Return an array that is a view of a storage, read on demand. Offset and strides count elements.
 
-        `requires_grad` is ignored.
+        Raises CheckpointError if `storage` is no storage or if the view is out of bounds. `requires_grad` is ignored.
         """
         if not isinstance(storage, _LazyStorage):
             raise file_error("a tensor in the file has no valid storage")
@@ -68,7 +69,10 @@ class LazyStorages:
         return data
 
     def _read(self, storage: _LazyStorage, offset: int, size: tuple[Any, ...], stride: tuple[Any, ...]) -> np.ndarray:
-        """Read the elements of a view, as a new contiguous array."""
+        """Read the elements of a view, as a new contiguous array of the type in the file.
+
+        Only the range from the first to the last element is read.
+        """
         kind = FILE_DTYPES[storage.dtype]
         # An empty view may start after the end of the storage.
         if not math.prod(size):

@@ -46,7 +46,7 @@ class _UntypedBytes:
 def python3_path(path: str) -> str:
     """Return the "module name" in Python 3 of a Python 2 name, which pickle protocols 0 to 2 contain.
 
-    `torch.cuda` becomes `torch`, because CUDA tensors have the same types.
+    `torch.cuda` becomes `torch`, because CUDA tensors have the same types. Other names are returned unchanged.
     """
     module, _, name = path.partition(" ")
     renamed = _compat_pickle.NAME_MAPPING.get((module, name))
@@ -70,7 +70,8 @@ class Reader:
     def run(self, raw: Any) -> Any:
         """Return the object in `raw`: bytes, or a stream, which is read up to the end of the object.
 
-        Raises CheckpointError for an opcode or name that is not in the tables, and for damaged data.
+        Raises CheckpointError for an opcode or name that is not in the tables, for damaged data, and if the object is
+        only a name. Nothing of the file is executed.
         """
         try:
             # `genops` only splits the bytes into opcodes. `_OPCODES` has the allowed opcodes; others are refused.
@@ -89,7 +90,10 @@ class Reader:
         return answer
 
     def action(self, opcode: Any, position: int | None) -> "Callable[[Any, Any], Any]":
-        """Return the function for an opcode. Raises CheckpointError if the opcode is not allowed."""
+        """Return the function for an opcode, which takes the reader and the opcode's argument.
+
+        Raises CheckpointError if the opcode is not allowed; `position` is its byte for the message.
+        """
         action = _OPCODES.get(opcode.name)
         if action is None:
             raise file_error(
@@ -127,7 +131,8 @@ class Reader:
     def listed(self, path: str) -> Any:
         """Return the object for a name "module name"; None if it is not in the tables.
 
-        Raises CheckpointError for names of unsupported tensors.
+        It is a DType, a class of a plain container, or a NamedGlobal for functions and types of PyTorch, which are
+        never looked up. Raises CheckpointError for names of unsupported tensors.
         """
         if path in _DTYPES:
             return _DTYPES[path]
@@ -152,7 +157,10 @@ class Reader:
         )
 
     def stack_named(self, _: Any) -> None:
-        """Pop a module and a name, and push the object for the name."""
+        """Pop a module and a name, and push the object for the name.
+
+        Raises CheckpointError if they are no strings or the name is not in the tables.
+        """
         module, name = self.take(2)
         if not isinstance(module, str) or not isinstance(name, str) or " " in module:
             raise file_error("the file has a name that is not a string")
@@ -170,7 +178,7 @@ class Reader:
     def called(self, function: Any, args: Any) -> Any:
         """Return the result of a call in the file, computed by this package's function for it.
 
-        Raises CheckpointError if the function is not in the tables.
+        Raises CheckpointError if the function is not in the tables or `args` is no tuple.
         """
         if not isinstance(args, tuple):
             raise file_error("the file calls a function with arguments that are not a tuple")
@@ -188,8 +196,8 @@ class Reader:
     def referred(self, answer: Any) -> Any:
         """Return what a persistent id refers to: a storage, a part of one (in legacy files only), or untyped bytes.
 
-        Raises CheckpointError if the id has another form than PyTorch's, or if it is a part of a storage in an
-        archive.
+        `answer` is the tuple ("storage", class, key, device, number of elements), in legacy files with a sixth member.
+        Raises CheckpointError if the id has another form, or if it is a part of a storage in an archive.
         """
         # PyTorch's form: ("storage", storage class, key of the record, device, number of elements). Files from before
         # the zip format add the part of another storage, which is mostly None.
@@ -210,25 +218,31 @@ class Reader:
         return SavedStoragePart(storage, offset, length)
 
     def extend(self, _: Any) -> None:
-        """Pop the values above the mark and add them to the list or deque below."""
+        """Pop the values above the mark and add them to the list or deque below.
+
+        Raises CheckpointError for another object.
+        """
         items = self.pop_to_mark()
         target = self._container(list | deque)
         # Call the base class's method, so that a file cannot run code of a subclass.
         (list.extend if isinstance(target, list) else deque.extend)(target, items)
 
     def append(self, _: Any) -> None:
-        """Pop a value and append it to the list or deque below."""
+        """Pop a value and append it to the list or deque below. Raises CheckpointError for another object."""
         (item,) = self.take(1)
         target = self._container(list | deque)
         (list.append if isinstance(target, list) else deque.append)(target, item)
 
     def add_members(self, _: Any) -> None:
-        """Pop the values above the mark and add them to the set below."""
+        """Pop the values above the mark and add them to the set below.
+
+        Raises CheckpointError for another object and for members whose hash is unsafe.
+        """
         items = self.pop_to_mark()
         set.update(self._container(set), map(check_hashable, items))
 
     def set_items(self, _: Any) -> None:
-        """Pop the keys and values above the mark and store them in the dict below."""
+        """Pop the keys and values above the mark and store them in the dict below. Errors are those of `_fill`."""
         items = self.pop_to_mark()
         self._fill(items[::2], items[1::2])
 
@@ -241,7 +255,8 @@ class Reader:
         # Call the base class's method, so that a file cannot run code of a subclass.
         """Store keys and values in the dict at the top of the stack.
 
-        Raises CheckpointError for an unhashable or unsafe key.
+        Raises CheckpointError if there is no dict or a key is unsafe to hash (see `check_hashable`), TypeError for an
+        unhashable key, and ValueError for different numbers of keys and values.
         """
         target = self._container(dict)
         store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
@@ -257,7 +272,8 @@ class Reader:
     def build(self, _: Any) -> None:
         """Pop a dict and set it as attributes of the OrderedDict below, such as the `_metadata` of a state dict.
 
-        Names of the class are skipped. Raises CheckpointError for an object of another class.
+        None sets nothing. Names that the class OrderedDict has are skipped. Raises CheckpointError for an object of
+        another class.
         """
         (state,) = self.take(1)
         target = self._container(OrderedDict)
@@ -279,7 +295,10 @@ class Reader:
         self.stack.append(value)
 
     def push_old_text(self, value: Any) -> None:
-        """Push a string that Python 2 wrote, decoded with `encoding`. Raises CheckpointError if that fails."""
+        """Push a string that Python 2 wrote, decoded with `encoding`, or its bytes if that is "bytes".
+
+        Raises CheckpointError if decoding fails.
+        """
         raw = value.encode("latin-1") if isinstance(value, str) else value
         try:
             self.stack.append(raw if self.encoding == "bytes" else raw.decode(self.encoding))
@@ -310,7 +329,10 @@ def _rebuild_tensor(
 def _rebuild_typed_tensor(
     r: Reader, storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *_: Any
 ) -> Tensor | LazyArray:
-    """Return a view of an untyped storage, for `torch._utils._rebuild_tensor_v3`."""
+    """Return a view of an untyped storage as elements of `dtype`, for `torch._utils._rebuild_tensor_v3`.
+
+    Offset and strides count elements. Raises CheckpointError if `storage` has a type already or `dtype` is no DType.
+    """
     if not isinstance(storage, _UntypedBytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
         raise file_error("a tensor in the file has no valid storage or dtype")
     typed = r.storages.storage(storage.key, dtype, storage.count // dtype.itemsize, storage.location)
@@ -326,7 +348,9 @@ def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires
 def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
     """Return a tensor of a subclass as a plain tensor with its attributes.
 
-    PyTorch's name of the function is `torch._tensor._rebuild_from_type_v2`.
+    PyTorch's name of the function is `torch._tensor._rebuild_from_type_v2`. `function` and `args` create the tensor;
+    the class `kind` is ignored. `state` is a dict of attributes, or a tuple of such dicts; names that the class has are
+    skipped.
     """
     tensor = r.called(function, args)
     # Attributes that a script set on the tensor; slots are in a second dict.

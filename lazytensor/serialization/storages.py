@@ -61,8 +61,9 @@ DeviceRule = Callable[[SavedStorage, str], Device]
 def device_rule(map_location: Any) -> DeviceRule:
     """Return a function that chooses the device of a storage, given the storage and its device in the file.
 
-    `map_location` is as in `load`. Raises TypeError for a value of another type. The function raises CheckpointError
-    for a device that is not available.
+    `map_location` is as in `load`. If it is a function that returns the storage itself, the device is the CPU; for any
+    other result it is the device in the file. Raises TypeError for a value of another type. The returned function
+    raises CheckpointError for a device that is not available.
     """
     if map_location is None:
         return lambda storage, said: _device_of_location(said)
@@ -124,7 +125,8 @@ class SavedStorages:
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
         """Return a tensor that is a view of a storage. It has no value until `finish` is called.
 
-        Raises CheckpointError if the view is out of bounds.
+        Offset and strides count elements. Raises CheckpointError if `storage` is no storage or if the view is out of
+        bounds.
         """
         if isinstance(storage, SavedStoragePart):
             check_view(storage.count, offset, size, stride)
@@ -141,14 +143,20 @@ class SavedStorages:
         return tensor
 
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
-        """Return a parameter with the data of a tensor of the file. It has no value until `finish` is called."""
+        """Return a parameter that shares the storage of a tensor of the file.
+
+        It has no value until `finish` is called.
+        """
         # Bypass the constructor, which needs data that do not exist before `finish`.
         parameter = new_uninitialized(Parameter)
         self._parameters.append((parameter, data, requires_grad))
         return parameter
 
     def finish(self) -> None:
-        """Give every tensor and parameter its storage."""
+        """Give every tensor and parameter its storage, device and `requires_grad`.
+
+        Call it once, after the whole description was read.
+        """
         for storage in self._known.values():
             _build_tensors(storage)
         # A tensor needs its storage before it can require a gradient.

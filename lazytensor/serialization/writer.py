@@ -38,7 +38,11 @@ class Writer:
         self.keys: dict[int, str] = {}
 
     def write(self, value: Any) -> None:
-        """Write a value of any supported type. Raises CheckpointError for other types (see `other`)."""
+        """Write a value of any supported type. Raises CheckpointError for other types (see `other`).
+
+        An object that was written before is written as a reference to it, except numbers, strings, and tuples without
+        tuples.
+        """
         # By identity, as in pickle: a tensor that occurs twice is one tensor after loading. Numbers, strings and tuples
         # of them are not in the memo and are written each time.
         if id(value) in self.memo:
@@ -75,7 +79,7 @@ class Writer:
         self.out += b"r" + struct.pack("<I", self.memo[key])
 
     def name(self, path: str) -> None:
-        """Write a global name, such as "torch FloatStorage"."""
+        """Write a global name "module name", such as "torch FloatStorage"; at a second time, a reference to it."""
         if path in self.memo:
             return self._get(path)
         # GLOBAL: module and name, each followed by a newline.
@@ -98,13 +102,13 @@ class Writer:
             self.out += raw
 
     def text(self, value: str) -> None:
-        """Write a string."""
+        """Write a string as UTF-8; lone surrogates are kept."""
         # Like pickle, encode lone surrogates, which are valid in Python strings but not in UTF-8.
         raw = value.encode("utf-8", "surrogatepass")
         self.out += b"X" + struct.pack("<I", len(raw)) + raw
 
     def some(self, value: Any) -> None:
-        """Write a tuple or a Size."""
+        """Write a tuple, or a Size as a call of `torch.Size`."""
         if isinstance(value, Size):
             # REDUCE calls the name with a tuple of one argument.
             self.name("torch Size")
@@ -125,7 +129,10 @@ class Writer:
         self.out += b"e"
 
     def mapping(self, value: Mapping[Any, Any]) -> None:
-        """Write a dict or an OrderedDict, in order; of an OrderedDict, also its attributes."""
+        """Write a dict or an OrderedDict, in order; of an OrderedDict, also its attributes.
+
+        Other subclasses become a dict.
+        """
         if isinstance(value, OrderedDict):
             self.name("collections OrderedDict")
             self.out += b")R"
@@ -155,7 +162,11 @@ class Writer:
         self.out += b"R"
 
     def tensor(self, t: Tensor) -> None:
-        """Write a tensor or parameter as a view of its storage. On "meta", only its shape and type are written."""
+        """Write a tensor or parameter as a view of its storage, which is registered in `storages`.
+
+        Tensors that share a storage share it in the file. On "meta", only the shape, the type and `requires_grad` are
+        written. Raises CheckpointError for an element type that the format lacks.
+        """
         # As in PyTorch, a parameter is a tensor without requires_grad, followed by the parameter's flag.
         if isinstance(t, Parameter):
             self.name("torch._utils _rebuild_parameter")
@@ -185,7 +196,10 @@ class Writer:
         self._put(id(a), a)
 
     def _strided(self, t: Tensor, requires_grad: bool) -> None:
-        """Write a tensor as a view of its storage, or as a tensor without values on "meta"."""
+        """Write a tensor as a view of its storage, with the flag `requires_grad`.
+
+        On "meta" it is a tensor without values.
+        """
         if t.device.type == "meta":
             self.name("torch._utils _rebuild_meta_tensor_no_storage")
             shape = tuple(t.spec.shape)
@@ -252,7 +266,11 @@ class Writer:
         self.out += b"tR"
 
     def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
-        """Return (key of the storage, number of its elements, offset of the tensor, strides of the tensor)."""
+        """Return (key of the storage, number of its elements, offset of the tensor, strides of the tensor).
+
+        All numbers count elements. The storage is registered in `storages` at the first call, and encoded when its
+        record is written. A view without strides gets a separate storage with a copy of its elements.
+        """
         # Tensors that share a storage share it in the file too. A view without strides is saved as a copy.
         layout = offset_and_strides(t)
         base = t.cell.type if layout is not None else t.spec
@@ -289,7 +307,8 @@ _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
 def offset_and_strides(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
     """Return the offset and strides of a tensor in its storage, in elements.
 
-    Return None for a view that has no strides, because NumPy copies it.
+    For an empty view they are 0 and those of a contiguous tensor. Return None for a view that NumPy cannot describe by
+    strides.
     """
     if not t.view_ops:
         return 0, contiguous_strides(t.spec.shape)
