@@ -19,7 +19,8 @@ _NEGATIVE_RGB, _ZERO_RGB, _POSITIVE_RGB = np.array([42, 94, 154]), np.array([255
 def heat_map(values: np.ndarray) -> str:
     """Return an HTML image of a matrix: white is zero, blue negative, red positive, grey not finite.
 
-    The colour is strongest at the largest absolute value.
+    The colour is strongest at the largest absolute value. Of a matrix with more than MAX_IMAGE_PIXELS rows or columns,
+    only every k-th one is shown. The matrix must not be empty.
     """
     rows, columns = (max(1, -(-extent // MAX_IMAGE_PIXELS)) for extent in values.shape)
     shown = values[::rows, ::columns].astype(np.float64)
@@ -35,7 +36,10 @@ def heat_map(values: np.ndarray) -> str:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """Return a PNG file of an image of palette indices."""
+    """Return a PNG file of an image of palette indices, given as uint8 with one row for each row of pixels.
+
+    Index 0 is grey; the others go from blue through white (`_ZERO_COLOUR`) to red.
+    """
     height, width = pixels.shape
     shares = np.linspace(0, 1, _ZERO_COLOUR)[:, None]
     palette = np.concatenate(
@@ -67,7 +71,7 @@ class Box:
 def layered_boxes_svg(boxes: Sequence[Box]) -> str:
     """Return an SVG drawing of boxes, each below all of its inputs and connected to them by lines.
 
-    `boxes` must be in topological order, inputs first.
+    `boxes` must be in topological order, inputs first. Long titles are shortened; the tooltip is `Box.hover`.
     """
     depth: list[int] = []
     for box in boxes:

@@ -36,7 +36,11 @@ class ElementFormat(NamedTuple):
 
 @method(names="__repr__")
 def tensor_text(x: Tensor) -> str:
-    """Return the tensor as text, like PyTorch. Raises TraceError inside a step that is traced for the wafer."""
+    """Return the tensor as text, like PyTorch: elements, then size, device, dtype and gradient if they are not implied.
+
+    On "meta", "..." replaces the elements. The values are computed now. Raises TraceError inside a step that is traced
+    for the wafer.
+    """
     is_meta = x.device.type == "meta"  # a shape without values
     array = np.empty(0) if is_meta else x.array("print()")
     elements = (
@@ -61,14 +65,17 @@ def tensor_text(x: Tensor) -> str:
 
 @method(names="_repr_html_")
 def tensor_html(x: Tensor) -> str:
-    """Return the tensor as HTML for a notebook: type, heat map (if it has several elements), and text."""
+    """Return the tensor as HTML for a notebook: type, heat map, and text as in `tensor_text`.
+
+    There is a heat map if the tensor has a dimension and several elements; leading dimensions are joined to rows.
+    """
     shown, array = tensor_text(x), np.empty(0) if x.device.type == "meta" else x.array("print()")
     image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
     return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
 
 
 def _gradient_name(n: Node) -> str:
-    """Return PyTorch's name for the operation of a node in `grad_fn=<...Backward0>`."""
+    """Return PyTorch's name for the operation of a node, without "Backward0", such as "Mul"."""
     if n.op == "written_past":
         return _gradient_name(n.inputs[1])
     # `reduce` corresponds to several operations of PyTorch, which have different names.
@@ -111,7 +118,11 @@ def _format_scientific(v: float) -> str:
 
 
 def _edge_elements(array: np.ndarray) -> np.ndarray:
-    """Return the elements that are printed: all, or only the first and last ones of each dimension of a large array."""
+    """Return the elements that are printed: all, or only the first and last ones of each dimension of a large array.
+
+    An array is large if it has more than THRESHOLD elements; EDGE_ITEMS are taken at both ends of each longer
+    dimension.
+    """
     if array.size <= THRESHOLD:
         return array
     for d, extent in enumerate(array.shape):
@@ -123,7 +134,8 @@ def _edge_elements(array: np.ndarray) -> np.ndarray:
 def _format_nested(array: np.ndarray, column: ElementFormat, indent: int, is_cut: bool | None = None) -> str:
     """Return the elements as nested brackets, for an opening bracket at column `indent`.
 
-    `is_cut` is whether long dimensions are abbreviated; None means to decide by the size.
+    `is_cut` is whether long dimensions are abbreviated; None means to do so for more than THRESHOLD elements. An array
+    without dimensions gives its number without brackets.
     """
     if array.ndim == 0:
         return column.padded(array.item())

@@ -56,7 +56,10 @@ class Table:
         return [tuple(c.show(v) for c, v in zip(self.columns, row, strict=True)) for row in self.rows]
 
     def text(self, gap: int = 2) -> str:
-        """Return the table as text, with `gap` spaces between columns and no trailing spaces."""
+        """Return the table as text, with a line of titles and `gap` spaces between columns, without trailing spaces.
+
+        A column is as wide as its longest cell, at least `Column.width`.
+        """
         lines = [self.heads, *self.cells()]
         widths = [
             max(c.width, *map(len, cells)) for c, cells in zip(self.columns, zip(*lines, strict=True), strict=True)
@@ -76,13 +79,13 @@ class Table:
         return [cell.ljust(width) if column.is_words else cell.rjust(width) for cell, column, width in shapes]
 
     def markdown(self) -> str:
-        """Return the table in Markdown, with numbers right-aligned."""
+        """Return the table in Markdown: titles, a rule, and rows, with columns right-aligned unless they are words."""
         head, *rows = ["| " + " | ".join(line) + " |" for line in (self.heads, *self.cells())]
         rule = "".join("|---" if column.is_words else "|---:" for column in self.columns) + "|"
         return "\n".join([head, rule, *rows])
 
     def html(self) -> str:
-        """Return the table in HTML, with numbers right-aligned."""
+        """Return the table in HTML, with columns right-aligned unless they are words. Texts are escaped."""
         rows = (("th", self.heads), *(("td", line) for line in self.cells()))
         return "<table>" + "".join(self._html_row(kind, line) for kind, line in rows) + "</table>"
 
