@@ -63,7 +63,10 @@ def _value_info(sheet: OnnxGraphBuilder, name: str, t: Type) -> Any:
 
 
 def _result_value_infos(sheet: OnnxGraphBuilder) -> list[Any]:
-    """Return the types of all results of nodes, because ONNX tools cannot infer those of custom operations."""
+    """Return the name, type and shape of all results of nodes that were not pruned.
+
+    ONNX tools cannot infer those of custom operations.
+    """
     written = {name for record in sheet.nodes for name in record.output}
     known: dict[str, Any] = {}
     for n, results in sheet.names.items():
@@ -73,7 +76,11 @@ def _result_value_infos(sheet: OnnxGraphBuilder) -> list[Any]:
 
 
 def _write_node(sheet: OnnxGraphBuilder, n: Node) -> list[str]:
-    """Write a node and return the names of its results."""
+    """Write a node of the graph, whose operands were written, and return the names of its results.
+
+    A known value without operands becomes a constant. A member of several results has the name that it has there. An
+    operation that `NODES` does not cover becomes a node of the custom domain.
+    """
     inputs = [sheet.names[i][0] for i in n.inputs]
     if n.op == "result":
         return [sheet.names[n.inputs[0]][n.attrs["index"]]]
@@ -92,8 +99,8 @@ def _write_node(sheet: OnnxGraphBuilder, n: Node) -> list[str]:
 def _attribute(value: Any) -> Any:
     """Return an attribute in a form that ONNX supports.
 
-    A bool becomes an integer. Numbers, strings and lists of equal number types are unchanged. Anything else becomes
-    text.
+    A bool becomes an integer. Numbers, strings and non-empty lists of numbers of one type are unchanged. Anything else
+    becomes text, such as None, an empty list or a list of strings.
     """
     if isinstance(value, bool):
         return int(value)

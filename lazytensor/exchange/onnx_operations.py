@@ -32,7 +32,11 @@ def single_node(kind: str, kinds: str = "f", **attrs: Any) -> Writer:
 
 
 def node_chain(*kinds: str) -> Writer:
-    """Return a writer of a chain of ONNX nodes, the first of which takes the operands."""
+    """Return a writer of a chain of ONNX nodes, the first of which takes the operands.
+
+    The writer returns the name of the last result. It returns None, and writes nothing, if the first operand is not
+    floating point, unless the chain ends in "Not".
+    """
 
     def write(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
         if kinds[-1] != "Not" and n.inputs[0].type.dtype.kind != "f":
@@ -118,7 +122,10 @@ def _bias_add(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str:
 
 
 def _window(n: Node) -> dict[str, Any]:
-    """Return the window attributes of a convolution or pooling in ONNX's form."""
+    """Return the window attributes of a convolution or pooling in ONNX's form: strides, pads and dilations.
+
+    Pads are first those before each dimension, then those after.
+    """
     below, above = zip(*n.attrs["padding"], strict=True)
     return {"strides": n.attrs["stride"], "pads": (*below, *above), "dilations": n.attrs["dilation"]}
 
@@ -145,7 +152,10 @@ def _pools(n: Node) -> bool:
 
 
 def _at_places(s: OnnxGraphBuilder, n: Node, x: list[str]) -> str | None:
-    """Write max pooling as MaxPool if the indices are those of the maxima, else write a gather."""
+    """Write max pooling as MaxPool if the indices are those of the maxima, else write a gather.
+
+    Return the name of the result; None if the gather is not supported by ONNX.
+    """
     (flat, places), (pool, *_) = n.inputs, (*n.inputs[1].inputs, n)
     if (
         pool.op != "window_argmax"

@@ -44,7 +44,10 @@ class OnnxGraphBuilder:
         self._numbers = itertools.count()
 
     def add(self, kind: str, /, *inputs: str, outputs: int = 1, domain: str = "", **attrs: Any) -> list[str]:
-        """Add a node of type `kind` and return the names of its results."""
+        """Add a node of type `kind` and return the names of its `outputs` results.
+
+        The names begin with `label` and have a number that makes them unique. `attrs` are the attributes of the node.
+        """
         name = f"{self.label}{kind}_{next(self._numbers)}"
         results = [name] if outputs == 1 else [f"{name}.{k}" for k in range(outputs)]
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, results, name=name, domain=domain, **attrs))
@@ -64,7 +67,10 @@ class OnnxGraphBuilder:
         return number
 
     def tensor(self, array: np.ndarray, type: Type, name: str = "value") -> Any:
-        """Return an ONNX tensor record with the data of an array."""
+        """Return an ONNX tensor record named `name`, with an array in host form as elements of `type`.
+
+        Values of a half type must be rounded already. Raises CompileError for a type that ONNX lacks.
+        """
         data = elements_for_file(np.ascontiguousarray(array), type).tobytes()
         return self.onnx.helper.make_tensor(name, self.element(type.dtype), type.shape, data, raw=True)
 
@@ -82,7 +88,7 @@ class OnnxGraphBuilder:
         return self.constant(array, Type(array.shape, int64))
 
     def prune(self, results: Iterable[str]) -> None:
-        """Remove nodes and constants that are not needed for the values `results`."""
+        """Remove nodes and constants that are not needed for the values `results`; the order of the others stays."""
         needed, kept = set(results), []
         for record in reversed(self.nodes):
             if needed.intersection(record.output):
