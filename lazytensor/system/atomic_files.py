@@ -60,7 +60,11 @@ def atomic_write(path: pathlib.Path) -> Iterator[int]:
 
 
 def remove_leftovers(folder: pathlib.Path) -> int:
-    """Remove temporary files of dead processes in a folder, and return how many were removed."""
+    """Remove temporary files of dead processes in a folder, and return how many were removed.
+
+    Files of other machines are removed if they are older than MAX_WRITE_PAUSE_SECONDS. A folder that cannot be read
+    gives 0.
+    """
     count = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
@@ -73,7 +77,10 @@ def remove_leftovers(folder: pathlib.Path) -> int:
 
 
 def _is_leftover(entry: "os.DirEntry[str]") -> bool:
-    """Return whether a file is a temporary file whose writer has died."""
+    """Return whether a file is a temporary file whose writer has died.
+
+    For a writer on another machine, return whether it has not been written for MAX_WRITE_PAUSE_SECONDS.
+    """
     match = _TEMPORARY_NAME_PATTERN.search(entry.name)
     if match is None:
         return False
@@ -84,7 +91,7 @@ def _is_leftover(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_alive(process: int) -> bool:
-    """Return whether a process of this machine exists."""
+    """Return whether a process of this machine exists; True if that cannot be checked."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

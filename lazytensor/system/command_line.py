@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that exits with status 2 and a one-line error, without usage, for a wrong command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the message to standard error and exit with status 2."""
+        """Print the message as one line to standard error, with a reference to --help, and exit with status 2."""
         told = re.sub(r"^argument (\S+): takes ", r"\1 takes ", message).removeprefix("argument ")
         print(escape_line(f"{self.prog}: {told}; see {self.prog} --help"), file=sys.stderr)
         raise SystemExit(2)
@@ -32,7 +32,10 @@ def _refusal_error(allowed: str, text: str) -> argparse.ArgumentTypeError:
 
 
 def whole_number(least: int, greatest: int) -> Converter:
-    """Return a converter for decimal integers from `least` to `greatest`."""
+    """Return a converter for decimal integers from `least` to `greatest`, both inclusive, without a sign.
+
+    The converter takes a text and returns an int. It raises ArgumentTypeError for anything else.
+    """
 
     def convert(text: str) -> int:
         # Check the digits: int() also accepts non-ASCII digits, and raises another error for thousands of digits.
@@ -44,7 +47,10 @@ def whole_number(least: int, greatest: int) -> Converter:
 
 
 def finite_number(least: float) -> Converter:
-    """Return a converter for finite decimal numbers that are at least `least`."""
+    """Return a converter for finite decimal numbers that are at least `least`, such as "-1.5e3".
+
+    The converter takes a text and returns a float. It raises ArgumentTypeError for anything else.
+    """
 
     def convert(text: str) -> float:
         is_decimal = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
@@ -56,7 +62,10 @@ def finite_number(least: float) -> Converter:
 
 
 def one_of(names: Iterable[Any]) -> Converter:
-    """Return a converter that accepts the text of one of `names` and returns the name itself, which may be a number."""
+    """Return a converter that accepts the text of one of `names` and returns the name itself, which may be a number.
+
+    It raises ArgumentTypeError for any other text.
+    """
     by_text = {str(name): name for name in names}
 
     def convert(text: str) -> Any:
@@ -84,7 +93,11 @@ def comma_separated(one: Converter) -> Converter:
 
 
 def new_file(*endings: str) -> Converter:
-    """Return a converter for the path of an output file with one of the given endings, in an existing folder."""
+    """Return a converter for the path of an output file with one of the given endings, in an existing folder.
+
+    The file may exist. The converter raises ArgumentTypeError for another ending, a name that is only the ending, a
+    missing folder, and a folder as the file.
+    """
 
     def convert(text: str) -> pathlib.Path:
         path = pathlib.Path(text)
@@ -101,21 +114,24 @@ def new_file(*endings: str) -> Converter:
 
 
 def existing_file(text: str) -> pathlib.Path:
-    """Return the path of an existing file."""
+    """Return the path of an existing file. Raises ArgumentTypeError if there is none or it is a folder."""
     if not os.path.exists(text) or os.path.isdir(text):
         raise _refusal_error("a file that exists", text)
     return pathlib.Path(text)
 
 
 def new_folder(text: str) -> pathlib.Path:
-    """Return the path of a folder, which need not exist."""
+    """Return the path of a folder, which need not exist.
+
+    Raises ArgumentTypeError for an empty text; nothing is created.
+    """
     if not text:
         raise _refusal_error("the name of a folder", text)
     return pathlib.Path(text)
 
 
 def nonempty_text(text: str) -> str:
-    """Return the text if it is not empty."""
+    """Return the text. Raises ArgumentTypeError if it is empty."""
     if not text:
         raise _refusal_error("a name", text)
     return text

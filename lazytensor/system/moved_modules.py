@@ -46,11 +46,10 @@ def deprecate_paths(new_paths: Mapping[str, str], removed_packages: Sequence[str
 
 
 def moved_attribute(module: str, name: str) -> Any:
-    """Return the object at the new path of the old path `module.name`, with a warning.
+    """Return the object at the new path of the old path `module.name`, with a DeprecationWarning.
 
-    Use it as a module's `__getattr__`.
-
-    Raises AttributeError if the path is not an old path.
+    Use it as a module's `__getattr__`. The object becomes an attribute of the module, so that the warning is shown
+    once. Raises AttributeError if the path is not an old path.
     """
     owner = sys.modules[module]
     if f"{module}.{name}" not in OLD_PATHS:
@@ -61,7 +60,10 @@ def moved_attribute(module: str, name: str) -> Any:
 
 
 def _resolve_moved(old_path: str, stacklevel: int) -> Any:
-    """Return the object at the new path of an old path, with a DeprecationWarning."""
+    """Return the object at the new path of an old path, importing its module, with a DeprecationWarning.
+
+    `stacklevel` is that of `warnings.warn`. Raises KeyError if the path is not an old path.
+    """
     new_path = OLD_PATHS[old_path]
     text = f"{old_path} has moved to {new_path}; release {REMOVAL_RELEASE} removes the old path"
     warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)

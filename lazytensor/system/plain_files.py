@@ -8,9 +8,10 @@ from lazytensor.errors import CheckpointError
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> int:
-    """Return a descriptor for reading the file at `path`.
+    """Return a descriptor for reading the file at `path`, which the caller closes.
 
-    Raises OSError (IsADirectoryError for a directory), and CheckpointError for a pipe or a device.
+    Raises OSError if it cannot be opened (IsADirectoryError for a directory), and CheckpointError for a pipe or a
+    device.
     """
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

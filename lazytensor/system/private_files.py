@@ -31,7 +31,7 @@ _trimmed_folders: set[pathlib.Path] = set()
 def read_kernel(name: str) -> bytes | None:
     """Return the data stored under a name; None if it is missing, damaged, or could have been written by another user.
 
-    A damaged or unsafe file causes one warning per process.
+    None also if there is no usable cache folder. A damaged or unsafe file causes one warning per process.
     """
     folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
@@ -50,9 +50,10 @@ def read_kernel(name: str) -> bytes | None:
 
 
 def write_kernel(name: str, data: bytes) -> None:
-    """Store `data` under a name, replacing previous data. The first write of a process also trims the cache.
+    """Store `data` under a name, replacing previous data.
 
-    If writing fails, a warning is shown and nothing is stored.
+    The first write of a process also trims the cache to MAX_CACHE_BYTES. If writing fails, a warning is shown and
+    nothing is stored.
     """
     folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
@@ -71,7 +72,8 @@ def write_kernel(name: str, data: bytes) -> None:
 def trim_cache(most_bytes: int = sys.maxsize) -> tuple[int, int]:
     """Remove the least recently used kernels until at most `most_bytes` remain.
 
-    Return the number of remaining files and their total bytes.
+    A kernel that does not fit in the rest is removed, and smaller older ones may be kept. Return the number of
+    remaining files and their total bytes, (0, 0) without a cache folder.
     """
     folder = _kernel_folder(config.current().cache_folder)
     rows = []
@@ -97,14 +99,17 @@ def _write_atomically(path: pathlib.Path, data: bytes) -> None:
 
 def _digest(name: str, data: bytes) -> bytes:
     # The digest includes the name, to detect a kernel that was copied over another one.
-    """Return the digest of a file's name and contents."""
+    """Return the digest (DIGEST_BYTES long) of a file's name and contents."""
     check = hashlib.blake2b(name.encode() + b"\0", digest_size=DIGEST_BYTES)
     check.update(data)
     return check.digest()
 
 
 def _read_private_file(path: pathlib.Path) -> bytes:
-    """Return the bytes of a regular file that only this user can write. Raises OSError for any other file."""
+    """Return the bytes of a regular file that belongs to this user and that no other user can write.
+
+    Links are not followed. Raises FileNotFoundError for a missing file, and OSError for any other file.
+    """
     with open(os.open(path, _READ_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -138,9 +143,10 @@ def _kernel_folder(cache: pathlib.Path) -> pathlib.Path | None:
 
 
 def _make_private_folder(folder: pathlib.Path) -> None:
-    """Create a folder that only this user can access, or check an existing one.
+    """Create a folder that only this user can access, or check an existing one and remove access by others.
 
-    Raises OSError if that is not possible.
+    Missing parent folders are created in the same way. Raises OSError if that is not possible, and for a link, a file,
+    or a folder of another user.
     """
     for level in reversed((folder, *folder.parents)):
         # Create each level with this mode: `parents=True` would ignore it for the parents.

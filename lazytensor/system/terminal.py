@@ -23,15 +23,19 @@ def escape_lines(text: str) -> str:
 
 
 def quote_value(value: str) -> str:
-    """Return a value in quotes, escaped, and truncated to `MAX_SHOWN_LETTERS` characters."""
+    """Return a value in quotes, escaped as by `repr`, on one line.
+
+    A value of more than `MAX_SHOWN_LETTERS` characters is truncated, with "..." inside the quotes.
+    """
     shown = repr(value if len(value) <= MAX_SHOWN_LETTERS else value[:MAX_SHOWN_LETTERS] + "...")
     return escape_line(shown)
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Return plain data (strings, mappings, lists, tuples) with lone surrogates in strings replaced by escapes.
+    """Return a copy of plain data with lone surrogates in its strings replaced by escapes.
 
-    Tuples become lists.
+    Plain data are strings, mappings, lists and tuples. Tuples become lists, and mappings dicts, whose keys are replaced
+    too. Other values are unchanged.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

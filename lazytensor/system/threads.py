@@ -11,7 +11,10 @@ _warned_reasons: set[str] = set()
 
 
 def try_start(thread: threading.Thread) -> bool:
-    """Start a thread and return whether it was started. If the system has no more threads, warn once per process."""
+    """Start a thread and return whether it was started.
+
+    If the system has no more threads, warn once per process and return False.
+    """
     try:
         thread.start()
     except (RuntimeError, MemoryError) as e:
@@ -35,7 +38,8 @@ def warn_of_no_thread(error: BaseException) -> None:
 def run_all(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:
     """Call all `jobs` on at most `threads` threads, including the calling one, and return their results in order.
 
-    If jobs raise errors, the first error is raised after all jobs have ended.
+    Fewer threads are used if the system does not start them. If jobs raise errors, the first error is raised after all
+    jobs have ended.
     """
     results: dict[int, T] = {}
     errors: list[BaseException] = []
