@@ -67,7 +67,11 @@ class set_grad_enabled(ContextDecorator):
         return type(self)(self.mode)
 
     def __call__(self, function: F) -> F:
-        """Decorate `function` so that the mode applies only while it runs."""
+        """Decorate `function` so that the mode applies only while it runs.
+
+        For a generator function, it applies while its body runs. The constructor has switched the mode; the mode from
+        before it is restored at once.
+        """
         # The constructor has switched the mode, for `torch.set_grad_enabled(False)` as a statement. A decorator
         # restores the previous mode until the function is called.
         switch(self._before)

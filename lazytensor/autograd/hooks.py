@@ -77,9 +77,10 @@ class RemovableHandle:
 
 
 def new_rule_id() -> Any:
-    """Return an identifier for a node with a custom rule.
+    """Return an identifier for a node with a custom rule: a unique number outside of steps.
 
-    Inside a step it is a count from the start of the step, so that the next trace of the step gives an equal graph.
+    Inside a step it is ("step", count from the start of the step), so that the next trace of the step gives an equal
+    graph.
     """
     # With a global counter, each trace of a step would be a different graph and be compiled again.
     step = storage.thread_state.current
@@ -337,7 +338,8 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
 def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(t)` after backward has added to `t.grad`. Return a handle that removes the hook.
 
-    Raises AutogradError for a tensor that is not a leaf.
+    Backward raises AutogradError if the hook does not return None. Raises AutogradError for a tensor that is not a leaf
+    that requires a gradient.
     """
     if not t.leaf_id:
         raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors", where=source.where())

@@ -108,7 +108,10 @@ def inference_tensor_saved_error() -> AutogradError:
 
 def _is_inference(n: Node) -> bool:
     # Of a broadcast operand or a view, PyTorch saves the operand.
-    """Return whether the value of a node, or of the operand that it is a view of, is that of an inference tensor."""
+    """Return whether the value of a node, or of the operand that it is a view of, is that of an inference tensor.
+
+    An expanded operand counts as a view. A tensor that was freed or written since does not count.
+    """
     while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
         n = n.inputs[0]
     cell = n.storage.inference() if n.storage is not None else None
@@ -206,7 +209,10 @@ def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> It
 
 
 def _is_part_of_write(n: Node, by: Node) -> bool:
-    """Return whether a node is part of the in-place operation with the result `by`."""
+    """Return whether a node is part of the in-place operation with the result `by`.
+
+    It was marked by `mark_as_one_operation`, or `by` is a cast or detached copy of the node.
+    """
     within = n.memo.get(_ENCLOSING_WRITE_KEY) if n.memo is not None else None
     return (within is not None and within() is by) or (by.op in _CONVERSION_OPS and n in by.inputs)
 
@@ -255,7 +261,11 @@ def _find_storage_record(
 
 
 def current_value(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
-    """Return the current value of the storage of a node if it was changed by writes that are not counted, else `n`."""
+    """Return the current value of the storage of a node if it was changed by writes that are not counted, else `n`.
+
+    A view gives the same view of the current value of its base. `cell_of` returns the storage of a leaf by its number,
+    or None.
+    """
     if n.inputs and (n.op == "variable" or not n.cells) and _is_view_of_operand(n):
         inner = n.inputs[0]
         if n.op == "variable":

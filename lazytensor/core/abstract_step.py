@@ -34,7 +34,10 @@ PLAN_TARGET = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH)
 
 @contextmanager
 def mode() -> Iterator[None]:
-    """Enable abstract mode in the block: new parameters get no array, and only values that are read are computed."""
+    """Enable abstract mode in the block: new parameters get no array, and only values that are read are computed.
+
+    It applies to all threads of the process. The previous mode is restored at the end.
+    """
     before, storage.is_abstract = storage.is_abstract, True
     try:
         yield

@@ -23,7 +23,7 @@ MAX_ADDRESS_BYTES = 1 << 47
 def machine_bytes() -> int:
     """Return the memory and swap space of this machine in bytes. Linux refuses larger allocations.
 
-    Return `MAX_ADDRESS_BYTES` if the memory size is unknown.
+    Return `MAX_ADDRESS_BYTES` if the memory size is unknown, and only the memory if the swap space is unknown.
     """
     total = MAX_ADDRESS_BYTES
     with contextlib.suppress(OSError, ValueError, AttributeError):

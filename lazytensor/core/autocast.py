@@ -99,7 +99,10 @@ def cast_layer_operands(*nodes: Node) -> tuple[Node, ...]:
 
 
 def cast_to_float32(*nodes: Node) -> tuple[Node, ...]:
-    """Return the operands of a loss with half types cast to float32; unchanged if no automatic casts are active."""
+    """Return the operands of a loss with half types cast to float32; other types are unchanged.
+
+    All are unchanged if neither the wafer's casts (`autocast`) nor PyTorch's (`host_autocast`) are active.
+    """
     if _autocast_state.half is None and _autocast_state.host is None:
         return nodes
     return tuple(convert_operand(n, float32) if n.type.dtype.is_half else n for n in nodes)

@@ -159,7 +159,10 @@ class Capture:
             self.abandon()
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make the value of `cell` input number `index` of the step, under `name`. Call it before entering the step."""
+        """Make the value of `cell` input number `index` of the step, under `name`.
+
+        Raises TraceError if the step was entered already.
+        """
         self._move("feed")
         self.cells.feed(cell, index, name)
 
@@ -291,9 +294,9 @@ class Capture:
         return [fed.array for fed in self.cells.inputs]
 
     def finish(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
-        """Store the results of the executed step:
+        """Store the results of the executed step: `values[i]` becomes the value of `waiting[i]`.
 
-        `values[i]` becomes the value of `waiting[i]`. State is in the store.
+        State has its new value in the store. Raises TraceError unless the step is being recorded or is paused.
         """
         self._move("finish")
         self.cells.hand_out(waiting, values)
@@ -311,18 +314,27 @@ class Capture:
         self.cells.hand_out(waiting, values)
 
     def hide(self) -> None:
-        """Re-enter the step after `reveal`: its storages have symbolic values again."""
+        """Re-enter the step after `reveal`, to execute it again: its storages have symbolic values again.
+
+        State that was changed outside meanwhile is written to the store.
+        """
         self._move("hide")
         self.cells.restore_symbolic()
         self._outer = storage.set_active_capture(self)
 
     def leave(self) -> None:
-        """Leave a step that was not executed, and restore all storages."""
+        """Leave a step that was recorded or hidden but not executed since, and restore all storages.
+
+        Raises TraceError in any other phase. The step is over afterwards.
+        """
         self._move("leave")
         storage.set_active_capture(self._outer)
         self.abandon()
 
     def abandon(self) -> None:
-        """Give all storages their values from before the step. The step must not be active."""
+        """Give all storages their values from before the step. The step must not be active.
+
+        Raises TraceError if it is, or if the step was executed and ended.
+        """
         self._move("abandon")
         self.cells.restore()

@@ -345,7 +345,10 @@ def _state_leaf(id: str, type: Type) -> Node:
 
 
 def _outside_value(n: Node) -> np.ndarray:
-    """Return the value of a node from before the step, computing it if necessary, while a step is captured."""
+    """Return the value of a node from before the step, while a step is captured.
+
+    It is computed if necessary and cached on the node.
+    """
     if n.value is None:
         n.value = evaluate([n], {})[0]
     return n.value

@@ -52,7 +52,10 @@ class Whole:
 
     @property
     def array(self) -> np.ndarray:
-        """The flat array with the elements of all parts; computed now if it is not available yet."""
+        """The flat array with the elements of all parts, which must not be written to.
+
+        It is computed now if it is not available yet, as if no step were being captured.
+        """
         if self._array is None:
             # The first access may happen inside a captured step, but the value is from before it.
             storage.run_outside_capture(self._compute)

@@ -112,9 +112,8 @@ LeafSpec = TreeSpec(None, None, ())
 def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, **_: Any) -> None:
     """Register a class as a container, with functions that flatten and unflatten it.
 
-    Other keyword arguments are ignored.
-
-    Raises ValueError if the class is already registered.
+    `flatten_fn(object)` returns (children, context), and `unflatten_fn(children, context)` the object. Subclasses are
+    not registered. Other keyword arguments are ignored. Raises ValueError if the class is already registered.
     """
     # A second registration would make existing structures inconsistent with their trees.
     if cls in SUPPORTED_NODES:

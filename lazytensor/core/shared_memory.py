@@ -41,7 +41,10 @@ class SharedMemory:
 
     @classmethod
     def of_value(cls, n: Node) -> "SharedMemory":
-        """Return new memory with a copy of the value of `n`, which must have been computed."""
+        """Return new memory with a copy of the value of `n`, which must have been computed.
+
+        The memory keeps the gradient history of `n`. It counts as released until `export` is called.
+        """
         assert n.value is not None
         array = np.array(n.value, numpy_type(n.type.dtype), order="C")
         memory = cls(array, n.type)

@@ -444,10 +444,10 @@ def register(cell: Storage, state: str) -> None:
 
 
 def _evaluate_roots(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
-    """Return the values of nodes outside of steps. With `remember`, also keep the values that backward will need.
+    """Return the values of nodes outside of steps, in order.
 
-    A graph that was evaluated before is run as a compiled program, if there is one; otherwise each operation is
-    evaluated.
+    With `remember`, also keep the values that backward will need, on their nodes. A graph that was evaluated before is
+    run as a compiled program, if there is one; otherwise each operation is evaluated.
     """
     kept = _values_for_backward(roots) if remember else []
     wanted = [*roots, *kept]

@@ -344,10 +344,10 @@ class Tensor(NumberProtocol, Methods):
         return put(base, value, **dict(attrs))
 
     def make_view(self, name: str, **attrs: Any) -> "Tensor":
-        """Return a view of this tensor: the same storage with one more view operation `name`, which has the attributes
-        `attrs`.
+        """Return a view of this tensor: the same storage with one more view operation.
 
-        Raises ShapeError, at the user's line, if the operation does not fit the shape.
+        The operation is `name` with the attributes `attrs`. The view has the device and the gradient history of this
+        tensor. Raises ShapeError, at the user's line, if the operation does not fit the shape.
         """
         # Call the operation now, so that a wrong shape is reported at the user's line. A view of shared memory needs
         # only its type.
@@ -545,11 +545,11 @@ class Tensor(NumberProtocol, Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add the gradient `g` to `.grad`.
+        """Add the gradient `g` to `.grad`; if that is None, `g` becomes `.grad`.
 
-        `.grad` is updated in place if it was created in the same step. It becomes a new tensor while gradients are
-        recorded, or if it was created before the step. A `.grad` of another step is replaced, because it has no value
-        any more.
+        `.grad` is updated in place, in its type, if it was created in the same step, or outside of steps as now. It
+        becomes a new tensor while gradients are recorded, or if it was created before the step. A `.grad` of another
+        step is replaced, because it has no value any more.
         """
         known = self.grad
         if known is None or known.cell.epoch not in (None, thread_state.current):

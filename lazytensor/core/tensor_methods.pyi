@@ -93,7 +93,7 @@ class Methods:
         """Return `rebuild` and its arguments for `pickle`."""
 
     def __repr__(self) -> str:
-        """Return the tensor as text, like PyTorch. Raises TraceError inside a step that is traced for the wafer."""
+        """Return the tensor as text, like PyTorch: elements, then size, device."""
 
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
@@ -114,7 +114,7 @@ class Methods:
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
     def _repr_html_(self) -> str:
-        """Return the tensor as HTML for a notebook: type, heat map (if it has several elements), and text."""
+        """Return the tensor as HTML for a notebook: type, heat map, and text as in `tensor_text`."""
 
     def abs(self) -> Tensor:
         """Return the absolute value of each element of `x`, in its dtype. Raises TypeUnsupported for bools."""
@@ -634,7 +634,7 @@ class Methods:
 
     @property
     def grad_fn(self) -> GradientFunction | None:
-        """The function that computed this tensor; None for a leaf."""
+        """The function that computed this tensor; None for a leaf and for a tensor that requires no gradient."""
 
     def greater(self, b: Operand) -> Tensor:
         """Return a bool tensor that is true where a > b. Shapes broadcast; ShapeError is raised if they do not."""

@@ -36,7 +36,7 @@ def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -
 
 
 def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = None) -> Graph:
-    """Return the graph of `step(*examples)` as recorded, before any compiler pass.
+    """Return the graph of `step(*examples)` as recorded, before any compiler pass, with function calls inlined.
 
     See `trace` for the arguments and errors.
 
