@@ -18,10 +18,11 @@ from lazytensor.ir.types import Type
 def default_collate(batch: Sequence[Any]) -> Any:
     """Return a batch made of a list of samples, as `torch.utils.data.default_collate` does.
 
-    Numbers, NumPy arrays and tensors become tensors with a new first dimension; Python floats give float64. Mappings,
-    named tuples and sequences are collated member by member, with the keys of the first sample; a plain tuple becomes a
-    list. Strings and bytes stay a list. Raises SampleTypeError for any other type, and DataError if shapes or lengths
-    differ.
+    The type of the first sample decides. Numbers, NumPy arrays and tensors become tensors with a new first dimension;
+    Python floats give float64. Mappings, named tuples and sequences are collated member by member, with the keys of the
+    first sample; a plain tuple becomes a list. Strings and bytes stay a list. Raises SampleTypeError for any other
+    type, DataError if shapes or lengths differ, and KeyError if a later sample lacks a key. The batch must not be
+    empty.
 
     >>> import lazytensor as lt
     >>> from lazytensor.data import default_collate

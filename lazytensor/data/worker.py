@@ -251,7 +251,10 @@ def _pickled_answers(post: WorkerSetup, pipe: Connection) -> Iterator[bytes]:
 
 
 def _describe_failure(error: Exception) -> WorkerFailure:
-    """Return a picklable description of an exception."""
+    """Return a picklable description of an exception: its type, its name and the traceback.
+
+    The type is None if it cannot be pickled, such as a class defined in a function.
+    """
     try:
         # Pickle only the type: exceptions with special arguments and tracebacks cannot be pickled.
         kind = pickle.dumps(type(error))

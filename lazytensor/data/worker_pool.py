@@ -317,7 +317,10 @@ class WorkerBatches(Iterator[Any]):
         self._turn = 0
 
     def begin(self, order: Iterator[Any]) -> "WorkerBatches":
-        """Start an iteration over the indices `order`, abandoning an unfinished one, and return the iterator."""
+        """Start an iteration over the indices `order`, abandoning an unfinished one, and return this iterator.
+
+        Sends `depth` requests to each worker at once. Raises WorkerError if a worker has died.
+        """
         self._turn += 1
         # Answers for an abandoned iteration may still arrive; they are recognised by their turn.
         self._order, self._ended = order, set[int]()

@@ -67,9 +67,10 @@ class Table:
         return "\n".join((" " * gap).join(self._align(line, widths)).rstrip() for line in lines)
 
     def line(self, cells: Sequence[str]) -> str:
-        """Return one line of a table that is printed row by row, with formatted cells and minimum column widths.
+        """Return one line of a table that is printed row by row, for `cells` that are formatted already.
 
-        A cell wider than its column moves the rest of the line to the right.
+        A column is as wide as its title, at least `Column.width`; two spaces separate columns. A wider cell moves the
+        rest of the line to the right.
         """
         widths = [max(column.width, len(column.head)) for column in self.columns]
         return "  ".join(self._align(cells, widths)).rstrip()

@@ -330,8 +330,8 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return the current rate, with its distance to `eta_min` scaled to the cosine wave at this epoch.
 
-        After the minimum, the distance is computed from the initial rate instead, because it was zero. In the
-        constructor, return the current rate.
+        In the first epoch after a minimum, where the distance was zero, it is computed from the initial rate instead.
+        In the constructor, return the current rate.
         """
         # Only the distance to `eta_min` is scaled, to keep the effect of chained schedules.
         e, n, low = self.last_epoch, self.T_max, self.eta_min

@@ -112,10 +112,11 @@ def sgd(settings: Settings, p: Array, g: Array, s: State) -> Array:
 def adam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
     """Return the parameter after a step of Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019).
 
-    PyTorch applies the bias correction to the root of the second moment before it adds eps, so that eps has the same
-    weight in every step, and counts steps. The vendor adds eps first, and stores powers of the betas, one step ahead.
-    Without these powers (AdamW with correct_bias=False, as for BERT) there is no bias correction, and the first steps
-    are too large. Decoupled decay scales PyTorch's parameter before the step, and is part of the vendor's step.
+    The moments in `s` are updated. PyTorch applies the bias correction to the root of the second moment before it adds
+    eps, so that eps has the same weight in every step, and counts steps. The vendor (`system` "Cerebras") adds eps
+    first, and stores powers of the betas, one step ahead. Without these powers (AdamW with correct_bias=False, as for
+    BERT) there is no bias correction, and the first steps are too large. With `amsgrad`, the maximum of all second
+    moments is used. Decoupled decay scales PyTorch's parameter before the step, and is part of the vendor's step.
     """
     beta1, beta2 = settings["betas"]
     if system == "PyTorch":
@@ -147,11 +148,11 @@ def adam(settings: Settings, p: Array, g: Array, s: State, *, system: System) ->
 
 
 def adamax(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
-    """Return the parameter after a step of Adamax (Kingma and Ba 2015).
+    """Return the parameter after a step of Adamax (Kingma and Ba 2015), and update the state in `s`.
 
     It is Adam with a decaying maximum of gradients in place of the second moment. Only the mean needs a bias
-    correction. PyTorch applies it to the rate; the vendor divides the step by 1 minus the power of beta1, stored one
-    step ahead.
+    correction. PyTorch applies it to the rate; the vendor (`system` "Cerebras") divides the step by 1 minus the power
+    of beta1, stored one step ahead.
     """
     g = _directed(settings, p, g)
     beta1, beta2 = settings["betas"]
@@ -169,8 +170,9 @@ def adamax(settings: Settings, p: Array, g: Array, s: State, *, system: System) 
 def nadam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
     """Return the parameter after a step of NAdam (Dozat 2016): Adam with Nesterov momentum that warms up.
 
-    PyTorch updates the parameter with the gradient and then with the mean. The vendor adds both first, and its term of
-    the mean has the momentum of this step twice, where Dozat has the product of momenta times the next one.
+    The state in `s` is updated. PyTorch updates the parameter with the gradient and then with the mean. The vendor
+    (`system` "Cerebras") adds both first, and its term of the mean has the momentum of this step twice, where Dozat has
+    the product of momenta times the next one.
     """
     step = s["step"]
     # The momenta of this step and of the next one, which Nesterov's method uses.
@@ -198,10 +200,10 @@ def _warmed_momentum(settings: Settings, step: Array) -> Array:
 
 
 def radam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
-    """Return the parameter after a step of RAdam (Liu et al. 2020).
+    """Return the parameter after a step of RAdam (Liu et al. 2020), and update the moments in `s`.
 
-    It is Adam whose first steps do not use the second moment, while its variance is large. The vendor computes 1 - beta
-    in float32 throughout.
+    It is Adam whose first steps do not use the second moment, while its variance is large: until the length of its
+    average exceeds 5. The vendor (`system` "Cerebras") computes 1 - beta in float32 throughout.
     """
     p, g = _decayed(settings, p, g)
     beta1, beta2 = settings["betas"]
@@ -275,7 +277,8 @@ def asgd(settings: Settings, p: Array, g: Array, s: State) -> Array:
 def adagrad(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
     """Return p - lr / (1 + (step - 1) * lr_decay) * g / (sqrt(sum of g squared) + eps) (Duchi, Hazan and Singer 2011).
 
-    PyTorch applies the decay to the rate, the vendor to the gradient.
+    The sum in `s` is updated first, with this gradient. PyTorch applies the decay to the rate, the vendor (`system`
+    "Cerebras") to the gradient. Weight decay is added to g.
     """
     g = _directed(settings, p, g)
     # Counted from 0, so that the first step has the full rate.
@@ -291,8 +294,10 @@ def adagrad(settings: Settings, p: Array, g: Array, s: State, *, system: System)
 def rmsprop(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
     """Return p - lr * g / (root of the mean of g squared + eps), with momentum (Hinton's lectures).
 
-    With `centered`, the root is of the variance (Graves 2013), so that a constant gradient does not reduce its own
-    step. The means of PyTorch and the vendor are rounded differently. In TensorFlow's RMSprop, eps is inside the root.
+    The means in `s` are updated first. With momentum, the buffer momentum * buffer + quotient takes the place of the
+    quotient. With `centered`, the root is of the variance (Graves 2013), so that a constant gradient does not reduce
+    its own step. The means of PyTorch and the vendor are rounded differently. In TensorFlow's RMSprop, eps is inside
+    the root.
     """
     g = _directed(settings, p, g)
     alpha = settings["alpha"]
@@ -309,7 +314,10 @@ def rmsprop(settings: Settings, p: Array, g: Array, s: State, *, system: System)
 
 
 def adadelta(settings: Settings, p: Array, g: Array, s: State) -> Array:
-    """Return p - lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g (Zeiler 2012)."""
+    """Return p - lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g (Zeiler 2012).
+
+    Both means are in `s` and decay with rho; that of g is updated before d is computed, that of d afterwards.
+    """
     g = _directed(settings, p, g)
     rho, eps = settings["rho"], settings["eps"]
     s["square_avg"] = square = _square_mean(s["square_avg"], g, rho)

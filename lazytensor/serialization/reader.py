@@ -264,7 +264,7 @@ class Reader:
             store(target, check_hashable(key), value)
 
     def dictionary(self, _: Any) -> None:
-        """Pop the keys and values above the mark and push a dict of them."""
+        """Pop the keys and values above the mark and push a dict of them. Errors are those of `_fill`."""
         items = self.pop_to_mark()
         self.push({})
         self._fill(items[::2], items[1::2])

@@ -170,10 +170,10 @@ class SavedStorages:
 
 
 def _build_tensors(storage: SavedStorage) -> None:
-    """Initialise the tensors of a storage.
+    """Initialise the tensors of a storage, and set their device.
 
     If all tensors show the whole storage contiguously in one shape, the storage gets that shape. Otherwise the storage
-    is flat and the tensors are strided views.
+    is flat and the tensors are strided views. Several tensors get separate gradient histories.
     """
     # The usual case is one tensor, or several equal ones, over the whole storage; tensors without view operations are
     # read fastest. Strides of a tensor with fewer than two elements are irrelevant.

@@ -120,7 +120,7 @@ class Writer:
         self.out += b"t"
 
     def listing(self, value: list[Any]) -> None:
-        """Write a list."""
+        """Write a list, which may contain itself."""
         self.out += b"]"
         # Store it in the memo before its members, because a list may contain itself.
         self._put(id(value), value)
@@ -247,7 +247,10 @@ class Writer:
 
     def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
         # For types without a storage class: an untyped storage, and the type as last argument.
-        """Write a call that creates a view of an untyped storage, for types without a storage class."""
+        """Write a call that creates a view of an untyped storage, for types without a storage class.
+
+        `size`, `offset` and `stride` count elements of `dtype`; the tensor requires no gradient.
+        """
         self.name("torch._utils _rebuild_tensor_v3")
         self.out += b"(("
         self.text("storage")

@@ -79,7 +79,8 @@ def one_of(names: Iterable[Any]) -> Converter:
 def comma_separated(one: Converter) -> Converter:
     """Return a converter of a comma-separated list to a tuple. `one` converts each part, without blanks around it.
 
-    If `one` refuses a part, the error names the whole text and says that several values are allowed.
+    If `one` refuses a part with ArgumentTypeError, the error names the whole text and says that several values are
+    allowed. An empty text is one empty part.
     """
 
     def convert(text: str) -> tuple[Any, ...]:

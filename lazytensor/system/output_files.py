@@ -16,7 +16,7 @@ def write_file_atomically(path: str | os.PathLike[str], data: bytes | str) -> No
 
     Characters without a UTF-8 encoding (from file names) are written as escapes. A symbolic link is followed. A new
     file gets default permissions; an existing file keeps its permissions. Raises OSError, without leaving a partial
-    file. If no file can be created in the folder, an existing file is overwritten in place, not atomically.
+    file. If no file can be created in the folder, the file itself is written in place, not atomically.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     # Replace the target of a symbolic link, not the link.

@@ -47,9 +47,9 @@ def replace_surrogates(value: Any) -> Any:
 
 
 def print_escaped(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
-    """Print text to a stream (default stdout), with escapes for characters that it cannot display.
+    """Print text to a stream (default stdout), with escapes for characters that it cannot display; lines stay lines.
 
-    These are control characters, and characters that its encoding lacks.
+    These are control characters, and characters that its encoding lacks. A stream without an encoding counts as UTF-8.
     """
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"

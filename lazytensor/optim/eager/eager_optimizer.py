@@ -339,7 +339,7 @@ def _values(tensors: list[Tensor]) -> np.ndarray:
 
 
 def _value(t: Tensor) -> np.ndarray:
-    """Return the elements of a tensor, without creating a `variable` node if possible."""
+    """Return the elements of a tensor, without creating a `variable` node if possible. Do not write to the array."""
     n = t.cell.node
     return t.array() if t.view_ops or n is None or n.value is None else n.value
 
