@@ -93,7 +93,7 @@ class Methods:
         """Return `rebuild` and its arguments for `pickle`."""
 
     def __repr__(self) -> str:
-        """Return the tensor as text, like PyTorch: elements, then size, device."""
+        """Return the tensor as text, like PyTorch, with size, device, dtype and gradient if they are not implied."""
 
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...

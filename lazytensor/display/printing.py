@@ -36,7 +36,7 @@ class ElementFormat(NamedTuple):
 
 @method(names="__repr__")
 def tensor_text(x: Tensor) -> str:
-    """Return the tensor as text, like PyTorch: elements, then size, device, dtype and gradient if they are not implied.
+    """Return the tensor as text, like PyTorch, with size, device, dtype and gradient if they are not implied.
 
     On "meta", "..." replaces the elements. The values are computed now. Raises TraceError inside a step that is traced
     for the wafer.
