@@ -361,8 +361,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return x if x > 0, else `weight` * x, for each element x of `input`, in the shape of `input`.
 
-    `weight` has one element, or one for each channel; dimension 1 of `input` [N, C, ...] is the channel. Raises
-    ShapeError if `weight` has another number of elements.
+    `weight` has one element, or is a vector with one for each channel. Dimension 1 of `input` [N, C, ...] is the
+    channel; an input with fewer dimensions has one channel. Raises ShapeError for any other shape of `weight`.
 
     >>> import lazytensor as lt
     >>> lt.prelu(lt.tensor([-1.0, 2.0]), lt.tensor([0.5]))

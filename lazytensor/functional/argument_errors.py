@@ -46,9 +46,10 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
     `place` is the prefix of the function in PyTorch: "" for torch, "F." for torch.nn.functional. None stands for a
     method of Tensor, whose arguments are not checked before the call.
 
-    The wrapper first checks argument kinds against the table of `argument_kinds`, if it has the function. If the call
-    fails, the wrapper retries with NumPy numbers and one-element integer tensors converted to Python numbers. If there
-    are none, it raises the error that `_error_for` returns, or the original one.
+    The wrapper first checks argument kinds against the table of `argument_kinds`, if it has the function. A mismatch
+    raises the error of `_signature_error` or `_combination_error`. If the call fails, the wrapper retries with
+    positional NumPy numbers and one-element integer tensors converted to Python numbers. If there are none, it raises
+    the error that `_error_for` returns, or the original one.
     """
 
     name = "" if place is None else place + function.__name__
@@ -87,7 +88,10 @@ def _error_for(
     """Return the error to raise in place of `error`, which a call of `function` raised; None to raise `error` itself.
 
     `args` and `kwargs` are the arguments of the call. None is returned for refusals of the wafer, for other errors of
-    the package whose arguments fit the signature, and for functions that call user code.
+    the package whose arguments fit the signature, and for functions that call user code. Otherwise the error is the
+    first that applies: an argument that does not match its annotation, an integer beyond 64 bits (NumberTooLarge), a
+    result larger than the memory (MemoryMissing), wrong argument names or numbers, or the list of all argument types.
+    The last is ArgumentInvalid for TypeError and AttributeError, else ShapeError.
     """
     # A refusal of the wafer does not mean that the arguments are wrong.
     if isinstance(error, LazyError) and error.is_refusal:
@@ -119,7 +123,7 @@ def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 
 
 def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
-    """Return `args` with NumPy numbers and one-element integer tensors converted to Python numbers.
+    """Return the positional arguments `args` with NumPy numbers and one-element integer tensors as Python numbers.
 
     A parameter annotated as an array or tensor keeps its argument. Tensors also stay as they are inside a step. Returns
     () if nothing was converted.
@@ -183,8 +187,8 @@ def _fits(value: Any, hint: Any) -> bool:
     """Return whether `value` matches the annotation `hint`.
 
     Annotations that this function does not handle match everything. An int also matches NumPy integers and one-element
-    tensors that are not floating-point. A float matches every real number and every one-element tensor. The elements of
-    a sequence are checked, those of an iterator are not.
+    tensors that are not floating-point. A float matches every real number and every one-element tensor. A sequence
+    matches every iterable except strings and tensors; its elements are checked, those of an iterator are not.
     """
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -220,7 +224,10 @@ def _argument_error(name: str, parameter: str, at: int, hint: Any, value: Any) -
 
 
 def _hint_name(hint: Any) -> str:
-    """Return PyTorch's name of the type `hint`, for an error message."""
+    """Return PyTorch's name of the type `hint` for an error message, such as "Number" or "tuple of ints".
+
+    The members of a union are joined by "or", without None.
+    """
     members = [m for m in typing.get_args(hint) if m is not type(None)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(_hint_name, members)))

@@ -112,8 +112,9 @@ def matching_types(name: str) -> Types | None:
 def is_mismatched(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
     """Return whether the positional arguments `args` match none of the signatures that the table has for `name`.
 
-    Both the kinds and the number of arguments have to match. `types` are the types of `args`; they are added to the set
-    of `matching_types` if every value of these types matches. Elements of lists and keyword arguments are not checked.
+    Both the kinds and the number of arguments have to match; with keyword arguments, positional ones may be missing.
+    `types` are the types of `args`; they are added to the set of `matching_types` if every value of these types
+    matches. Elements of lists and keyword arguments are not checked. Raises KeyError if the table does not have `name`.
     """
     readings = _signatures()[name]
     if any(_matches_signature(reading, args, kwargs, _always_matches_kind) for reading in readings):
@@ -139,7 +140,12 @@ def _parse_signature(text: str) -> Signature:
 def _matches_signature(
     reading: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
 ) -> bool:
-    """Return whether the arguments match the signature `reading`, where `fits(value, kind)` tests one argument."""
+    """Return whether the arguments match the signature `reading`, where `fits(value, kind)` tests one argument.
+
+    `reading` has the kinds of the required and of the optional arguments. A kind that ends in "?" also accepts None. A
+    last kind "..." allows more arguments, which are not tested. The required kinds ["*"] stand for a size, as in
+    `zeros(2, 3)`. With any keyword arguments, fewer positional ones match.
+    """
     required, optional = reading
     if required == ["*"]:
         return _matches_size(args, kwargs, fits)
@@ -204,7 +210,10 @@ def _is_int64(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return whether `value` is an integer or a list of integers, or a tensor that can be iterated over as one."""
+    """Return whether `value` is an integer or a list of integers, or a tensor that can be iterated over as one.
+
+    Such a tensor is not floating-point, and its rows have one element each; an empty tensor of any dtype is accepted.
+    """
     if isinstance(value, Tensor):
         # A tensor is iterated over, so its rows have to be integers.
         return value.shape[:1] == (0,) or (

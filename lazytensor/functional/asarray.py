@@ -81,7 +81,11 @@ def _check_options(dtype: Any, copy: Any, requires_grad: Any) -> None:
 
 
 def _refuse_unshared(obj: Any, dtype: DType | None) -> None:
-    """Raise OptionInvalid (a ValueError) if no tensor of type `dtype` can share the memory of `obj`."""
+    """Raise OptionInvalid (a ValueError) if no tensor of type `dtype` can share the memory of `obj`.
+
+    These are NumPy scalars, objects without a memory buffer, and byte buffers read as bfloat16 or bool. Tensors, arrays
+    and DLPack objects pass; whether they need a conversion is not checked here.
+    """
     if isinstance(obj, Tensor | np.ndarray) or _exports_dlpack(obj):
         return
     if isinstance(obj, np.generic) or not _is_buffer(obj):

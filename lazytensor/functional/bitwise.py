@@ -29,7 +29,8 @@ def _binary(
     """Return a Tensor method `name` for two integer operands that records the operation `node_name`.
 
     `doc` and `example` become its docstring. `logical` is called instead if the promoted dtype is bool. `operator` is
-    the name of the Python operator, such as "and". The function raises TypeUnsupported for other dtypes.
+    the name of the Python operator, such as "and". The method also has an in-place form. It raises TypeUnsupported for
+    floating-point operands, and for bool ones if `logical` is None.
     """
 
     def function(input: Operand, other: Operand) -> Tensor:

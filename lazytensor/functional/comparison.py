@@ -59,7 +59,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether both tensors have the same shape and equal elements, as a Python bool. NaN equals nothing.
 
-    Shapes are compared without reading values. Reading values raises TraceError inside a compiled step.
+    Tensors of different dtypes are compared by value. Shapes are compared without reading values. Reading values raises
+    TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.equal(lt.tensor([1, 2]), lt.tensor([1, 2]))

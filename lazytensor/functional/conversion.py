@@ -51,7 +51,10 @@ def to(
 
 
 def _move_to_device(x: Tensor, device: Any) -> Tensor:
-    """Return `x` on `device`; `x` itself if `device` is None or its device."""
+    """Return a copy of `x` on `device`; `x` itself if `device` is None or its device.
+
+    Raises TraceError if a step moves a tensor without a value to the CPU.
+    """
     if device is None:
         return x
     target = resolve_device(device)
@@ -93,7 +96,7 @@ def xpu(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
 def detach_(x: Tensor) -> Tensor:
     """Detach `x` from the graph that computed it, in place, and return `x`.
 
-    Raises ShapeError (a RuntimeError) if `x` is a view.
+    `x` then is a leaf that requires no gradient; `x.grad` stays. Raises ShapeError (a RuntimeError) if `x` is a view.
     """
     if any(step[0] != "variable" for step in x.view_ops):
         raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())

@@ -107,7 +107,10 @@ def _add_bias_and_unbatch(y: Node, bias: list[Node], input: Tensor, weight: Tens
 
 
 def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
-    """Return the convolution with `rank` spatial dimensions. `options` are stride, padding, dilation and groups."""
+    """Return the convolution with `rank` spatial dimensions. `options` are stride, padding, dilation and groups.
+
+    Raises ShapeError if a stride or dilation is less than 1, and as `_operands` and `_padding` do.
+    """
     x, w, *b = _operands(f"conv{rank}d", rank, input, weight, bias)
     names = ("stride", "padding", "dilation")
     stride, dilation = (to_ntuple(options[i], rank, names[i]) for i in (0, 2))
@@ -122,7 +125,8 @@ def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *option
 def _conv_transpose(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
     """Return the transposed convolution with `rank` spatial dimensions.
 
-    `options` are stride, padding, output_padding, groups and dilation.
+    `options` are stride, padding, output_padding, groups and dilation. Raises ShapeError if an output padding is not
+    less than the stride or the dilation of its dimension, or if the padding would make an output extent negative.
     """
     x, w, *b = _operands(f"conv_transpose{rank}d", rank, input, weight, bias)
     names = ("stride", "padding", "output_padding", "dilation")

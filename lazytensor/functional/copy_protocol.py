@@ -75,7 +75,10 @@ def __reduce_ex__(x: Tensor, protocol: Any) -> Any:
 
 
 def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """Return a tensor of class `kind` from its pickled parts. `extra` holds its attributes."""
+    """Return a tensor of class `kind` from its pickled parts.
+
+    It is a leaf on the CPU that uses `array` without a copy. `extra` holds attributes that are set on it.
+    """
     tensor = tensor_of_class(kind, new_storage(leaf(array, Type(array.shape, dtype))))
     tensor.__dict__.update(extra)
     return tensor.requires_grad_() if requires_grad else tensor

@@ -66,7 +66,8 @@ def _meta_tensor(shape: tuple[int, ...], dtype: DType, device: Any, requires_gra
 def parse_size(size: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the shape given as separate integers `f(2, 3)` or as one sequence `f((2, 3))`, as a tuple.
 
-    Raises ShapeError for a negative extent and NumberTooLarge for one of more than 63 bits.
+    Raises ShapeError for a negative extent, NumberTooLarge for one of more than 63 bits, and TypeError for one that is
+    not an integer.
     """
     # `x.shape` is a tuple, so it is accepted too.
     if len(size) == 1 and isinstance(size[0], Sequence):
@@ -90,6 +91,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
     Raises ShapeError if nested sequences have different lengths or contain other objects than numbers, and for None.
     Raises ArgumentInvalid (a TypeError) for a string, and NumberTooLarge if an integer `dtype` cannot hold a number.
+    Raises TraceError for a CPU tensor without a value inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.tensor([[1, 2], [3, 4]]).sum(0)
@@ -116,7 +118,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 
 def _nested_extents(data: Any) -> list[int]:
-    """Return the shape of nested lists, read from the first element of each level."""
+    """Return the shape of nested lists or tuples, read from the first element of each level; [] for other objects."""
     is_list = isinstance(data, list | tuple)
     return [len(data), *(_nested_extents(data[0]) if data else ())] if is_list else []
 
@@ -124,7 +126,8 @@ def _nested_extents(data: Any) -> list[int]:
 def _ragged_list_error(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None:
     """Return the error for the first nested list of another length or depth than `extents`; None if all match.
 
-    `dim` is the dimension that `extents[0]` belongs to.
+    It is CountInvalid for another length and ArgumentInvalid for another depth. `dim` is the dimension that
+    `extents[0]` belongs to.
     """
     if not isinstance(data, list | tuple):
         return ArgumentInvalid("not a sequence", where=source.where()) if extents else None
@@ -139,7 +142,11 @@ def _ragged_list_error(data: Any, extents: Sequence[int], dim: int = 0) -> LazyE
 
 
 def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
-    """Return a number or nested sequences of numbers as an array. Errors are those of `tensor`."""
+    """Return a number or nested sequences of numbers as an array. Errors are those of `tensor`.
+
+    A number gets the host type of `dtype`, or of its default if None; for an integer `dtype` it is truncated to an
+    integer. Sequences get NumPy's type, whatever `dtype` is; an empty one without `dtype` gets float32.
+    """
     if isinstance(data, bool | int | float):
         _refuse_overflow(data, data, dtype)
         # NumPy refuses to create an integer array from a number out of range, and wraps the number when it casts an
@@ -170,7 +177,7 @@ def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Return `data` as a tensor in its shape; a tensor of the requested dtype is returned itself.
+    """Return `data` as a tensor in its shape; a tensor of the requested dtype is returned itself, whatever `device` is.
 
     A NumPy array on the CPU without conversion shares its memory with the result. Other data is copied, and errors are
     raised, as by `tensor`.
@@ -260,8 +267,7 @@ def zeros(
 ) -> Tensor:
     """Return a tensor of zeros: `zeros(2, 3)`, `zeros((2, 3))` or `zeros(size=(2, 3))`.
 
-    The dtype defaults to the default dtype. Raises ShapeError for a negative
-    extent.
+    The dtype defaults to the default dtype. Raises ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.zeros(2)
@@ -281,8 +287,7 @@ def ones(
 ) -> Tensor:
     """Return a tensor of ones: `ones(2, 3)`, `ones((2, 3))` or `ones(size=(2, 3))`.
 
-    The dtype defaults to the default dtype. Raises ShapeError for a negative
-    extent.
+    The dtype defaults to the default dtype. Raises ShapeError for a negative extent.
 
     >>> import lazytensor as lt
     >>> lt.ones(2, dtype=lt.int64)
@@ -590,6 +595,8 @@ def randperm(
 
 def rand_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return uniform random numbers in [0, 1) with the shape of `x` and, by default, its dtype and device.
+
+    In a compiled step each execution draws new ones.
 
     >>> import lazytensor as lt
     >>> lt.rand_like(lt.ones(2, 3)).shape

@@ -49,7 +49,9 @@ def raise_refusal(row: Refusal) -> None:
 def with_refusals(name: str, function: F) -> F:
     """Return `function` wrapped with the refusals of the public name `name`; `function` itself if there are none.
 
-    The wrapper does nothing outside a step for the wafer. Inside one, it raises at the call or marks the result.
+    The wrapper does nothing outside a step for the wafer. Inside one, the first row of the stage "trace" that applies
+    raises CompileError at the call; rows of other stages mark the result. If `lazywafer check` is collecting refusals,
+    the error is only reported and the call goes on.
     """
     rows = REFUSALS.get(name, ())
     if not rows:
@@ -120,7 +122,7 @@ def _mark_result(result: Any, row: Refusal, name: str) -> Any:
     """Return `result` with the refusal `row` added to the graph of each of its tensors.
 
     The refusal acts only if the step needs the tensor, or its gradient. Tuples, named tuples and lists keep their
-    class.
+    class. Other objects are returned unchanged.
     """
     if isinstance(result, Tensor):
         return wrap(_mark_node(operand_node(result), row, name), result.device)
@@ -135,7 +137,12 @@ def _unsupported_node(n: Node, row: Refusal, name: str) -> Node:
 
 
 def _mark_node(n: Node, row: Refusal, name: str) -> Node:
-    """Return `n` with the refusal `row` in its value or its gradient, or remembered, by the stage of the row."""
+    """Return `n` with the refusal `row` attached, by the stage of the row.
+
+    "lowering" adds an operation that lowering refuses. "remember" adds a float32 node to `remembered_results` and
+    returns `n`. "backward" raises when the gradient of `n` is computed, and "gradient" makes lowering refuse the
+    gradient; both return `n` unchanged if it requires no gradient.
+    """
     if row.stage == "lowering":
         return _unsupported_node(n, row, name)
     if row.stage == "remember":

@@ -115,7 +115,7 @@ def _is_along_other_dims(arguments: Mapping[str, Any]) -> bool:
 
 
 def _has_other_order(arguments: Mapping[str, Any]) -> bool:
-    """Return whether the order of a norm is given and is not the Euclidean one."""
+    """Return whether the order of a norm is given (as `p`, `ord` or `n`) and is not the Euclidean one ("fro" or 2)."""
     order = arguments.get("p", arguments.get("ord", arguments.get("n")))
     return order is not None and order not in ("fro", 2, 2.0)
 
@@ -148,7 +148,7 @@ def _is_wider_than_index(arguments: Mapping[str, Any]) -> bool:
 
 
 def _picks_by_number(arguments: Mapping[str, Any]) -> bool:
-    """Return whether an index, or one of several, is a 0-d integer tensor."""
+    """Return whether the second argument, an index or a tuple of them, is or contains a 0-d tensor that is not bool."""
     index = list(arguments.values())[1] if len(arguments) > 1 else None
     parts = index if isinstance(index, tuple) else (index,)
     return any(hasattr(p, "dtype") and not p.ndim and p.dtype is not bool_ for p in parts)

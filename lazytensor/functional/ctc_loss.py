@@ -82,7 +82,10 @@ def ctc_loss(
 
 
 def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: np.ndarray, blank: int) -> None:
-    """Raise ShapeError if `blank` is no class, a length is negative, or a target is longer than its row."""
+    """Raise ShapeError if `blank` is no class, a length is negative, or a target is longer than its row.
+
+    `log_probs` is [T, N, C]; `steps` and `long` are the input and target lengths. Targets in one vector have no rows.
+    """
     if not 0 <= blank < log_probs.spec.shape[2]:
         raise ShapeError("blank must be in label range", where=source.where())
     for name, lengths in (("input", steps), ("target", long)):
@@ -123,7 +126,8 @@ def _insert_blanks(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.n
 def _log_likelihood(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
     """Return the log-probability of each label sequence over all its alignments: [N].
 
-    `labels` comes from `_insert_blanks`; `steps` and `long` are the input and target lengths.
+    `labels` comes from `_insert_blanks`; `steps` and `long` are the input and target lengths. A sequence without an
+    alignment gets about LOG_ZERO, a large negative number, in place of -inf.
     """
     times, n, _ = log_probs.spec.shape
     width = labels.shape[1]
@@ -171,7 +175,7 @@ def _shift_right(alpha: Tensor, by: int) -> Tensor:
 
 
 def _log_sum_exp(*parts: Tensor) -> Tensor:
-    """Return log(sum of exp(part)) over `parts`, elementwise."""
+    """Return log(sum of exp(part)) over the tensors `parts`, elementwise and without overflow."""
     # The largest part is subtracted first, so that no exponential overflows. Its gradient cancels.
     top = parts[0].detach()
     for part in parts[1:]:

@@ -53,7 +53,11 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
-    """Return the `p`-norm of `d` along the last dimension. A zero vector has the gradient 0."""
+    """Return the `p`-norm of `d` along the last dimension, which is removed unless `keepdim` is true.
+
+    `p` = 0 counts the elements that are not 0; inf and -inf give the largest and the least magnitude. A zero vector has
+    the gradient 0.
+    """
     size = pw.abs(d)
     if p == 0:
         # A count has no gradient; adding d * 0 gives it the gradient 0.

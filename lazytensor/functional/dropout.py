@@ -26,8 +26,9 @@ def _check_probability(p: float) -> float:
 def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
     """Return `input` times a random mask of `shape`, which broadcasts to the input, divided by 1 - p.
 
-    Each element of the mask is 0 with probability `p`, else 1. `p` = 1 gives zeros. If `inplace` is true, the result is
-    written to `input`. Raises TypeUnsupported if `input` is not floating-point.
+    Each element of the mask is 0 with probability `p`, else 1. `p` = 1 gives zeros, and NaN stays NaN. While automatic
+    casts are on, the result has the half type. If `inplace` is true, the result is written to `input`, which is
+    returned. Raises TypeUnsupported if `input` is not floating-point, unless it is empty or `p` is 1.
     """
     if p == 1:
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.

@@ -46,7 +46,8 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
     """Scale rows of `weight` in place so that their norm is at most `max_norm`, as F.embedding(max_norm=) does.
 
     `numbers` are the indices of the rows, and `norm_type` is the order of the norm. No gradient is recorded. On the
-    device "meta" nothing happens. Raises OptionMissing in a compiled step, where rows have no values.
+    device "meta" nothing happens. Raises OptionMissing in a compiled step, where rows have no values, ArgumentInvalid
+    if `max_norm` or `norm_type` is no number, and ShapeError if `weight` is not floating-point.
     """
     for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
         if not isinstance(value, int | float | Tensor):
@@ -93,7 +94,8 @@ def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
 def _check_row_indices(input: Tensor, weight: Tensor) -> Tensor:
     """Return `input` after checking that it contains row indices of `weight`.
 
-    Raises ShapeError unless it is int32 or int64, and IndexInvalid for an index out of range.
+    Raises ShapeError unless it is int32 or int64, and IndexInvalid for a negative index or one past the last row.
+    Inside a step the range is not checked.
     """
     if input.dtype not in (dt.int64, dt.int32):
         raise ShapeError(
@@ -164,12 +166,14 @@ def embedding_bag(
     """Return the sum, mean or maximum of bags of rows of `weight` [rows, dim]: [bags, dim].
 
     - `input`: indices [bags, n], one bag per row; or a vector [n] with `offsets`, the index where each bag starts.
+      `input` and `weight` may be exchanged, as in former versions of PyTorch.
     - `max_norm`, `norm_type`: as in `embedding`.
     - `scale_grad_by_freq`: not supported; raises OptionMissing if true.
     - `mode`: "sum", "mean" or "max". An empty bag gives zeros.
     - `sparse`: ignored.
     - `per_sample_weights`: factors of the rows, for "sum" only, in the shape of `input`.
-    - `include_last_offset`: the last offset is the end of the last bag.
+    - `include_last_offset`: the last offset is the end of the last bag. As in PyTorch, a mean of the last bag still
+      counts the indices after it.
     - `padding_idx`: rows with this index are left out of the bags.
 
     Raises OptionInvalid (a ValueError) for another mode or for `offsets` that do not suit `input`. Raises OptionMissing
@@ -246,7 +250,11 @@ def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) 
 
 
 def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
-    """Return the sum or mean of the rows of each bag: [count, dim]. Rows where `kept` is false are left out."""
+    """Return the sum or mean of the rows of each bag: [count, dim]. Rows where `kept` is false are left out.
+
+    `bags` has the bag of each row. A mean divides by the number of rows that are not left out. An empty bag gives
+    zeros.
+    """
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
     empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)

@@ -24,8 +24,8 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     """Return the `n`-th differences x[i + 1] - x[i] along `dim`: [..., e, ...] -> [..., e - n, ...].
 
     `prepend` and `append` are concatenated with `x` along `dim` first. For a bool tensor the result is true where
-    neighbours differ. If `n` is 0, a copy of `x` is returned. Raises ShapeError if `x` has no dimensions or `n` is
-    negative.
+    neighbours differ. If `n` is 0, a copy of `x` is returned, without `prepend` and `append`. If `n` is larger than the
+    extent, the result is empty. Raises ShapeError if `x` has no dimensions or `n` is negative.
 
     >>> import lazytensor as lt
     >>> lt.diff(lt.tensor([1, 4, 9]))

@@ -49,7 +49,7 @@ def _cast_index(index: Tensor, what: str) -> Node:
 
 
 def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
-    """Raise ShapeError if `index` has a value outside `low` to `extent` - 1.
+    """Raise ShapeError if `index` has a value outside `low` to `extent` - 1. Inside a step nothing is checked.
 
     PyTorch raises RuntimeError, not IndexError, in gather and scatter.
     """
@@ -63,9 +63,10 @@ def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> No
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Return the elements of `x` at `index` along `dim`, in the shape of `index`.
 
-    For `dim` 0 of a matrix, out[i][j] = x[index[i][j]][j]. `index` is int32 or int64 and has as many dimensions as `x`.
-    `sparse_grad` is ignored. Raises ShapeError (a RuntimeError) for an index out of range, of another dtype or rank, or
-    larger than `x` in another dimension.
+    For `dim` 0 of a matrix, out[i][j] = x[index[i][j]][j]. `index` is int32 or int64 and has as many dimensions as `x`;
+    an empty one may have any rank. `sparse_grad` is ignored. Raises ShapeError (a RuntimeError) for an index that is
+    negative or out of range, of another dtype or rank, or larger than `x` in another dimension. Inside a step the range
+    is not checked.
 
     >>> import lazytensor as lt
     >>> lt.gather(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([[1], [0]]))
@@ -107,7 +108,11 @@ def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
 
 
 def _scatter(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
-    """Return a copy of `x` with `value` combined at the positions `index` along `dim` by the reduction `kind`."""
+    """Return a copy of `x` with `value` combined at the positions `index` along `dim` by the reduction `kind`.
+
+    `kind` is "set" (overwrite) or the name of a row of REDUCTIONS, such as "add". An empty `index` changes nothing.
+    `what` is the function's name in errors.
+    """
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     # An empty index may have any rank and dtype.
     if not index.spec.size:
@@ -130,6 +135,7 @@ def scatter(
     For `dim` 0 of a matrix, out[index[i][j]][j] = src[i][j]. `src`, or `value` as a keyword, is a number or a tensor at
     least as large as `index`. `reduce` "add" or "multiply" combines the values with those of `x` instead. Raises
     ShapeError for an index out of range, another dtype of `src`, a `src` smaller than `index`, and another `reduce`.
+    Raises ArgumentInvalid (a TypeError) if neither `src` nor `value` is given.
 
     >>> import lazytensor as lt
     >>> lt.scatter(lt.zeros(3), 0, lt.tensor([2, 0]), lt.tensor([5.0, 6.0]))
@@ -229,7 +235,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
     """Return a copy of `x` with slices of `src` written to the positions `index` along `dim`, or added if `accumulate`.
 
-    Raises ShapeError if `src` has another dtype or number of slices.
+    Raises ShapeError if `src` has another dtype or number of slices, and IndexInvalid if `index` is no vector or out of
+    range. `what` is the function's name in errors.
     """
     base, d, places = _vector_index_operands(x, dim, index, what)
     if src.dtype is not x.dtype:
@@ -343,7 +350,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy of `x` with `source` written to the positions `index` of the flattened tensor.
 
-    If `accumulate` is true, the values are added. Raises IndexError for a position out of range.
+    `source` has as many elements as `index`; the shapes may differ. If `accumulate` is true, the values are added.
+    Raises IndexError for a position out of range; negative positions count from the end.
 
     >>> import lazytensor as lt
     >>> lt.put(lt.zeros(3), lt.tensor([1]), lt.tensor([5.0]))
@@ -506,10 +514,10 @@ def repeat_interleave(
 ) -> Tensor:
     """Return `x` with each element along `dim` repeated `repeats` times in a row.
 
-    `repeats` is one number, or a vector with a number for each element. If `dim` is None, `x` is flattened. If
-    `repeats` is None, `x` is a vector of counts and the result has index k x[k] times. `output_size` is ignored. A
-    vector of repeats is read, which raises TraceError inside a compiled step. Raises ShapeError for negative repeats or
-    a wrong number of them.
+    `repeats` is one number, or a vector with a number for each element or with one number for all. If `dim` is None,
+    `x` is flattened. If `repeats` is None, `x` is a vector of counts and the result has index k x[k] times.
+    `output_size` is ignored. A vector of repeats is read, which raises TraceError inside a compiled step. Raises
+    ShapeError for negative repeats or a wrong number of them, and IndexInvalid for a `dim` of a 0-d tensor.
 
     >>> import lazytensor as lt
     >>> lt.repeat_interleave(lt.tensor([1, 2]), 2)
@@ -545,8 +553,8 @@ def repeat_interleave(
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return all combinations of `r` elements of the vector `x`, one per row: [count, r].
 
-    If `with_replacement` is true, an element may occur several times. Raises ShapeError if `x` is not a vector, and
-    MemoryMissing if the result is too large.
+    If `with_replacement` is true, an element may occur several times. For `r` = 0 the result is an empty vector. Raises
+    ShapeError if `x` is not a vector, and MemoryMissing if the result is too large.
 
     >>> import lazytensor as lt
     >>> lt.combinations(lt.tensor([1, 2, 3]))

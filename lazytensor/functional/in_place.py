@@ -96,7 +96,11 @@ def write_values(x: Tensor, value: Operand) -> Tensor:
 
 
 def _refuse_pending(x: Tensor, value: Tensor) -> None:
-    """Refuse a copy into `x`, outside a step, of a value that the loop has recorded and not yet computed."""
+    """Raise TraceError for a copy into `x`, outside a step, of a value that the loop has recorded and not yet computed.
+
+    Nothing is raised if `x` is such a value too, is a view, or was changed in place before. If `lazywafer check` is
+    collecting refusals, the error is only reported.
+    """
     # The vendor's package accepts a write through a view or `.data`, an in-place operation, and any write to a tensor
     # that the script has changed in place before.
     is_computed = value.device.type == "lazy" and _is_pending(value.node)

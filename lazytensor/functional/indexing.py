@@ -35,8 +35,9 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """Return x[index]: a view, or a copy if `index` contains a tensor or a mask.
 
     `index` may contain integers, slices, None, Ellipsis, bools, sequences, int tensors and bool masks, as in PyTorch.
-    Masks are read, which raises TraceError inside a compiled step. Raises IndexError for too many parts, indices out of
-    range, and masks whose shape does not match.
+    Masks are read, which raises TraceError inside a compiled step. Outside a step a 0-d integer tensor acts as an
+    integer. Raises IndexError for too many parts, indices out of range, and masks whose shape does not match. Raises
+    OptionInvalid (a ValueError) for a slice whose step is not positive.
     """
     if x.spec.shape:
         # A fast path for the most frequent indices.
@@ -136,7 +137,12 @@ def _write_overlapping_view(view: Tensor, picks: IndexTensors, value: Operand, a
 
 
 def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
-    """Raise ShapeError if an index tensor or the value shares elements with `view`, as PyTorch does."""
+    """Raise ShapeError if an index tensor or the value shares elements with `view`, as PyTorch does.
+
+    If all index tensors are masks and `value` is a number or one element, only masks that overlap `view` partly are
+    refused. Otherwise integer index tensors and the value are refused if they share any element; outside a step this
+    includes a value that contains elements that are written.
+    """
     masks = [p for _, p in picks if p.dtype is dt.bool_]
     if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
         refuse_overlap(view, *masks)
@@ -171,7 +177,10 @@ def _require_same_dtype(picks: IndexTensors, view: Tensor, value: Operand) -> No
 
 
 def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
-    """Return the node of `x` with `value` written to, or added at, the elements that `indices` select."""
+    """Return the node of `x` with `value` written to, or added at, the elements that `indices` select.
+
+    `indices` are those of the dimensions `dims`. Raises ShapeError if `value` does not broadcast to the selection.
+    """
     base = operand_node(x)
     shape = index_get(base, indices, dims).type.shape
     value = _drop_leading_ones(value, shape)
@@ -249,7 +258,10 @@ def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
 
 
 def _index_parts(index: Any) -> list[Any]:
-    """Return the parts of an index. A list is one part, unless it contains slices, sequences or tensors."""
+    """Return the parts of an index. A list is one part, unless it contains slices, sequences or tensors.
+
+    Such a list is read as a tuple if it has fewer than 32 elements, as NumPy did.
+    """
     if isinstance(index, tuple):
         return list(index)
     odd = (slice, type(None), type(Ellipsis), list, tuple, Tensor, np.ndarray)
@@ -262,7 +274,8 @@ def _index_parts(index: Any) -> list[Any]:
 def _normalize_part(p: Any) -> Any:
     """Return one part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool.
 
-    Raises IndexInvalid for objects that cannot be an index.
+    Sequences and arrays become tensors, empty ones int64 unless they are bool arrays. Raises IndexInvalid for objects
+    that cannot be an index.
     """
     if p is None or p is Ellipsis or isinstance(p, slice | bool) or p.__class__ is int:
         return p
@@ -286,7 +299,7 @@ def _normalize_part(p: Any) -> Any:
 def _index_tensor(p: Tensor) -> Any:
     """Return an index tensor as int64 or bool; a 0-d one as a bool or, outside a step, an int.
 
-    Raises IndexInvalid for a floating-point tensor.
+    A uint8 tensor is a mask and becomes bool. Raises IndexInvalid for a floating-point tensor.
     """
     if p.dtype.kind == "f":
         raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
@@ -362,7 +375,10 @@ def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = No
 
 
 def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:
-    """Return a view of `x` sliced along dimension `d`; `x` itself for a full slice."""
+    """Return a view of `x` sliced along dimension `d`; `x` itself for a full slice.
+
+    Raises OptionInvalid (a ValueError) if the step is not positive.
+    """
     extent = x.spec.shape[d]
     # NumPy allows a negative step; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:

@@ -50,7 +50,8 @@ def interpolate(
     - `antialias`: not supported; raises OptionMissing if true.
 
     Raises OptionInvalid (a ValueError) for options that do not go together. Raises OptionMissing (a
-    NotImplementedError) for a mode that does not fit the rank, and ShapeError for empty extents.
+    NotImplementedError) for a mode that does not fit the rank, and ShapeError for empty extents. Raises TypeUnsupported
+    if `input` is neither floating-point nor uint8.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.interpolate(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -86,7 +87,11 @@ def interpolate(
 
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
-    """Raise OptionInvalid if `align_corners` does not apply to `mode`, OptionMissing if `mode` does not fit."""
+    """Raise OptionInvalid if `align_corners` does not apply to `mode`, OptionMissing if `mode` does not fit.
+
+    `rank` is the number of spatial dimensions. A mode does not fit if it is unknown, is "lanczos", or needs another
+    rank.
+    """
     if mode == "lanczos":
         raise OptionMissing(
             "interpolate with mode='lanczos' is not supported", where=source.where(), hint='Use "bicubic".'
@@ -114,7 +119,8 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
 def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
     """Return the output extents, and the scale factors if these were given, else None.
 
-    Raises OptionInvalid unless exactly one of `size` and `scale_factor` is given with a value per dimension.
+    Raises OptionInvalid unless exactly one of `size` and `scale_factor` is given, as one number or with a value per
+    dimension. Raises ShapeError if an extent of input or output is not positive.
     """
     rank = len(extents)
     if (size is None) == (scale_factor is None):
@@ -143,7 +149,9 @@ def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> t
 def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: bool) -> list[Tap]:
     """Return the taps of an interpolation along one dimension, from `extent` to `out` elements.
 
-    `scale` is the step between samples in the input, or None for the ratio of the extents.
+    A tap is a pair: for each output element the index of an input element, and its weight. The output is the weighted
+    sum over all taps: one for nearest modes, two for linear ones, four for "bicubic". `scale` is the step between
+    samples in the input, or None for the ratio of the extents.
     """
     # PyTorch computes nearest positions in float32; more precision would sometimes select another neighbour.
     step = np.float32(extent / out if scale is None else scale)
@@ -307,7 +315,11 @@ def _unnormalize_coordinate(coordinate: Tensor, extent: int, align_corners: bool
 
 
 def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Return pixel coordinates `at` moved into the dimension by `padding_mode`; "zeros" leaves them unchanged."""
+    """Return pixel coordinates `at` moved into the dimension by `padding_mode`; "zeros" leaves them unchanged.
+
+    "border" limits them to 0 to `extent` - 1. "reflection" first mirrors them at the ends: the centres of the outer
+    pixels if `align_corners` is true, else their outer edges.
+    """
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
         span = high - low

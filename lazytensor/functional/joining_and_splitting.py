@@ -144,7 +144,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
-    """Return the node of `tensors` concatenated along `dim`, in their promoted dtype."""
+    """Return the node of `tensors` concatenated along `dim`, in their promoted dtype.
+
+    Empty vectors [0] take the shape of the others. Raises ShapeError for a 0-d tensor.
+    """
     types = [x.spec for x in tensors]
     if not all(t.shape for t in types):
         raise ShapeError(
@@ -285,7 +288,10 @@ def tensor_split(
 
 
 def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
-    """Return `tensor_split` of `x`. Raises ShapeError if the number of sections does not divide the extent."""
+    """Return `tensor_split` of `x`. Raises ShapeError if a number of sections does not divide the extent.
+
+    `what` is the function's name in the error. A list of indices is not checked.
+    """
     # NumPy's rule: unequal sections are an error, except in `tensor_split`.
     if isinstance(sections, int) and (sections <= 0 or x.spec.shape[dim] % sections):
         raise ShapeError(
@@ -389,9 +395,9 @@ atleast_3d = _make_atleast_nd(
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` concatenated along dimension 1, or dimension 0 if they are vectors. 0-d tensors become vectors.
+    """Return `tensors` concatenated along dimension 1, or along dimension 0 if the first is a vector.
 
-    Raises ShapeError if there are no tensors or other extents differ.
+    0-d tensors become vectors. Raises ShapeError if there are no tensors or other extents differ.
 
     >>> import lazytensor as lt
     >>> lt.hstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
@@ -435,7 +441,7 @@ row_stack = vstack
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` concatenated along dimension 1. Vectors [n] become columns [n, 1].
+    """Return `tensors` concatenated along dimension 1. Vectors [n] become columns [n, 1], 0-d tensors [1, 1].
 
     Raises ShapeError if there are no tensors or the row counts differ.
 
@@ -495,8 +501,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Return coordinate grids from vectors, one view of shape [n0, n1, ...] for each vector.
 
-    Grid k has the values of vector k along dimension k. `indexing="xy"` exchanges the first two dimensions of the
-    grids. Raises ShapeError for another `indexing`, for matrices, and for different dtypes.
+    The vectors are separate arguments or one sequence; a 0-d tensor counts as a vector of one element. Grid k has the
+    values of vector k along dimension k. `indexing="xy"` exchanges the first two dimensions of the grids. Raises
+    ShapeError for another `indexing`, without vectors, for matrices, and for different dtypes.
 
     >>> import lazytensor as lt
     >>> lt.meshgrid(lt.tensor([1, 2]), lt.tensor([8, 9]), indexing="ij")[0]

@@ -580,7 +580,7 @@ def norm(
     These dimensions are removed unless `keepdim` is true. If `ord` is None, it is the Euclidean norm over `dim`, or
     over all elements. If `ord` is given and `dim` has two dimensions, or `A` has two and `dim` is None, it is
     `matrix_norm`. Otherwise it is `vector_norm`. If `dtype` is given, `A` is converted first. Raises ShapeError if
-    `ord` is given for more than two dimensions.
+    `ord` is given for more than two dimensions, or is a string for other than two.
     """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)

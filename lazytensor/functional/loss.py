@@ -74,13 +74,15 @@ def cross_entropy(
 
     - `input`: unnormalized scores [N, C, ...] or [C].
     - `target`: class indices [N, ...] (int64), or class probabilities in the shape of `input`.
-    - `weight`: a weight for each class, [C]. A mean over class indices is divided by the sum of the weights.
-    - `ignore_index`: targets with this class index do not count.
+    - `weight`: a weight for each class, [C]. A mean over class indices is divided by the sum of the weights of the
+      targets, a mean over probabilities by the number of samples.
+    - `ignore_index`: targets with this class index do not count. It has no effect on probabilities.
     - `label_smoothing`: between 0 and 1, the share of a uniform distribution that is mixed into the target.
+    - `size_average`, `reduce`: PyTorch's deprecated forms of `reduction`.
 
-    `reduction` "none" gives [N, ...]. Half types are computed in float32 while automatic casts are on. Raises
-    ShapeError if shapes, dtypes or `label_smoothing` do not fit. Raises IndexInvalid for an index that is no class;
-    inside a step it is not checked.
+    `reduction` "mean" and "sum" give a 0-d tensor, "none" gives [N, ...]. Half types are computed in float32 while
+    automatic casts are on. Raises ShapeError if shapes, dtypes or `label_smoothing` do not fit. Raises IndexInvalid for
+    an index that is no class; inside a step it is not checked.
 
     >>> import lazytensor as lt
     >>> float(lt.nn.functional.cross_entropy(lt.zeros(2, 10), lt.tensor([1, 7])))
@@ -127,7 +129,10 @@ def flatten_to_rows(x: Tensor) -> Tensor:
 def _soft_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
 ) -> Tensor:
-    """Return the cross entropy of class scores and class probabilities of the same shape."""
+    """Return the cross entropy of class scores and class probabilities of the same shape.
+
+    `weight` multiplies the term of each class. A mean divides by the number of samples, not by the weights.
+    """
     dim = 1 if input.ndim > 1 else 0
     classes = input.spec.shape[dim]
     if label_smoothing:
@@ -333,7 +338,8 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return the smooth L1 loss of d = |input - target|: d**2 / (2 * beta) if d < `beta`, else d - beta / 2.
 
-    If `beta` is 0, it is `l1_loss`. Raises ShapeError if `beta` is negative.
+    The shapes broadcast, and `reduction` is "mean", "sum" or "none". If `beta` is 0, it is `l1_loss`. Raises ShapeError
+    if `beta` is negative, and TypeUnsupported if the promoted dtype is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.smooth_l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -364,7 +370,7 @@ def huber_loss(
     """Return the Huber loss of d = |input - target|: d**2 / 2 if d <= `delta`, else delta * (d - delta / 2).
 
     If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights. Raises
-    ShapeError if `delta` is not positive.
+    ShapeError if `delta` is not positive, and TypeUnsupported if the promoted dtype is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.huber_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -494,8 +500,8 @@ def kl_div(
 ) -> Tensor:
     """Return the Kullback-Leibler divergence t * (log(t) - x) of log-probabilities x (`input`) and probabilities t.
 
-    If `log_target` is true, `target` holds log(t). `reduction` may also be "batchmean": the sum divided by the first
-    extent. The shapes broadcast. Raises TypeUnsupported for integers.
+    If `log_target` is true, `target` holds log(t). `reduction` "mean" divides by the number of elements; "batchmean"
+    divides the sum by the first extent. The shapes broadcast. Raises TypeUnsupported for integers.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.kl_div(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]), reduction="sum")
@@ -554,7 +560,7 @@ def gaussian_nll_loss(
 
     `var` is a number, or a tensor in the shape of `input`, or one whose last dimension is missing or has extent 1. If
     `full` is true, log(2 * pi) / 2 is added. The gradient ignores the lower bound `eps`. Raises OptionInvalid (a
-    ValueError) for another shape of `var` and for a negative number.
+    ValueError) for another shape of `var` and for a negative number; negative elements of a tensor become `eps`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.gaussian_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))

@@ -158,7 +158,10 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 def add_scaled_product(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
-    """Return beta * x + alpha * product, broadcast. If `beta` is 0, `x` is ignored, even if it contains NaN."""
+    """Return beta * x + alpha * product, broadcast. If `beta` is 0, `x` is ignored, even if it contains NaN.
+
+    If both tensors are bool, they are combined by a logical or, and `beta` and `alpha` count as bools.
+    """
     # Bools are added with `or`, as in PyTorch's kernels.
     if x.dtype.kind == "b" and product.dtype.kind == "b":
         return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
@@ -221,8 +224,8 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operan
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x @ weight.T + bias for `x` [..., in], `weight` [out, in] and `bias` [out]: [..., out].
 
-    While automatic casts are on, the operands are converted to the half type. Raises ShapeError if shapes or dtypes do
-    not fit.
+    A `bias` of another shape is broadcast to the result. While automatic casts are on, the operands are converted to
+    the half type. Raises ShapeError if shapes or dtypes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.linear(lt.tensor([[1.0, 2.0]]), lt.tensor([[3.0, 4.0]]), lt.tensor([0.5]))

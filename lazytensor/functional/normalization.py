@@ -83,9 +83,9 @@ def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Di
 def _check_normalized_shape(
     name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None
 ) -> Dims:
-    """Return `normalized_shape` as a tuple.
+    """Return `normalized_shape`, a number or a sequence, as a tuple.
 
-    Raises ShapeError if `input` does not end with it or a parameter differs from it.
+    Raises ShapeError if it is empty, if `input` does not end with it, or if one of `params` has another shape.
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
@@ -214,7 +214,11 @@ def native_group_norm(
 def _group_norm(
     input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the group normalization of `input`, and the means and inverse standard deviations [N, groups]."""
+    """Return the group normalization of `input`, and the means and inverse standard deviations [N, groups].
+
+    Raises CountZero if `groups` is 0. Raises ShapeError if it is negative or does not divide the number of channels, or
+    if `input` has fewer than two dimensions.
+    """
     if not groups:
         raise CountZero(
             "group_norm expects num_groups above 0, but got 0",
@@ -257,7 +261,8 @@ def _update_running_statistics(
 ) -> tuple[Node, Node]:
     """Return the mean [C] and 1 / sqrt(variance + eps) [C] of a batch, and update the running statistics.
 
-    The running variance uses the unbiased variance.
+    The returned variance is biased, the running variance is updated with the unbiased one, which is NaN for one value
+    per channel. An empty batch updates nothing; a missing statistic is skipped.
     """
     dims, channels = (0, *range(2, len(x.type.shape))), x.type.shape[1:2]
     variance = reshaped(center(x, dims)[1], channels)
@@ -283,7 +288,8 @@ def _batch_norm(
 ) -> tuple[Tensor, Node, Node]:
     """Return the batch normalization of `input`, and the means and inverse standard deviations [C] that it used.
 
-    In training the running statistics are updated in place.
+    `running` has the running mean and variance. In training the statistics of the batch are used, and the running ones
+    are updated in place. Otherwise the running ones are used, with mean 0 and variance 1 for missing ones.
     """
     # The vendor's front end uses float32 ones and zeros for a missing weight and bias.
     x, scale, shift = _cast_with_params(input, weight, bias, float32)
@@ -314,7 +320,8 @@ def batch_norm(
     If `training` is true, the mean and variance of the batch are used. `running_mean` and `running_var` [C], if given,
     are then updated in place: running = (1 - momentum) * running + momentum * value, with the unbiased variance.
     Otherwise the running statistics are used. `eps` is added to the variance. Raises OptionInvalid (a ValueError) in
-    training if there is one value per channel, and ShapeError outside training without running statistics.
+    training if there is one value per channel, ShapeError outside training without running statistics, and
+    TypeUnsupported for integers. An empty vector is copied without checks.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.batch_norm(lt.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -374,7 +381,7 @@ def instance_norm(
 ) -> Tensor:
     """Return `input` [N, C, ...] normalized for each channel of each sample, times `weight` [C], plus `bias` [C].
 
-    `running_mean` and `running_var`, if given, are updated in place with the averages over the samples. If
+    If both `running_mean` and `running_var` are given, they are updated in place with the averages over the samples. If
     `use_input_stats` is false, they are used for the normalization instead, as in `batch_norm`. Raises OptionInvalid (a
     ValueError) if there is one spatial element, whose variance would be 0.
 
@@ -413,8 +420,8 @@ def instance_norm(
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Return x / (k + alpha * mean of x**2 over `size` neighbouring channels)**beta for `input` [N, C, ...].
 
-    Channels beyond the ends count as zeros, and the mean always divides by `size`. Raises OptionInvalid (a ValueError)
-    for fewer than three dimensions.
+    Channels beyond the ends count as zeros, and the mean always divides by `size`. An empty `input` is returned itself.
+    Raises OptionInvalid (a ValueError) for fewer than three dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.local_response_norm(lt.ones(1, 2, 2), 2, alpha=0.5).shape

@@ -12,7 +12,11 @@ FIRST_OPERAND_NAMES, SECOND_OPERAND_NAMES = ("input", "x", "a", "x1"), ("other",
 
 
 def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
-    """Return a map from PyTorch's and NumPy's names of parameters of `function` to those in its signature."""
+    """Return a map from other names of parameters of `function` to those in its signature.
+
+    FIRST_OPERAND_NAMES and SECOND_OPERAND_NAMES stand for the first two positional parameters, "axis" for "dim" and
+    "keepdims" for "keepdim". A name that is itself in the signature is left out.
+    """
     code = cast(Any, _unwrap(function)).__code__
     positional = code.co_varnames[: code.co_argcount]
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -50,7 +50,7 @@ def public(function: Callable[P, R]) -> Public[P, R]:
     """Return `function` as the package publishes it.
 
     The wrapper adds argument checks, automatic casts, refusals of the wafer, `out=`, and PyTorch's names of the
-    operands.
+    operands. Functions that create tensors also accept keywords such as `layout` and `pin_memory`.
     """
     # One cast serves all functions: the wrapper passes every other argument on.
     published = accept_torch_names(publish(function, place=""))
@@ -63,9 +63,10 @@ def public(function: Callable[P, R]) -> Public[P, R]:
 def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` wrapped to accept `out=` and PyTorch's names of the first two operands.
 
-    A function that has a parameter `out` is returned itself. With `out=`, the result is written to `out`, and `out` is
-    returned. The call raises AutogradError if an argument requires a gradient, and ShapeError if `out` overlaps an
-    operand in a way that PyTorch refuses.
+    A function that has a parameter `out` is returned itself. With `out=`, the result is written to `out`, in its dtype,
+    and `out` is returned. An empty `out` takes the shape of the result. The call raises AutogradError if an argument
+    requires a gradient while gradients are recorded, and ShapeError if `out` has another shape, if its dtype cannot
+    hold the result, or if it overlaps an operand in a way that PyTorch refuses.
     """
     # Inspected once, when the function is published, and not at each call.
     parameters = list(inspect.signature(function).parameters.values())
@@ -137,7 +138,11 @@ def _expected_out_text(value: Any) -> str:
 
 
 def _write_result(value: Tensor, out: Any) -> Tensor:
-    """Write `value` to the tensor `out` and return it. An empty `out` takes the shape of `value`."""
+    """Write `value` to the tensor `out` and return it. An empty `out` that is no view takes the shape of `value`.
+
+    Raises ArgumentInvalid (a TypeError) if `out` is no tensor, and ShapeError for another shape or if its dtype cannot
+    hold the result.
+    """
     if not isinstance(out, Tensor):
         raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
     if out.spec.size or not value.spec.size or out.view_ops:

@@ -30,7 +30,7 @@ def storage_indices(x: Tensor) -> np.ndarray:
 def write_at_indices(x: Tensor, places: np.ndarray, values: Node, accumulate: bool = False) -> Tensor:
     """Write `values` to the flat storage indices `places` of `x`, or add them if `accumulate` is true, and return `x`.
 
-    If an index occurs several times, the last value remains.
+    If an index occurs several times, the last value remains, or all are added.
     """
     base = tensor_from_storage(x.cell, tuple(step for step in x.view_ops if step[0] == "variable"), x.history)
     base.device, base.leaf_id = x.device, x.leaf_id

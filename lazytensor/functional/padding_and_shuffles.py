@@ -23,7 +23,10 @@ Tap = tuple[tuple[int, ...], np.ndarray]
 
 
 def apply_taps(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
-    """Return the weighted sum of gathers along `dim`, one for each tap."""
+    """Return the weighted sum of gathers along `dim`, one for each tap.
+
+    A tap is a pair (indices, weights): for each output element the index of an input element, and its weight.
+    """
     total = None
     for index, weights in taps:
         part = pick_along(x, index, dim)

@@ -187,7 +187,8 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Return a / b. Shapes broadcast; integers are converted to the default floating-point dtype.
 
     `rounding_mode` "floor" rounds the quotient down and "trunc" towards zero; integers then stay integers. Raises
-    ShapeError for another mode, and with a mode for integers divided by zero.
+    ShapeError for another mode, and with a mode for integers divided by zero. Raises TypeUnsupported for bools with a
+    mode.
 
     >>> import lazytensor as lt
     >>> lt.div(lt.tensor([7.0, -7.0]), 2, rounding_mode="floor")
@@ -234,7 +235,10 @@ def _divide_checked(name: str, a: Operand, b: Operand) -> Tensor:
 
 
 def _is_known_zero(x: Tensor) -> bool:
-    """Return whether `x` contains a zero. A value that a step has yet to compute counts as nonzero."""
+    """Return whether `x` contains a zero. Outside a step the value is computed for this.
+
+    A value that a step has yet to compute counts as nonzero.
+    """
     value = x.node.value
     # The value is computed now, since PyTorch raises at the division and not where the result is read.
     if value is None and thread_state.current is None and not is_unknown_in_plan(x.node):
@@ -524,8 +528,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """Return `x` limited to the range from `min` to `max`.
 
-    Bounds are numbers or tensors that broadcast; None is no bound. If `min` > `max`, the result is `max`. Raises
-    ShapeError if both bounds are None.
+    Bounds are numbers or tensors that broadcast; None is no bound. If `min` > `max`, the result is `max`. A
+    floating-point bound promotes an integer `x`. Raises ShapeError if both bounds are None.
 
     >>> import lazytensor as lt
     >>> lt.clamp(lt.tensor([-2.0, 0.5, 2.0]), 0, 1)

@@ -338,6 +338,8 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension `p`, for each element of `input`.
 
+    Integers are converted to the default floating-point dtype. `p` and the elements are not checked.
+
     >>> import lazytensor as lt
     >>> lt.mvlgamma(lt.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])

@@ -40,9 +40,11 @@ def _check_rank(name: str, rank: int, input: Tensor) -> None:
 
 
 def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
-    """Return kernel, stride, padding before and after, and dilation of a pooling operation, one value per dimension.
+    """Return the attributes "kernel", "stride", "padding" and "dilation" of a pooling operation as a dict.
 
-    `options` are kernel_size, stride, padding, dilation and ceil_mode. Raises ShapeError if they do not fit the input.
+    Each has one value per spatial dimension; padding has pairs (before, after), where the second includes the elements
+    that ceil_mode needs. `options` are kernel_size, stride, padding, dilation and ceil_mode; stride None or empty
+    stands for the kernel size. Raises ShapeError if they do not fit the input.
     """
     _check_rank(name, rank, input)
     kernel_size, stride, padding, dilation, ceil_mode = options
@@ -184,7 +186,8 @@ max_pool3d, max_pool3d_with_indices = _make_max_pools(
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     """Return average pooling with `rank` spatial dimensions.
 
-    `options` are kernel_size, stride, padding, ceil_mode, count_include_pad and divisor_override.
+    `options` are kernel_size, stride, padding, ceil_mode, count_include_pad and divisor_override. Raises ShapeError if
+    the divisor is 0 or the options do not fit the input.
     """
     kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
     attrs = _window_attributes(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
@@ -388,7 +391,11 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def _region_taps(extent: int, count: int) -> list[Tap]:
-    """Return the mean over regions of unequal length as weighted taps, as many as the longest region has elements."""
+    """Return the mean over the `count` regions of adaptive pooling along a dimension, as pairs of indices and weights.
+
+    There are as many pairs as the longest region has elements. Pair j has element j of each region; shorter regions
+    repeat their last element with weight 0.
+    """
     regions = _adaptive_regions(extent, count)
     longest = max((b - a for a, b in regions), default=0)
     taps = []
@@ -525,9 +532,11 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 
 def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
-    """Return max unpooling with `rank` spatial dimensions.
+    """Return max unpooling with `rank` spatial dimensions: `input` at the flat spatial `indices`, zeros elsewhere.
 
-    `options` are kernel_size, stride, padding and output_size.
+    `options` are kernel_size, stride, padding and output_size. Without output_size the extents are the smallest that
+    pool to those of `input`. Raises ShapeError unless `indices` is int64 in the shape of `input`, and OptionInvalid if
+    output_size differs from these extents by the stride or more.
     """
     kernel_size, stride, padding, output_size = options
     kernel = to_ntuple(kernel_size, rank, "kernel_size")

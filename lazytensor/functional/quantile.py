@@ -21,7 +21,7 @@ def _check_quantiles(x: Tensor, q: Any) -> Tensor:
     """Return the quantiles `q` as a tensor of the dtype of `x`.
 
     Raises ShapeError if `x` is not float32 or float64, if a number is not between 0 and 1, or if a tensor has several
-    dimensions or another dtype than `x`.
+    dimensions or another dtype than `x`. The values of a tensor are not checked.
     """
     if x.dtype not in (dt.float32, dt.float64):
         raise ShapeError("quantile() input tensor must be either float or double dtype", where=source.where())
@@ -56,7 +56,12 @@ def _interpolate(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
 
 
 def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips_nan: bool) -> Tensor:
-    """Return quantiles as `quantile` does; if `skips_nan` is true, those of the elements that are not NaN."""
+    """Return quantiles as `quantile` does; if `skips_nan` is true, those of the elements that are not NaN.
+
+    The shape is that of `q`, then that of `x` without `dim` (kept with extent 1 if `keepdim`). Unless `skips_nan` is
+    true, a row with a NaN gives NaN. Raises ShapeError for an unknown `interpolation`, an empty `x`, and as
+    `_check_quantiles` does.
+    """
     if interpolation not in INTERPOLATIONS:
         raise ShapeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "

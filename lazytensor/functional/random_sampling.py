@@ -73,8 +73,8 @@ def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """Return a tensor in the shape of `x` with 1 with probability `x` (or `p`, if it is given) and 0 otherwise.
 
-    In a compiled step without `generator` each execution draws new numbers, and probabilities are not checked.
-    Otherwise raises ShapeError for probabilities outside 0 to 1.
+    In a compiled step without `generator` each execution draws new numbers, and probabilities are not checked; with
+    `generator` TraceError is raised there. Otherwise raises ShapeError for probabilities outside 0 to 1.
 
     >>> import lazytensor as lt
     >>> lt.bernoulli(lt.tensor([0.0, 1.0]))
@@ -97,8 +97,8 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write 1 with probability `p`, else 0, to each element of `x`, and return `x`. A tensor `p` broadcasts to `x`.
 
-    In a compiled step without `generator` each execution draws new numbers. Raises ShapeError for probabilities outside
-    0 to 1.
+    In a compiled step without `generator` each execution draws new numbers, and probabilities are not checked; with
+    `generator` TraceError is raised there. Otherwise raises ShapeError for probabilities outside 0 to 1.
     """
     if generator is None and is_replayed():
         numbers = _uniform_like(x) if half_type() is None else _uniform_like(x, x.dtype)
@@ -166,9 +166,9 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
 def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Write uniform random integers to `x`, and return `x`.
 
-    `random_(to)` draws from 0 to `to` - 1, and `random_(from, to)` from `from` to `to` - 1. Without bounds the range is
-    that of the dtype, up to the largest integer below which it has no gaps. Raises ShapeError if the range is empty,
-    and TraceError inside a compiled step.
+    `random_(to)` draws from 0 to `to` - 1, and `random_(from, to)` from `from` to `to` - 1; "from" and "to" may also be
+    keywords. Without bounds the range is 0 to the limit of the dtype, for floating-point dtypes the largest integer
+    below which they have no gaps. Raises ShapeError if the range is empty, and TraceError inside a compiled step.
     """
     low = named.get("from", bounds[0] if len(bounds) == 2 else 0)
     high = named.get("to", bounds[-1] if bounds else None)
@@ -334,7 +334,7 @@ def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Genera
     """Write uniform random numbers from `a` to `b` to `x`, and return `x`.
 
     In a step for the wafer without `generator` each execution draws new numbers; in another compiled step they are
-    constants.
+    constants. A tensor without values, such as one on the device "meta", is returned unchanged.
     """
     if shows_no_values(x):
         return x
@@ -350,7 +350,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Ge
     """Write normal random numbers with `mean` and standard deviation `std` to `x`, and return `x`.
 
     In a step for the wafer without `generator` each execution draws new numbers; in another compiled step they are
-    constants.
+    constants. A tensor without values, such as one on the device "meta", is returned unchanged.
     """
     if shows_no_values(x):
         return x

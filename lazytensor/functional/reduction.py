@@ -39,7 +39,11 @@ class ValuesIndices(NamedTuple):
 
 
 def normalize_dims(dim: Dim, rank: int) -> tuple[int, ...]:
-    """Return the dimensions to reduce as sorted non-negative numbers. None and () mean all."""
+    """Return the dimensions to reduce as sorted non-negative numbers. None and () mean all.
+
+    A 0-d tensor (`rank` 0) gives (). Raises IndexInvalid for a dimension out of range. Repeated dimensions are not
+    refused.
+    """
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
     # PyTorch's oldest reductions treat an empty list as all dimensions; NumPy treats it as none.
     if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
@@ -147,7 +151,11 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def _arg_reduce(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
-    """Return the index of the maximum or minimum (`kind` "max" or "min") along `dim`, or of the flattened tensor."""
+    """Return the int64 index of the maximum or minimum (`kind` "max" or "min") along `dim`, or of the flattened tensor.
+
+    It is flattened if `dim` is None; with `keepdim` the result then has extents of 1. Raises IndexInvalid if there are
+    no elements.
+    """
     if dim is None or not x.ndim:
         # A 0-d tensor has the dimensions 0 and -1 in PyTorch; others are refused.
         normalize_dim(dim or 0, x.ndim)
@@ -293,7 +301,10 @@ def _call_along_dim(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Te
 
 
 def _softmax_operand(x: Tensor, dtype: DType | None) -> Node:
-    """Return the node of `x` for softmax, in `dtype` if it is given. Raises TypeUnsupported for nonempty integers."""
+    """Return the node of `x` for softmax, in `dtype` if it is given. Raises TypeUnsupported for nonempty integers.
+
+    Empty integer tensors are converted to the default floating-point dtype.
+    """
     if dtype is not None or x.dtype.kind == "f":
         return operand_node(x) if dtype is None else cast(operand_node(x), dtype)
     if x.spec.size:

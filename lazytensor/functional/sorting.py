@@ -152,7 +152,11 @@ def _pick_along_dim(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndi
 
 
 def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
-    """Return the median of all elements, or medians and indices along `dim`. `kind` is "median" or "nanmedian"."""
+    """Return the median of all elements, or medians and indices along `dim`. `kind` is "median" or "nanmedian".
+
+    Without `dim`, equal elements share the gradient evenly, and an empty tensor gives NaN, or its conversion to an
+    integer dtype. Raises TypeUnsupported for bools, unless there are no elements.
+    """
     if x.spec.size or (dim is not None and x.ndim and x.spec.shape[normalize_dim(dim, x.ndim)]):
         require_elements(x, "fi", kind)
     if dim is not None:
@@ -227,9 +231,9 @@ def unique(
 ) -> Any:
     """Return the distinct elements in ascending order, as a vector, or the distinct slices along `dim`.
 
-    If `return_inverse` is true, also return the index of each element in the result. If `return_counts` is true, also
-    return the number of occurrences. The result is always sorted; each NaN is listed separately. Raises TraceError
-    inside a compiled step, since the shape depends on values.
+    If `return_inverse` or `return_counts` is true, the result is a tuple: the distinct elements, the index of each
+    element of `x` among them, and their numbers of occurrences, as requested. The result is always sorted; each NaN is
+    listed separately. Raises TraceError inside a compiled step, since the shape depends on values.
 
     >>> import lazytensor as lt
     >>> lt.unique(lt.tensor([3, 1, 3]))
@@ -261,8 +265,9 @@ def unique_consecutive(
 ) -> Any:
     """Return the elements without those equal to their predecessor, as a vector, or the slices along `dim`.
 
-    If `return_inverse` is true, also return the index of each element in the result. If `return_counts` is true, also
-    return the length of each run. Raises TraceError inside a compiled step, since the shape depends on values.
+    If `return_inverse` or `return_counts` is true, the result is a tuple: these elements, the index of each element of
+    `x` among them, and the length of each run, as requested. Raises TraceError inside a compiled step, since the shape
+    depends on values.
 
     >>> import lazytensor as lt
     >>> lt.unique_consecutive(lt.tensor([1, 1, 2, 1]))
@@ -378,7 +383,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 def _count_in_bins(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Return the number of elements, or the sum of weights, between neighbouring `edges`.
 
-    The last edge is in the last bin.
+    An edge belongs to the bin above it, and the last edge to the last bin. Elements outside the edges are not counted.
     """
     flat = array.reshape(-1)
     # Elements outside the edges are not counted.
@@ -440,7 +445,8 @@ def histogram(
     - `weight`: the weight of each element.
     - `density`: divide by the total and the width of each bin.
 
-    The values are read, which raises TraceError inside a compiled step.
+    Elements outside the edges are not counted. Both results have the dtype of `x`. The values are read, which raises
+    TraceError inside a compiled step.
 
     >>> import lazytensor as lt
     >>> lt.histogram(lt.tensor([1.0, 2.0, 1.0]), bins=2, range=(0.0, 2.0)).hist

@@ -26,7 +26,12 @@ RENORM_EPSILON = 1e-7
 def _mean_and_variance(
     x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
 ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    """Return the mean with kept dimensions, the variance, and the reduced dimensions."""
+    """Return the mean with kept dimensions, the variance, and the reduced dimensions.
+
+    The sum of squares is divided by the number of elements minus `correction`, by default 1, or 0 if `unbiased` is
+    false; if that is not positive, by 0. A bool `dim` stands for `unbiased`, as in PyTorch's older signature. Raises
+    ShapeError if `x` is not floating-point.
+    """
     # PyTorch's older signature has `unbiased` in the position of `dim`.
     if isinstance(dim, bool):
         dim, unbiased = None, dim

@@ -87,6 +87,8 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """Return a tensor that shares the memory of `ext_tensor`, an array or an object with `__dlpack__`.
 
+    It is copied, and errors are raised, as by `from_numpy`.
+
     >>> import lazytensor as lt
     >>> lt.from_dlpack(lt.tensor([1, 2]))
     tensor([1, 2])

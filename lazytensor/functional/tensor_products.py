@@ -295,7 +295,10 @@ def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str]
 
 
 def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
-    """Return `x` with each repeated label reduced to a diagonal, and the remaining labels."""
+    """Return `x` with each repeated label reduced to a diagonal, and the remaining labels.
+
+    `labels` has one letter per dimension. The dimension of a diagonal becomes the last.
+    """
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
             i = labels.index(c)

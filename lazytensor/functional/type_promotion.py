@@ -32,7 +32,7 @@ def default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Set the dtype of new floating-point tensors. Raises ShapeError if `dtype` is not floating-point.
+    """Set the dtype of new floating-point tensors in this process. Raises ShapeError if `dtype` is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.set_default_dtype(lt.float64)
@@ -135,7 +135,8 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
     """Return the operands of an elementwise operation as nodes of one shape and dtype.
 
-    If `dtype` is given, it is used instead of the promoted dtype.
+    If `dtype` is given, it is used instead of the promoted dtype. Integers among the operands wrap to an integer dtype.
+    Raises ShapeError if the shapes do not broadcast.
     """
     first = values[0]
     # A fast path for nearly all calls: two tensors of one dtype, or a tensor and a float.
@@ -182,7 +183,10 @@ def common_shape(*values: Operand) -> tuple[int, ...]:
 
 
 def prepare_operand(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
-    """Return the node of one operand, converted to `dtype` and broadcast to `shape`."""
+    """Return the node of one operand, converted to `dtype` and broadcast to `shape`.
+
+    Raises ShapeError if a tensor does not broadcast to `shape`.
+    """
     if isinstance(value, Tensor):
         return broadcast_to(convert_operand(operand_node(value), dtype), shape)
     return full(value, Type(shape, dtype))
