@@ -60,7 +60,10 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return a view of `input`: [..., product, ...] -> [..., *unflattened_size, ...]."""
+        """Return a view of `input`: [..., product, ...] -> [..., *unflattened_size, ...].
+
+        Raises ShapeError if the extents do not multiply to that of the dimension.
+        """
         at = normalize_dim(self.dim, input.ndim)
         shape = input.spec.shape
         return view(input, (*shape[:at], *self.unflattened_size, *shape[at + 1 :]))

@@ -91,7 +91,8 @@ def _hooks_of(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `module.forward` with the module's forward and backward hooks, and return the output.
 
-    Forward hooks registered with `always_call` also run if an exception is raised.
+    Global hooks are included. If `forward` or a hook after it raises an exception, forward hooks registered with
+    `always_call` that have not run yet are called with the output None, and the exception propagates.
     """
     args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
     done: set[int] = set()
@@ -118,7 +119,8 @@ def _run_forward_pre_hooks(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and keyword arguments after the forward pre-hooks, which may replace them.
 
-    Raises AutogradError if a hook with keyword arguments returns anything but a pair or None.
+    A returned value that is no tuple becomes the only argument; None changes nothing. A hook with keyword arguments
+    returns a pair of both. Raises AutogradError if it returns anything else but None.
     """
     for number, hook in _hooks_of(module, "_forward_pre_hooks"):
         if not module._forward_pre_hooks_with_kwargs.get(number):
@@ -198,7 +200,11 @@ class _BackwardHookCall:
         return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
 
     def started(self, i: int, device: Device, g: Node) -> Node:
-        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the resulting gradient."""
+        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the resulting gradient.
+
+        Hooks see None for outputs whose gradients have not arrived. If no argument requires a gradient, the backward
+        hooks run here too, once for each output.
+        """
         # Outputs are reported one after another: hooks see None for those that are still missing.
         self.grad_outputs[i] = wrap(detach_node(g), device)
         for _, hook in _hooks_of(self.module, "_backward_pre_hooks"):
@@ -235,7 +241,10 @@ class _BackwardHookCall:
         return g if replaced is None else replaced.node
 
     def call(self) -> Any:
-        """Run the backward hooks and return the last value that one returned, or None."""
+        """Run the backward hooks and return the last value that one returned, or None.
+
+        None run if the output was neither a tensor, a tuple nor a list.
+        """
         replaced = None
         if self.is_over:
             return None
@@ -254,7 +263,7 @@ def call_with_backward_hooks(
 ) -> Any:
     """Return run(*args, **kwargs), with the gradients of arguments and outputs reported to the module's backward hooks.
 
-    If gradients are disabled, no hooks are attached.
+    Gradients of keyword arguments are not reported. If gradients are disabled, no hooks are attached.
     """
     # Without gradients the reports would only make the graph longer.
     if not is_grad_enabled():

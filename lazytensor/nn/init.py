@@ -257,7 +257,8 @@ def _rejection_sample(tensor: Tensor, mean: float, std: float, a: float, b: floa
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
     """Write a random matrix with orthonormal rows, or columns if there are more rows, times `gain`, to `tensor`.
 
-    All but the first dimension are flattened. Raises ValueError for fewer than two dimensions.
+    All but the first dimension are flattened. An empty tensor is returned unchanged. Raises ValueError for fewer than
+    two dimensions.
     """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")

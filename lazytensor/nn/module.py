@@ -29,7 +29,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         """Return a parameter that shares the storage of `data`; of an empty tensor if `data` is None.
 
-        A view and a tensor that requires a gradient are copied.
+        A view and a tensor that requires a gradient are copied. While a plan without values is made, outside of a step,
+        only shape and dtype are taken.
         """
         source_tensor = data if data is not None else empty(0)
         # As in PyTorch, the parameter shares the storage of its data. A view does not have a separate storage, and a
@@ -152,7 +153,9 @@ class Module:
     def _kind_of(self, name: str, value: Any) -> str | None:
         """Return the table in which `value` is stored under `name`, or None for a plain attribute.
 
-        Raises TypeError if `name` is a member and `value` may not replace it.
+        It is "_parameters" for a Parameter, "_modules" for a Module, and "_buffers" for a Buffer or for a tensor that
+        replaces a buffer. None stays in the table of the member that it replaces. Raises TypeError if `name` is a
+        member and `value` may not replace it.
         """
         if isinstance(value, Parameter):
             return "_parameters"
@@ -206,7 +209,7 @@ class Module:
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: "Module | None") -> None:
-        """Register the submodule `module` under `name`.
+        """Register the submodule `module` under `name`. None registers the name without a module.
 
         Raises TypeError if it is not a Module, and KeyError if the name is invalid or used by another attribute.
         """
@@ -346,7 +349,7 @@ class Module:
         """Return an iterator over this module and all submodules, as pairs of path and module.
 
         `prefix` precedes the paths. Each module occurs once, under its first path, unless `remove_duplicate` is false.
-        `memo` is the set of modules to skip.
+        `memo` is the set of modules to skip; modules are added to it as they are returned.
         """
         memo = set() if memo is None else memo
         if self in memo:
@@ -364,7 +367,11 @@ class Module:
         return (m for _, m in self.named_modules())
 
     def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
-        """Return an iterator over the members of `table` of this module and its submodules, with their paths."""
+        """Return an iterator over the members of `table` of this module and its submodules, with their paths.
+
+        Members of a module precede those of its submodules; without `recurse` there are no submodules. None is skipped,
+        and each value occurs once, under its first path, unless `remove_duplicate` is false.
+        """
         seen: set[int] = set()
         owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in owners:
@@ -410,7 +417,7 @@ class Module:
     def get_submodule(self, target: str) -> "Module":
         """Return the submodule at the dotted path `target`; "" is this module.
 
-        Raises AttributeError if there is none.
+        It is not checked that the result is a module. Raises AttributeError if there is no attribute at the path.
         """
         module = self
         for part in filter(None, target.split(".")):
@@ -489,7 +496,8 @@ class Module:
     def assign_member(self, name: str, before: Tensor, value: Tensor) -> None:
         """Replace the parameter or buffer `before`, named `name`, by `value`.
 
-        A parameter keeps its `requires_grad`; a plain tensor becomes a parameter.
+        A parameter keeps its `requires_grad`: it is set on `value` if that is a Parameter, and a plain tensor becomes a
+        new one.
         """
         if isinstance(before, Parameter):
             if isinstance(value, Parameter):
@@ -580,7 +588,10 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Set the gradients of all parameters to None, or to zeros if `set_to_none` is false."""
+        """Set the gradients of all parameters to None, or to zeros if `set_to_none` is false.
+
+        Missing gradients stay None.
+        """
         for p in self.parameters():
             if set_to_none:
                 p.grad = None

@@ -6,7 +6,8 @@ from lazytensor.nn.module import Module
 def name_scopes(module: Module, root: str) -> None:
     """Set the scope of `module` and its submodules, so that recorded operations contain their paths.
 
-    `root` is the scope of `module`.
+    `root` is the scope of `module`. A container without `forward`, such as ModuleList, is never called, so its name is
+    put before those of its members, as in "layers.0".
     """
     parts = dict(module.named_modules())
     for path, part in parts.items():

@@ -110,8 +110,9 @@ class _BatchNorm(_RunningNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return `input` [N, C, ...] normalized, in its shape.
 
-        In training mode the running statistics are updated in place. Raises ValueError for another number of
-        dimensions.
+        In training mode the running statistics are updated in place. In evaluation mode without running statistics,
+        those of the batch are used. Raises ValueError for another number of dimensions, and TraceError in a compiled
+        step in training with `momentum` None, which reads the number of batches.
         """
         self._check(input)
         momentum = self.momentum if self.momentum is not None else 0.0
@@ -195,7 +196,8 @@ class _InstanceNorm(_RunningNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return `input` [N, C, ...] or [C, ...] normalized, in its shape.
 
-        Raises ValueError for another number of dimensions.
+        With `track_running_stats`, training updates the running statistics and evaluation uses them. Raises ValueError
+        for another number of dimensions.
         """
         self._check(input)
         # The lower rank is one sample without a batch dimension; in batch normalization it is [N, C].

@@ -140,7 +140,7 @@ def load_members(
     """Load parameters, buffers and extra state of `module`, without its submodules.
 
     Load pre-hooks run first. Missing and unexpected keys (if `strict`) and error messages are appended to the three
-    lists.
+    lists. A key that begins with the name of a submodule is not unexpected here.
     """
     for hook in list(module._load_pre_hooks.values()):
         hook(module, state, prefix, metadata, strict, missing, unexpected, problems)
@@ -173,7 +173,8 @@ def load_members(
 def _load_member(module: Any, name: str, key: str, target: Tensor, value: Any, is_assigned: bool) -> str:
     """Write or assign `value` to a parameter or buffer. Return an error message, or "" if it succeeded.
 
-    StateError is raised, not returned.
+    A vector of one element fits a 0-d target. A copy into a target on the device "meta" warns. Exceptions become
+    messages, except StateError, which is raised.
     """
     if not isinstance(value, Tensor):
         return (

@@ -137,7 +137,7 @@ class MultiheadAttention(Module):
         - `average_attn_weights`: average the weights over the heads: [N, L, S]; else [N, heads, L, S].
         - `is_causal`: a hint that `attn_mask` is causal. It changes nothing.
 
-        Raises RuntimeError if `is_causal` is given without `attn_mask`.
+        The weights are those after dropout. Raises RuntimeError if `is_causal` is given without `attn_mask`.
         """
         # A hint about the mask, which only PyTorch's fast path needs.
         if is_causal and attn_mask is None:
@@ -214,7 +214,10 @@ class MultiheadAttention(Module):
         return mask
 
     def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return keys, values and mask with the learned and the zero key and value appended, if configured."""
+        """Return keys, values and mask with the learned and the zero key and value appended, if configured.
+
+        Appended positions are never masked.
+        """
         n = k.spec.shape[0]
         more = [self.bias_k is not None, self.add_zero_attn]
         if more[0]:

@@ -55,7 +55,10 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Parameters, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Multiply all gradients in place by min(1, max_norm / total_norm). `foreach` is ignored."""
+    """Multiply all gradients in place by min(1, max_norm / (total_norm + 1e-6)). `foreach` is ignored.
+
+    Parameters without a gradient are skipped.
+    """
     with grad_mode(False):
         # PyTorch's constant for a norm of zero. It applies to all norms, so clipped gradients are slightly too small.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
@@ -105,7 +108,10 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write consecutive elements of `vec` to `parameters`, in order. Raises TypeError if `vec` is not a tensor."""
+    """Write consecutive elements of `vec` to `parameters`, in order. Further elements are ignored.
+
+    Raises TypeError if `vec` is not a tensor.
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     at = 0
