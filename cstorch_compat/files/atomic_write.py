@@ -28,13 +28,11 @@ class CheckpointExists(CheckpointError, FileExistsError):
 
 @contextmanager
 def new_file(path: str, replace: bool = False) -> Iterator[str]:
-    """Yield a temporary file name to write to, and rename the file to `path` if the block succeeds.
+    """Yield the name of a temporary file to write to, which is renamed to `path` if the block succeeds.
 
-    Otherwise remove it.
-
-    If `replace`, an existing file is replaced atomically and its permissions are kept. The data is flushed to disk
-    before the rename. If the process is killed, only the temporary file remains; the next save or load in the folder
-    removes it.
+    Otherwise it is removed. If `replace`, an existing file is replaced atomically and its permissions are kept. The
+    data is flushed to disk before the rename. If the process is killed, only the temporary file remains; the next save
+    or load in the folder removes it.
 
     Raises CheckpointExists if `path` exists and `replace` is False, CheckpointMissing if its directory does not exist,
     and CheckpointError if writing fails.
@@ -83,8 +81,11 @@ def replace_file(path: str, write: Callable[[str], object]) -> None:
 
 
 def _check_target(path: str, replace: bool) -> None:
+    """Raise CheckpointExists if `path` exists and `replace` is False.
+
+    Raises CheckpointMissing if its directory does not exist.
+    """
     # A broken symbolic link counts as existing: the rename would replace it.
-    """Raise CheckpointExists or CheckpointMissing if `path` cannot be written."""
     if os.path.lexists(path) and not replace:
         raise CheckpointExists(
             f"Checkpoint at '{path}' already exists. Please delete the checkpoint and run again.",

@@ -46,8 +46,8 @@ class _FileStore:
 
 
 def _make_deferred_tensor(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
-    # The original returns NumPy arrays immediately too. No lazy object could replace one in computations.
     """Return a tensor of class `kind` that reads `lazy` at its first use. A NumPy array is read immediately."""
+    # The original returns NumPy arrays immediately too. No lazy object could replace one in computations.
     if not lazy.is_tensor:
         return lazy.read()
     # Both readers refuse tensors without a tensor dtype.
@@ -146,7 +146,10 @@ def _load_h5(path: str) -> Any:
 
 
 def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
-    """Return the structure in a PyTorch file. Errors name the file."""
+    """Return the structure in a PyTorch file. Errors name the file.
+
+    `weights_only` is False unless `options` has it. `map_location` "cache" stands for the CPU.
+    """
     try:
         # Only the original has the location `cache`. It also loads without `weights_only`.
         location = "cpu" if map_location == "cache" else map_location
@@ -157,7 +160,7 @@ def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torc
 
 
 def _parse_map_location(map_location: Any) -> Device:
-    """Return the device of `map_location`.
+    """Return the device of `map_location`; the CPU for None and "cache".
 
     Raises TypeError or RuntimeError with PyTorch's message for an invalid one.
     """

@@ -224,7 +224,11 @@ class BackgroundWriter:
         self._submit_pieces()
 
     def _submit_pieces(self) -> None:
-        """Wait for the previous batch of pieces, then pass the collected pieces to the thread."""
+        """Wait for the previous batch of pieces, then pass the collected pieces to the thread.
+
+        If no thread can be started, warn once, and write them at once from then on. Raises CheckpointError for an array
+        of the previous batch that could not be written.
+        """
         if self._written is not None:
             self._written.result()
             self._written = None

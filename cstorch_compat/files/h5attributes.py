@@ -37,8 +37,8 @@ def _write_array(owner: Any, name: str, array: np.ndarray) -> None:
 
 
 def _make_hashable(value: Any) -> Any:
-    # Include the type, because True equals 1.
     """Return a hashable key for a value. It contains the types, because True equals 1."""
+    # Include the type, because True equals 1.
     return ("list", *map(_make_hashable, value)) if isinstance(value, list) else (type(value), value)
 
 

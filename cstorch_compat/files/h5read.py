@@ -123,7 +123,10 @@ def _read_tables(
 
 @contextmanager
 def _translate_errors(path: str) -> Iterator[None]:
-    """Raise a CheckpointError in place of errors of h5py and others for a file that is damaged or no HDF5."""
+    """Raise a CheckpointError in place of errors of h5py and others for a file that is damaged or no HDF5.
+
+    A CheckpointError of the block propagates unchanged.
+    """
     try:
         yield
     except CheckpointError:
@@ -246,8 +249,8 @@ def _read_leaf(reader: _CheckpointReader, key: str, name: str, descriptor: dict[
 
 
 def _check_type(value: Any, kinds: tuple[type, ...]) -> Any:
-    # Compare exact types, because True is an int for isinstance. Another type means that the file is damaged.
     """Return `value` if its exact type is in `kinds`. Otherwise raise CheckpointError."""
+    # Compare exact types, because True is an int for isinstance. Another type means that the file is damaged.
     if type(value) not in kinds:
         raise CheckpointError(f"its value {value!r} does not have the declared type")
     return value
@@ -302,11 +305,10 @@ def _make_stored_array(
     dtype: DType | None,
     shape: tuple[int, ...] | None = None,
 ) -> LazyArray:
-    """Return the LazyArray of a dataset.
+    """Return the LazyArray of the dataset `name`, for the leaf `key`.
 
-    Raises CheckpointError if `dtype` or `shape`, from the metadata, do not match it.
-
-    `dtype` None stands for the dtype of the dataset, `shape` None for its shape.
+    `dtype` and `shape` are those of the metadata; None stands for that of the dataset. Raises CheckpointError if they
+    do not match the dataset, if there is no dataset of numbers, and for a tensor whose dtype the format does not have.
     """
     # Use the low-level interface: the high-level one made loading take half as long again.
     dataset = _h5py.h5o.open(reader.file.id, name.encode())
@@ -399,7 +401,7 @@ def _find_marked_type(marks: Mapping[str, Any]) -> str:
 
 
 def _read_text(dataset: h5py.Dataset) -> object:
-    # Other datasets are damaged; `_check_type` raises the error.
     """Return the text in a scalar dataset of strings, or None for any other dataset."""
+    # Other datasets are damaged; `_check_type` raises the error.
     is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype) and dataset.shape == ()
     return dataset.asstr()[()] if is_text else None

@@ -129,8 +129,8 @@ def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafD
 
 
 def _require_plain_array(key: str, array: Any) -> np.ndarray:
-    # Compare exact types: masked arrays and records have more than their numbers, which would be lost.
     """Return a NumPy array of plain numbers. Raises LeafRefused for subclasses and other dtypes."""
+    # Compare exact types: masked arrays and records have more than their numbers, which would be lost.
     if type(array) in (np.ndarray, np.memmap) and is_storable(array.dtype):
         plain: np.ndarray = array
         return plain
@@ -157,12 +157,12 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 
 
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
-    # Objects of HDF5 1.8 have an index of attributes and checksums, and every later HDF5 reads them. In h5py's default,
-    # the oldest version, finding a name is a linear search, and the root has an attribute per leaf.
     """Write the leaves and the tree description `spec` to the new HDF5 file `path`, then append the checksums.
 
     Raises CheckpointError with the key of a leaf that cannot be written.
     """
+    # Objects of HDF5 1.8 have an index of attributes and checksums, and every later HDF5 reads them. In h5py's default,
+    # the oldest version, finding a name is a linear search, and the root has an attribute per leaf.
     with H5Sink(path) as sink, close_on_failure(sink), _open_h5(sink) as file:
         # Write the version first and __SUCCESS__ last: a file that was cut short then differs from one of another
         # layout. Both readers refuse a file without __SUCCESS__.
@@ -187,8 +187,8 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
 
 
 def _open_h5(sink: H5Sink) -> h5py.File:
-    # Defer signals: HDF5 calls the sink, and would lose or replace an exception raised there.
     """Return an h5py file that writes to `sink`."""
+    # Defer signals: HDF5 calls the sink, and would lose or replace an exception raised there.
     with defer_signals():
         return h5py.File(sink, "w", libver=("v108", "latest"))
 
@@ -196,7 +196,11 @@ def _open_h5(sink: H5Sink) -> h5py.File:
 def _write_leaf(
     file: h5py.File, key: str, leaf: object, path: str, kinds: DatasetTemplates, beside: BackgroundWriter
 ) -> None:
-    """Write a leaf. The bytes of a large array are passed to the background writer `beside`."""
+    """Write a leaf. The bytes of a large array are passed to the background writer `beside`.
+
+    `leaf` is a result of `_plan_leaf`. Raises CheckpointError with the key if it cannot be written, and for an array of
+    more than MAX_AXES dimensions.
+    """
     # A FullLeaf has no dataset; its attribute is complete. The original does the same for lazily initialized state of a
     # CSX run. Optimizer state that is still zero takes a few hundred bytes.
     if isinstance(leaf, FullLeaf):
@@ -239,9 +243,9 @@ def _format_metadata_template(descriptor: str) -> str:
 
 
 def _format_indented_metadata(key: str, descriptor: dict[str, Any]) -> str:
+    """Return the metadata text of a leaf."""
     # The metadata of each leaf contains the description of a dict with only this leaf. The original's reader requires
     # it.
-    """Return the metadata text of a leaf."""
     metadata = {"__spec__": treespec.leaf_spec(key), "__objects__": [key], key + METADATA_SUFFIX: descriptor}
     return json.dumps(metadata, indent=4)
 
@@ -274,8 +278,8 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
-    # A NumPy array has a flag for bits of bfloat16; a tensor has its dtype.
     """Return the metadata of a tensor or NumPy array with a dataset."""
+    # A NumPy array has a flag for bits of bfloat16; a tensor has its dtype.
     if isinstance(leaf, np.ndarray) or (isinstance(leaf, LazyArray) and not leaf.is_tensor):
         is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
         return {"is_bfloat16": is_bfloat16, "__TYPE__": "NumpyArraySerializer", "__NUMPY__": True, "compressed": False}

@@ -141,8 +141,8 @@ class StoredArray:
         return extents
 
     def _check(self, extent: _Extent) -> None:
-        # Chunks at the border are stored in full size, so all extents have the same size.
         """Raise CheckpointError if an extent is outside of the file or has the wrong size."""
+        # Chunks at the border are stored in full size, so all extents have the same size.
         wanted = math.prod(self.block) * self.stored.itemsize
         if extent.offset + extent.size > self.file.size:
             raise _make_damage_error("its data extends beyond the end of the file")
@@ -156,7 +156,10 @@ class StoredArray:
         return all((extent.offset, extent.size) in places for extent in self.extents)
 
     def read(self) -> np.ndarray:
-        """Return a new array of the values, in their stored dtype."""
+        """Return a new array of the values, in their stored dtype. Any nonzero byte of a bool array is read as True.
+
+        Raises CheckpointError if a checksum does not match or the compressed bytes are malformed.
+        """
         array = self.file.allocator.empty(self.shape, self.stored)
         for extent in self.extents:
             self._place(array, extent)
@@ -164,8 +167,12 @@ class StoredArray:
         return np.asarray(array.view(np.uint8) != 0) if self.stored.kind == "b" else array
 
     def _place(self, array: np.ndarray, extent: _Extent) -> None:
+        """Read an extent, verify and decompress it, and copy it into `array`, without the padding of chunks at the
+        border.
+
+        Raises CheckpointError as `read` does.
+        """
         # Common case, files written by this package: read directly into the array.
-        """Read an extent, verify and decompress it, and copy it into `array`."""
         if self.block == self.shape and not extent.is_packed:
             raw = array.reshape(-1).view(np.uint8)
             self.file.fetch(extent.offset, raw)
@@ -210,7 +217,10 @@ def decode_chunk(data: bytes, size: int) -> bytes:
 
 
 def _read_stored_block(data: bytes, position: int) -> tuple[bytes, int]:
-    """Return the stored bytes of the block at `position`, and the position after it."""
+    """Return the stored bytes of the block at `position`, and the position after it.
+
+    Raises CheckpointError if `data` ends before.
+    """
     begin = position + _BLOCK_HEADER.size
     if begin > len(data):
         raise _make_damage_error("it ends before its last block")
@@ -250,7 +260,7 @@ def decode_block(data: bytes, limit: int) -> bytes:
 def _read_length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
     """Return a length and the position after it.
 
-    If `nibble` is 15, the length continues in bytes until one is not 255.
+    If `nibble` is 15, the length continues in bytes until one is not 255. Raises CheckpointError if `data` ends before.
     """
     if nibble < 15:
         return nibble, position
@@ -269,7 +279,10 @@ def _check_output_limit(out: bytearray, count: int, limit: int) -> None:
 
 
 def _append_match(out: bytearray, offset: int, count: int) -> None:
-    """Append `count` bytes that begin `offset` bytes before the end of `out`. They may overlap the output."""
+    """Append `count` bytes that begin `offset` bytes before the end of `out`.
+
+    If `count` exceeds `offset`, these bytes are repeated. Raises CheckpointError if `offset` is 0 or larger than `out`.
+    """
     if not 0 < offset <= len(out):
         raise _make_damage_error(f"a match refers back {offset} bytes, but only {len(out)} exist")
     # The format does not define offset 0. Matches cannot begin before the block, since each block is compressed

@@ -111,11 +111,11 @@ def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
-    # Require exactly these fields: an unknown one could change the meaning of the bytes.
     """Return the entry `said` of a header as an _ArrayEntry.
 
     Raises CheckpointError unless it has exactly dtype, shape and data offsets that are valid and agree in size.
     """
+    # Require exactly these fields: an unknown one could change the meaning of the bytes.
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"the entry of {key!r} must have exactly dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
@@ -134,8 +134,8 @@ def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
 
 
 def _are_sizes(values: Any) -> bool:
-    # Compare exact types, because True is an int. The bound keeps products of sizes small.
     """Return whether `values` is a list of ints from 0 to 2**63 - 1."""
+    # Compare exact types, because True is an int. The bound keeps products of sizes small.
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
 
 
@@ -167,7 +167,7 @@ def _make_lazy_array(file: RawFile, start: int, e: _ArrayEntry) -> LazyArray:
 
 
 def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
-    """Read an array and verify its checksum, if there is one."""
+    """Read an array and verify its checksum, if there is one. Raises CheckpointError if it does not match."""
     array = np.empty(entry.shape, entry.kind)
     raw = array.reshape(-1).view(np.uint8)
     file.fetch(offset, raw)
@@ -179,8 +179,8 @@ def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
 
 
 def _compute_checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str:
-    # Include dtype and shape, because a flipped bit in the header can turn floats into integers.
     """Return the CRC-32 of dtype name, shape and bytes of an array, as text."""
+    # Include dtype and shape, because a flipped bit in the header can turn floats into integers.
     return f"{zlib.crc32(raw.data, zlib.crc32(f'{name}{list(shape)}'.encode())):08x}"
 
 
@@ -220,11 +220,11 @@ def _encode_header(header: Mapping[str, Any]) -> bytes:
 
 
 def _find_dtype_name(key: str, a: LazyArray) -> str:
-    # The entry of the array would be read as the metadata.
     """Return the safetensors name of an array's dtype.
 
     Raises CheckpointError if there is none, or for the name of the metadata.
     """
+    # The entry of the array would be read as the metadata.
     if key == _METADATA_KEY:
         raise CheckpointError(
             f"an array cannot have the name {_METADATA_KEY!r} in a safetensors file", hint="Rename it."

@@ -8,8 +8,8 @@ from lazytensor.functional.in_place import write_values
 
 
 def _children(tree: Any) -> Iterable[tuple[Any, Any]]:
-    # As with the original's batches, tensors inside other objects are ignored.
     """Return keys and members of a list, tuple or mapping. Other objects have no members, as in the original."""
+    # As with the original's batches, tensors inside other objects are ignored.
     if isinstance(tree, list | tuple):
         return enumerate(tree)
     return tree.items() if isinstance(tree, Mapping) else ()

@@ -34,9 +34,10 @@ Heartbeat = Callable[[], None]
 def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> None:
     """Run `read` in a forked process and wait for it. The result is discarded.
 
-    Raises CheckpointError if the process makes no progress or crashes. Exceptions of `read` are ignored, because the
-    caller reads the file again. If no process can be started, nothing is run, and the first time a warning is given.
-    `path` is the file in error messages.
+    `read` gets a function to call before each leaf. Raises CheckpointError if the process crashes, uses more than
+    MAX_LEAF_CPU_SECONDS for a leaf, or does not call the function for MAX_IDLE_SECONDS. Exceptions of `read` are
+    ignored, because the caller reads the file again. If no process can be started, nothing is run, and the first time a
+    warning is given. `path` is the file in error messages.
     """
     into, out = os.pipe()
     child = _fork()
@@ -78,7 +79,7 @@ def _fork() -> int | None:
 
 
 def _run_child(read: Callable[[Heartbeat], object], out: int) -> None:
-    """Run `read` in the child, send heartbeats through the pipe `out`, and exit with status 0."""
+    """Run `read` in the child, send heartbeats through the pipe `out`, and exit with status 0, even after an error."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
 
     def beat() -> None:

@@ -17,8 +17,8 @@ class ValueContext:
 
     @contextmanager
     def _block(self, value: Any) -> Iterator[None]:
-        # Restore the value of the outer block.
         """Set the value while the context is active."""
+        # Restore the value of the outer block.
         before, self.value = self.value, value
         try:
             yield
