@@ -163,10 +163,10 @@ def format_absent_module(name: str, path: str) -> str:
 
 
 def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
-    """Raise NameMissing for the name `public.name`. In a check, record a finding and return a StandIn.
+    """Raise NameMissing for the name `public.name`. In `lazywafer check`, record a finding and return a placeholder.
 
-    `have` are the names that exist in the module, for a suggestion. `full` is the name in the lists, if the module is
-    imported under another spelling.
+    The placeholder is a StandIn. `have` are the names that exist in the module, for a suggestion. `full` is the name in
+    the lists, if the module is imported under another spelling.
     """
     # The lists have the latest name of a module; `public` is the imported one.
     full = full or f"{public}.{name}"
@@ -198,8 +198,7 @@ def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
 def refuse_absent_name(public: str, name: str, path: str, why: str, hint: str) -> Any:
     """Raise NameMissing for a name that the script's release does not have.
 
-    In a check, record a finding and return a StandIn.
-
+    In `lazywafer check`, record a finding and return a StandIn, a placeholder. `why` and `hint` complete the message.
     `path` is the name in the release rows. Modules in IMPORT_ONLY_MODULES always raise: Python reads the attribute
     before it imports the module.
     """

@@ -56,10 +56,10 @@ class Mirror(ModuleType):
             own["__version__"] = f"{span.until}.0"
 
     def __getattr__(self, name: str) -> Any:
-        """Return the value of a name and cache it in the module.
+        """Return the value of a name and cache it in the module. `__all__` gives the names that the release has.
 
-        A name that does not exist, or not in the release, raises AttributeError with an explanation. In a check it
-        gives a StandIn instead.
+        A name that does not exist, or not in the release, raises AttributeError with an explanation. In `lazywafer
+        check` it gives a StandIn, a placeholder, instead.
         """
         if name == "__all__":
             return [n for n in list_visible_names(self._path, self._span) if not n.startswith("_")]
@@ -96,12 +96,12 @@ class Mirror(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Python sets an imported submodule as an attribute of its parent. Keep a public name of the same spelling, such
-        # as the function `cstorch.backend`.
         """Set an attribute.
 
         A submodule does not replace a public name of the same spelling, such as `cstorch.backend`.
         """
+        # Python sets an imported submodule as an attribute of its parent. Keep a public name of the same spelling, such
+        # as the function `cstorch.backend`.
         is_below = isinstance(value, Mirror) and value.__name__ == f"{self.__name__}.{name}"
         if is_below and mirror_table.find_origin(self._path, name) is not None:
             return
@@ -129,7 +129,7 @@ class _CallableMirror(Mirror):
 
 
 def list_visible_names(path: str, span: ReleaseRange | None) -> list[str]:
-    """Return the sorted names of a module in the releases `span`, including its submodules."""
+    """Return the sorted names of a module in the releases `span`, including its submodules; all names if it is None."""
     latest = {*mirror_table.list_names(path), *mirror_table.find_submodules(path)}
     if span is None:
         return sorted(latest)

@@ -84,11 +84,11 @@ def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Itera
 
 
 def _parse_table(text: str) -> Iterator[MirrorEntry]:
-    # Indentation 0 is a module, 4 is a source of names, and a deeper line continues the source.
     """Yield the entries of the table's text, in order.
 
     A line without indentation is a module. Lines indented by 4 name a source and its names; deeper lines continue them.
     """
+    # Indentation 0 is a module, 4 is a source of names, and a deeper line continues the source.
     head, rows = "", list[list[str]]()
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())

@@ -110,8 +110,8 @@ class _Finder(metadata.DistributionFinder):
         return find_emulated_distributions(context)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
-        # `import cerebras.pytorch` imports `cerebras` first, which is a namespace package.
         """Return the loader for a module name, or None if it is not emulated."""
+        # `import cerebras.pytorch` imports `cerebras` first, which is a namespace package.
         if releases.is_parent_package(name):
             return _NamespaceLoader()
         meaning = resolve_import(name, self.api)
@@ -181,8 +181,8 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     and the names that exist. `numbers` is the release of PyTorch whose random numbers are drawn, "2.4" or "2.13". By
     default these are the numbers of 2.13 until the script imports cstorch, which uses 2.4.
 
-    Installing again with another `api` replaces the shim. Raises NameMissing if the real PyTorch is loaded already, and
-    ValueError for an unknown release.
+    Installing again with another `api` replaces the shim; with the same one only `numbers` changes. Raises NameMissing
+    if the real PyTorch is loaded already, and ValueError for an unknown release.
 
     >>> install()
     >>> import torch

@@ -86,11 +86,11 @@ def generate_stubs() -> Iterator[tuple[str, str]]:
 
 
 def _format_stub(path: str) -> str:
-    # Visible names only: some submodules of the table can only be imported.
     """Return the text of the stub for the public module `path`: an import for each name, and `__all__`.
 
     Names that refuse every use have the type Any.
     """
+    # Visible names only: some submodules of the table can only be imported.
     names = list_visible_names(path, default_release_range(path))
     lines = [GENERATED_MARK, f'"""{mirror_table.entries()[path].doc}"""']
     for name in names:
