@@ -49,7 +49,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the action of the command line. Return its exit status, or 2 after printing an error of the files."""
+    """Run the action of the command line. Return its exit status, or 2 after printing a CheckpointError or OSError.
+
+    A BrokenPipeError, from a reader that closed the pipe, propagates.
+    """
     try:
         return _ACTIONS[options.action](options)
     except BrokenPipeError:

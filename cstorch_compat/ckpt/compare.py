@@ -37,8 +37,9 @@ class Difference:
 def find_differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
     """Return the differences of two trees of values.
 
-    Numbers are equal if |a - b| <= atol + rtol * |b|. NaN equals NaN. Arrays must also agree in shape and dtype, and
-    other values in type and `repr`. At most one difference is returned per key.
+    Keys only in `a` come first, then keys only in `b`, then common keys in the order of `a`. Numbers are equal if |a -
+    b| <= atol + rtol * |b|. NaN equals NaN. Arrays must also agree in shape and dtype, and other values in type and
+    `repr`. At most one difference is returned per key.
 
     >>> find_differences({"lr": 0.1, "step": 3}, {"lr": 0.1}) == [Difference("step", "only in a", 3)]
     True

@@ -44,7 +44,10 @@ def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
 
 
 def _read_torch(path: str) -> Any:
-    """Return the tree in a file of `torch.save`. Each array's key is its dotted name in the tree."""
+    """Return the tree in a file of `torch.save`. Each array's key is its dotted name in the tree.
+
+    Raises CheckpointError that names the file if it is damaged, nested too deeply, or contains itself.
+    """
     try:
         # Storages in a torch file are numbered. Users need the dotted names of the tree.
         tree = serialization.load_lazily(RawFile(path).stream(), path)

@@ -19,7 +19,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def is_idx(path: str) -> bool:
-    """Return whether a file has "idx" in its name and an IDX header, compressed or not."""
+    """Return whether a file has "idx" in its name and an IDX header, compressed or not; False if it cannot be read."""
     if "idx" not in os.path.basename(path):
         return False
     try:
@@ -31,9 +31,10 @@ def is_idx(path: str) -> bool:
 
 
 def verify_idx(path: str) -> str:
-    """Return a sentence on the result of the check.
+    """Read a whole IDX file, and return a sentence for the user on the result of the check.
 
-    Raises CheckpointError if the file is damaged or has the wrong length.
+    Only a compressed file has a checksum; otherwise only the length is checked. Raises CheckpointError if the file is
+    damaged or has the wrong length.
     """
     size = 0
     try:
@@ -54,6 +55,6 @@ def verify_idx(path: str) -> str:
 
 
 def _open(path: str) -> gzip.GzipFile:
-    # A plain file has the same `read` method, but another class.
     """Open a file for reading, decompressed if its name ends in ".gz"."""
+    # A plain file has the same `read` method, but another class.
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]

@@ -10,7 +10,10 @@ from lazytensor.errors import CheckpointError
 
 
 def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:
-    """Return an iterator over the keys and members of a container, or None if `tree` is no container."""
+    """Return an iterator over the keys and members of a container, or None if `tree` is no container.
+
+    The keys of a list, tuple or set are positions.
+    """
     if isinstance(tree, Mapping):
         return iter(tree.items())
     if isinstance(tree, list | tuple | set):
@@ -64,7 +67,7 @@ def assign_keys(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
 
 
 def find_subtree(tree: Any, key: str, where: str) -> Any:
-    """Return the value or subtree with a dotted name, whose parts may contain dots.
+    """Return the value or subtree with a dotted name, whose parts may contain dots; the first one if there are several.
 
     Raises CheckpointError with similar names if there is none. `where` is the file in the message.
     """

@@ -59,8 +59,8 @@ def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[di
 
 
 def _convert_variable(v: SaverVariable, where: str) -> LazyArray | None:
-    # TensorFlow returns a dtype of ml_dtypes, which plain NumPy does not have. Read the bits.
     """Return the LazyArray of a variable, or None if it is not numeric. `where` is the checkpoint in error messages."""
+    # TensorFlow returns a dtype of ml_dtypes, which plain NumPy does not have. Read the bits.
     if v.kind == dt.bfloat16.name:
         return _make_lazy_array(v, where, dt.bfloat16, FILE_DTYPES[dt.bfloat16], lambda: v.read().view("<u2"))
     try:
@@ -141,7 +141,10 @@ class TensorFlowSaver:
             ) from e
 
     def variables(self, path: str) -> list[SaverVariable]:
-        """Return the variables of the checkpoint at `path`, without the suffix `.index`. Raises CheckpointMissing."""
+        """Return the variables of the checkpoint at `path`, without the suffix `.index`.
+
+        Raises CheckpointMissing if there is no index file.
+        """
         # A checkpoint has several files. Each checkpoint has an index file.
         if not os.path.exists(f"{path}.index"):
             raise CheckpointMissing(
@@ -156,7 +159,10 @@ class TensorFlowSaver:
         return [SaverVariable(n, tuple(shape), kinds[n].name, partial(values, n)) for n, shape in shapes.items()]
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
-        """Save a checkpoint. All tensors are in memory at the same time."""
+        """Save a checkpoint. All tensors are in memory at the same time.
+
+        `bfloat16` are the names of arrays that hold the bits of bfloat16 numbers as 16-bit integers.
+        """
         tensors = [
             self._tf.bitcast(self._tf.constant(a), self._tf.bfloat16) if name in bfloat16 else self._tf.constant(a)
             for name, a in arrays.items()
@@ -167,7 +173,10 @@ class TensorFlowSaver:
 
 
 def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:
-    """Write a new H5 checkpoint, one variable after another. Return the names of variables that are not numeric."""
+    """Write a new H5 checkpoint, one variable after another. Return the names of variables that are not numeric.
+
+    Raises CheckpointExists if `h5_path` exists.
+    """
     arrays, others = make_lazy_arrays(saver.variables(saver_path), saver_path)
     FORMATS["h5"].write(h5_path, arrays, replace=False)
     return others
@@ -212,7 +221,10 @@ def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_conversion(program: str, convert: Callable[[], list[str] | None]) -> int:
-    """Call `convert`, print its errors and the names that it left out, and return the exit status."""
+    """Call `convert`, print its errors and the names that it left out to stderr, and return the exit status.
+
+    It is 2 after a CheckpointError, OptionMissing or OSError, otherwise 0. Other exceptions propagate.
+    """
     try:
         left_out = convert()
     except (CheckpointError, OptionMissing, OSError) as e:

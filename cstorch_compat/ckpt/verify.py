@@ -31,8 +31,8 @@ def verify(path: str) -> int:
 
 
 def _is_intact(key: str, array: LazyArray) -> bool:
-    # Read one array at a time and discard it.
     """Return whether an array can be read with a matching checksum. Prints the error if not."""
+    # Read one array at a time and discard it.
     try:
         array.stored()
     except CheckpointError as e:
