@@ -78,10 +78,8 @@ def encode_record(data: bytes) -> bytes:
 def decode_records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> Iterator[bytes]:
     """Yield the messages in the bytes of a file.
 
-    An incomplete record at the end is ignored, as in a file being written.
-
-    `damaged` is called with a description of each damaged record. A damaged message is skipped; a damaged length ends
-    the file.
+    An incomplete record at the end is ignored, as in a file being written. `damaged` is called with a description of
+    each damaged record. A damaged message is skipped; a damaged length ends the file.
     """
     start = 0
     while start + 12 <= len(data):

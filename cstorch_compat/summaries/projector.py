@@ -52,8 +52,8 @@ def write_points(
 
 
 def _write_table(path: pathlib.Path, rows: Sequence[Sequence[Any]]) -> None:
-    # Replace tabs and newlines, which would begin another cell or row.
     """Write rows as tab-separated values."""
+    # Replace tabs and newlines, which would begin another cell or row.
     cells = ["\t".join(str(v).replace("\t", " ").replace("\n", " ") for v in row) for row in rows]
     path.write_text("\n".join(cells) + "\n", encoding="utf-8")
 

@@ -138,7 +138,8 @@ class EventWriter:
     ) -> None:
         """Log a histogram of values. `bins` is "tensorflow" or the `bins` of `numpy.histogram_bin_edges`.
 
-        Raises ValueError if there are no values, and OptionMissing for `max_bins`.
+        Raises ValueError if there are no values or none is in a bin (all are NaN, for example), and OptionMissing for
+        `max_bins`.
         """
         if max_bins is not None:
             raise OptionMissing("add_histogram does not support max_bins", where=source.where(), hint="Use bins.")
@@ -264,12 +265,12 @@ class EventWriter:
         )
 
     def flush(self) -> None:
-        """Write all data to the files."""
+        """Write all data to the files, including those of `add_scalars`."""
         for writer in (self, *self._parts.values()):
             writer._file.flush()
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files, including those of `add_scalars`."""
         for writer in (self, *self._parts.values()):
             writer._file.close()
 
@@ -378,7 +379,7 @@ class SummaryReader:
     def read_scalar(self, name: str, step: int | None = None) -> Any:
         """Return the list of events of a scalar, or the last event of `step` if it is given.
 
-        Raises KeyError if the step has no event.
+        The list is empty for an unknown name. Raises KeyError if the step has no event.
         """
         events = list(self._logged.get(name, ()))
         if step is None:
