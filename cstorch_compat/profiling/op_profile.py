@@ -172,7 +172,8 @@ def tensorboard_trace_handler(
 ) -> Callable[[profile], None]:
     """Return a function for `on_trace_ready` that writes the trace into the folder `dir_name` for TensorBoard's plugin.
 
-    The file name begins with `worker_name` (default: the host name). `use_gzip` compresses the file.
+    The folder is created. The file name begins with `worker_name` (default: the host name) and contains the time.
+    `use_gzip` compresses the file.
     """
     worker = worker_name or socket.gethostname()
 

@@ -23,7 +23,10 @@ class Progress:
         self._bar = tqdm(total=total, unit="step", leave=False) if enabled and tqdm and sys.stderr.isatty() else None
 
     def step(self, done: int) -> None:
-        """Show that `done` steps have ended."""
+        """Show that `done` steps have ended, in the bar.
+
+        Without a bar, print the steps and their rate, about MAX_PRINTED_PROGRESS_LINES times per loop.
+        """
         if self._bar is not None:
             self._bar.update(1)
         # Print a few lines only, to keep logs short.

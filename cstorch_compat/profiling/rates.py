@@ -41,7 +41,11 @@ class RateTracker:
         return time.perf_counter() - self._start
 
     def rate(self) -> float:
-        """Return the smoothed counts per second, updated by the interval since the last call."""
+        """Return the smoothed counts per second, updated by the interval since the last call.
+
+        Each call changes the result: it is the rate of the interval, plus the smoothing factor times (last result -
+        rate).
+        """
         now = time.perf_counter()
         # The interval between two calls is one measurement, so frequent calls give noisy rates.
         latest = (self.total_count - self._asked_count) / max(now - self._asked, 1e-9)

@@ -54,7 +54,7 @@ _current_record: RunRecord | None = None
 
 
 def start_recording() -> RunRecord:
-    """Start a new record and return it."""
+    """Start a new record, which replaces a current one, and return it."""
     global _current_record
     _current_record = RunRecord()
     return _current_record
@@ -84,19 +84,19 @@ def _record_timed_span(record: RunRecord, lane: str, name: str, details: dict[st
 
 
 def add_span(lane: str, name: str, start_s: float, end_s: float, **details: Any) -> None:
-    """Record work that was done elsewhere, such as in a worker."""
+    """Record work that was done elsewhere, such as in a worker. Does nothing unless a run is recorded."""
     if _current_record is not None:
         _current_record.spans.append(HostSpan(lane, name, start_s, end_s, details))
 
 
 def record_wafer_step(number: int, executable: Any) -> None:
-    """Record that a step is now passed to `executable`."""
+    """Record that a step is now passed to `executable`. Does nothing unless a run is recorded."""
     if _current_record is not None:
         _current_record.wafer.append(WaferStep(number, clock(), executable))
 
 
 def count_samples(samples: int) -> None:
-    """Add `samples` to the number of samples of the run."""
+    """Add `samples` to the number of samples of the run. Does nothing unless a run is recorded."""
     if _current_record is not None:
         before = _current_record.samples[-1][1] if _current_record.samples else 0
         _current_record.samples.append((clock(), before + samples))
