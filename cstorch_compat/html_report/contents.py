@@ -79,7 +79,7 @@ class _GraphTable:
         self._known: list[StepTexts] = []
 
     def add(self, step: PageStep, number: Mapping[int, int]) -> int:
-        """Add the module tree of a step unless it is there, and return its index.
+        """Add the module tree of a step, and return its index. Steps with the same `texts` object share one tree.
 
         `number` maps instructions to layers.
         """
@@ -142,7 +142,8 @@ def _mode_data(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
 def _link_loads(routes: Routes) -> dict[str, Any]:
     """Return the loads of the links as a map of squares of the mesh.
 
-    The value of a square is the maximum of its links, in percent of the maximum of all links.
+    "size" is the side of a square in cores, "bytes" the load of the busiest link. "shares" has rows of squares: the
+    maximum of the links in a square, in percent of "bytes", rounded up.
     """
     loads = routes.core_bytes
     # A wafer has 850,000 cores, and a picture a few hundred pixels per side.
@@ -164,9 +165,9 @@ def _row_data(row: LayerRow) -> dict[str, Any]:
 
 
 def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
-    """Return the lanes of a timeline, and its spans as [lane, layer or -1, sweep, start, end, whether it is critical].
+    """Return the lanes of a timeline, its end, and its spans as [lane, layer, sweep, start, end, is critical].
 
-    Times are in cycles.
+    Lane, layer and sweep are indices; layer and sweep are -1 if unknown. Times are in cycles.
     """
     # Lists and indices are compact: a large model has thousands of spans.
     lanes = list(timeline.lanes)
@@ -216,7 +217,7 @@ def _layer_flows(wiring: Dataflow, number: Mapping[int, int]) -> list[tuple[int,
 def _source_locations(
     steps: Iterable[Mapping[str, Any]], graphs: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
 ) -> Iterable[str]:
-    """Yield each source location in the report as "file:line"."""
+    """Yield each source location in the report as "file:line". Locations may be repeated or empty."""
     modes = [mode for step in steps for mode in step["modes"].values()]
     # Rows may belong to machines without a complete plan on the page.
     for owner in (*modes, *rows):

@@ -60,7 +60,7 @@ def _split_graphs(contents: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
 
 
 def _to_embedded_json(data: Any) -> str:
-    # Escape characters of tags: `</script>` in a name would end the data.
     """Return data as JSON that is safe inside an HTML script element."""
+    # Escape characters of tags: `</script>` in a name would end the data.
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -27,10 +27,10 @@ class StepTexts(NamedTuple):
 
 
 def build_module_tree(program: Program, layer_of: Mapping[int, int], texts: StepTexts) -> dict[str, Any]:
-    """Return the modules of a step by path, each with its lines and kernels, and the tables that kernels refer to.
+    """Return a dict with the modules of a step and the tables that their kernels refer to.
 
-    `layer_of` maps the indices of instructions to layers; others get -1. Source locations and nests are in tables,
-    because most are shared.
+    "modules" maps paths to the MLIR lines and kernels of a module. "places" are source locations and "nests" loop
+    nests, in tables because most are shared. `layer_of` maps the indices of instructions to layers; others get -1.
     """
     tree = _ModuleTree()
     for i, instr in enumerate(program.instrs):
@@ -52,7 +52,10 @@ class _ModuleTree:
         self._numbers: dict[object, int] = {}
 
     def at(self, scope: str) -> dict[str, list[Any]]:
-        """Return the module of a scope. The forward and backward operations of a module have the same one."""
+        """Return the entry of the module of a scope, which is created if it does not exist.
+
+        The forward and backward operations of a module have the same entry: a last part "fwd" or "bwd" is left out.
+        """
         # The scope of a gradient ends with its direction.
         parts = scope.split(".")
         path = ".".join(parts[:-1] if parts[-1] in _DIRECTIONS else parts)
