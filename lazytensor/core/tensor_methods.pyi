@@ -431,7 +431,7 @@ class Methods:
     def cov(
         self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
     ) -> Tensor:
-        """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n]. A vector gives a 0-d tensor."""
+        """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n]."""
 
     def cpu(self) -> Tensor:
         """Return `x` on the CPU; `x` itself if it is there already. Raises TraceError if `x` has no value yet."""
@@ -886,7 +886,7 @@ class Methods:
         """Return log(cumsum(exp(x))) along `dim` without overflow, in the shape of `x`."""
 
     def logdet(self) -> Tensor:
-        """Return the logarithm of each determinant, NaN if it is negative: [..., n, n] -> [...]."""
+        """Return the logarithm of each determinant, NaN if it is negative, -inf if it is 0: [..., n, n] -> [...]."""
 
     def logical_and(self, b: Operand) -> Tensor:
         """Return a bool tensor that is true where both operands are nonzero. Shapes broadcast."""

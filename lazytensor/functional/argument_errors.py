@@ -111,7 +111,10 @@ def _error_for(
 
 
 def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
-    """Return the error for missing, surplus or unknown arguments of a call; None if there are none."""
+    """Return the ArgumentInvalid for missing, surplus or unknown arguments of a call; None if all bind.
+
+    The types of the arguments are not considered.
+    """
     try:
         inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
     except TypeError as e:

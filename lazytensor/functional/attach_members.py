@@ -174,8 +174,9 @@ NUMPY_OPERATORS: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
 def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[..., Any]:
     """Return the method of a binary operator that calls `function`, with exchanged operands if `reflected` is true.
 
-    It returns NotImplemented for operands that are neither tensors nor numbers, and raises TypeUnsupported for complex
-    numbers.
+    NumPy scalars count as numbers. NumPy arrays are passed to the function in NUMPY_OPERATORS, else to
+    `_defer_to_numpy`. The method returns NotImplemented for other operands that are neither tensors nor numbers, and
+    raises TypeUnsupported for complex numbers.
     """
     foreign = NUMPY_OPERATORS.get((function.__name__, reflected), _defer_to_numpy)
 

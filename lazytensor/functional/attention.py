@@ -135,7 +135,10 @@ def _causal_mask(scores: Tensor) -> Tensor:
 
 
 def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:
-    """Return query [..., L, E] @ columns [..., E, S] * factor. `columns` is the transposed key."""
+    """Return query [..., L, E] @ columns [..., E, S] * factor. `columns` is the transposed key.
+
+    The factor is multiplied to the query before the product; in a step for the wafer, its square root to both operands.
+    """
     # The vendor's front end multiplies each operand by the square root of the factor, as ATen's formula does.
     if half_type() is not None and factor > 0:
         root = math.sqrt(factor)

@@ -41,7 +41,10 @@ def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
 
 
 def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
-    """Return a random mask of `shape` on the device of `like`: 1 with probability `chance`, else 0."""
+    """Return a random mask of `shape` and `dtype` on the device of `like`: 1 with probability `chance`, else 0.
+
+    In a compiled step each execution draws a new mask; otherwise it is drawn now from the default generator.
+    """
     # Draws the same random words as PyTorch, so that seeded scripts agree. A compiled step draws from the state that is
     # carried from step to step.
     if is_replayed():

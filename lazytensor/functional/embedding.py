@@ -269,7 +269,10 @@ def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode:
 
 
 def _max_of_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
-    """Return the maximum of the rows of each bag, zeros for an empty bag: [count, dim]."""
+    """Return the maximum of the rows of each bag, zeros for an empty bag: [count, dim].
+
+    `bags` has the bag of each row. Rows where `kept` is false are left out. A maximum of -inf becomes 0.
+    """
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
     # A bag that still contains -inf is empty.

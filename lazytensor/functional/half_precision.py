@@ -97,9 +97,9 @@ def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | No
 
 
 def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) -> Tensor | None:
-    """Return `addcmul` or `addcdiv` of three half tensors on the CPU, rounded once; None for other operands.
+    """Return x + value * a * b, or x + value * a / b, of three half tensors on the CPU, rounded once; None otherwise.
 
-    `name` is the operation. The result is x + value * a * b, or x + value * a / b.
+    `name` is the operation "add_scaled_product" or "add_scaled_quotient". None is also returned if `value` is a tensor.
     """
     half = host_half_dtype(x)
     terms = [v for v in (x, a, b) if isinstance(v, Tensor) and v.dtype is half]

@@ -105,7 +105,10 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
 
 
 def _refuse_overlapping_value(view: Tensor, value: Tensor) -> None:
-    """Raise ShapeError if `value` shares storage elements with `view`, after broadcasting it as PyTorch does."""
+    """Raise ShapeError if `value` shares storage elements with `view`, after broadcasting it as PyTorch does.
+
+    A value in another storage is always accepted.
+    """
     if value.cell is not view.cell:
         return
     shape = view.spec.shape
@@ -155,7 +158,10 @@ def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
 
 
 def _refuse_read_elements(picks: IndexTensors, view: Tensor, value: Tensor) -> None:
-    """Raise ShapeError if `value` contains some of the storage elements that are written."""
+    """Raise ShapeError if `value` contains some of the storage elements of `view` that are written.
+
+    `picks` are the index tensors with their dimensions. They are read.
+    """
     dims, indices = _resolve_index_tensors(view, picks)
     written = OPS["index_get"].eval(
         overlapping_writes.storage_indices(view), *map(storage.value_of, indices), dims=dims

@@ -296,7 +296,10 @@ def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[
 
 
 def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
-    """Return multilinear samples at `places` (one pixel coordinate tensor per dimension): [N, C, ...]."""
+    """Return multilinear samples of `input` at `places`: [N, C, ...].
+
+    `places` has a tensor [N, ...] of pixel coordinates for each spatial dimension. Pixels outside the image count as 0.
+    """
     # Only the weights depend on the coordinate; the corner index is a step function.
     low = [pw.floor(p.detach()) for p in places]
     corners = []
@@ -336,7 +339,10 @@ def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_cor
 
 
 def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
-    """Return the elements of `input` at integer pixel coordinates `places`, 0 outside the image: [N, C, ...]."""
+    """Return the elements of `input` at integer pixel coordinates `places`, 0 outside the image: [N, C, ...].
+
+    `places` has a floating-point tensor [N, ...] for each spatial dimension.
+    """
     n, c, *extents = input.spec.shape
     inside: Tensor | None = None
     flat: Tensor | None = None

@@ -199,8 +199,8 @@ def broadcast_shapes(*sizes: Any) -> Size:
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     """Return `x` summed over the dimensions that broadcasting `size` to the shape of `x` would expand.
 
-    `x` itself is returned if it has that shape. Integers and bools are summed in int64. Raises ShapeError if `size`
-    does not broadcast to the shape of `x`.
+    `x` itself is returned if it has that shape and is not 0-d. Integers and bools are summed in int64. Raises
+    ShapeError if `size` does not broadcast to the shape of `x`.
     """
     shape = parse_size(size)
     lead = x.ndim - len(shape)

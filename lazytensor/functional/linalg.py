@@ -221,7 +221,8 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """Return X with L L^T X = b, or L^T L X = b if `upper` is true: [..., n, k] and [..., n, n] -> [..., n, k].
 
-    `L` is the Cholesky factor, upper triangular if `upper` is true. Raises ShapeError if the shapes do not fit.
+    `L` is the Cholesky factor, of which only the lower triangle is read, or the upper one if `upper` is true. Raises
+    ShapeError if the shapes do not fit.
 
     >>> import lazytensor as lt
     >>> lt.cholesky_solve(lt.tensor([[4.0], [16.0]]), lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -363,7 +364,7 @@ def slogdet(A: Tensor) -> SignLog:
 
 @method
 def logdet(x: Tensor) -> Tensor:
-    """Return the logarithm of each determinant, NaN if it is negative: [..., n, n] -> [...].
+    """Return the logarithm of each determinant, NaN if it is negative, -inf if it is 0: [..., n, n] -> [...].
 
     Raises ShapeError if the matrices are not square.
 

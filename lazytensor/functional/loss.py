@@ -150,7 +150,10 @@ def _soft_cross_entropy(
 
 
 def _label_weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return flat labels that are safe to look up, and the weight of each: 0 if it is ignored."""
+    """Return flat int64 labels that are safe to look up, and the weight of each in the dtype of `like`.
+
+    The weight is that of the class in `weight` [C], or 1 if it is None. An ignored label becomes class 0 with weight 0.
+    """
     flat = view(pw.cast_to(target, int64), -1)
     keep = flat != ignore_index
     # An ignored label may be out of range, so class 0 is looked up instead.
@@ -269,7 +272,10 @@ def linear_cross_entropy(
 
 
 def _reduce_weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Return `loss` * `weight`, reduced; the mean is divided by the sum of the broadcast weights."""
+    """Return `loss` * `weight`, reduced; the mean is divided by the sum of the broadcast weights.
+
+    If `weight` is None, it is the plain reduction, "mean", "sum" or "none".
+    """
     if weight is None:
         return apply_reduction(loss, reduction)
     product = loss * weight

@@ -50,7 +50,11 @@ def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
 
 
 def _batch_size_message(shape: tuple[int, ...], labels: tuple[int, ...]) -> str:
-    """Return PyTorch's message if the number of labels differs from that of the samples, else ""."""
+    """Return PyTorch's message if the number of labels differs from that of the samples, else "".
+
+    `shape` is that of the scores, [N, C, ...] or [C], and `labels` that of the labels. Scores without dimensions always
+    give a message.
+    """
     if not shape:
         return "Expected 1 or more dimensions (got 0)"
     if len(shape) == 1:

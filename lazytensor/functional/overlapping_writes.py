@@ -42,19 +42,29 @@ def write_at_indices(x: Tensor, places: np.ndarray, values: Node, accumulate: bo
 
 
 def fill(x: Tensor, value: Operand) -> Tensor:
-    """Write the number `value` to all elements of `x`, and return `x`."""
+    """Write the number `value` to all elements of `x`, and return `x`.
+
+    `x` may contain storage elements several times. Raises NumberTooLarge if the dtype cannot hold the number.
+    """
     places = np.unique(storage_indices(x))
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """Write the number `value` to the elements of `x` where `mask` is true, and return `x`."""
+    """Write the number `value` to the elements of `x` where `mask` is true, and return `x`.
+
+    `x` may contain storage elements several times; one is written if `mask` is true for any occurrence. `mask`
+    broadcasts to `x` and is read.
+    """
     places = storage_indices(x)
     places = np.unique(places[np.broadcast_to(mask.array("masked_fill_"), places.shape)])
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
-    """Write the number `value` to the elements of `x` at the positions `index` along `dim`, and return `x`."""
+    """Write the number `value` to the elements of `x` at the positions `index` along `dim`, and return `x`.
+
+    `x` may contain storage elements several times. `index` is read.
+    """
     places = np.unique(storage_indices(x).take(index.array("index_fill_"), axis=normalize_dim(dim, x.ndim)))
     return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))

@@ -51,7 +51,11 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
-    """Return the operation `name` of two operands, broadcast and in their promoted dtype, or in `dtype`."""
+    """Return the operation `name` of two operands, broadcast and in their promoted dtype, or in `dtype`.
+
+    The result of a half tensor on the CPU and a number may be computed in float32, as `apply_to_number` does. Raises
+    ShapeError if the shapes do not broadcast.
+    """
     if dtype is None and half_type() is float16:
         dtype = widest_dtype(name, a, b)
     nodes = prepare_operands(a, b, dtype=dtype)

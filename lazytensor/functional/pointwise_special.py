@@ -356,6 +356,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi * x) / (pi * x), and 1 where x is 0, for each element x of `input`.
 
+    Integers are converted to the default floating-point dtype.
+
     >>> import lazytensor as lt
     >>> lt.sinc(lt.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
@@ -370,6 +372,8 @@ def sinc(input: Tensor) -> Tensor:
 @method(in_place=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Return log(x / (1 - x)) for each element x of `input`. If `eps` is given, x is first limited to eps to 1 - eps.
+
+    Integers are converted to the default floating-point dtype. Numbers outside 0 to 1 give NaN.
 
     >>> import lazytensor as lt
     >>> lt.logit(lt.tensor([0.5, 0.9]))
@@ -588,6 +592,8 @@ def isreal(input: Tensor) -> Tensor:
 @method
 def angle(input: Tensor) -> Tensor:
     """Return pi where the element is negative, 0 where it is not, and NaN where it is NaN.
+
+    Integers are converted to the default floating-point dtype. The gradient is 0.
 
     >>> import lazytensor as lt
     >>> lt.angle(lt.tensor([-1.0, 1.0]))

@@ -74,7 +74,7 @@ def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, 
 
 
 def _end_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
-    """Return the padding at the end of a dimension.
+    """Return the padding at the end of a dimension: `padding`, or more with `ceil_mode`.
 
     With `ceil_mode` it is as large as the last window that starts inside the input or its first padding needs. `reach`
     is the extent of the dilated kernel.
@@ -101,7 +101,11 @@ def _gather_maxima(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
-    """Return the maxima and their flat indices. `options` are kernel_size, stride, padding, dilation and ceil_mode."""
+    """Return the maxima and their int64 indices in the flattened spatial dimensions.
+
+    `options` are kernel_size, stride, padding, dilation and ceil_mode. The gradient reaches only the elements at the
+    indices. Raises ShapeError as `_window_attributes` does.
+    """
     attrs = _window_attributes(f"max_pool{rank}d", rank, input, options)
     (x,) = cast_to_half(operand_node(input))
     # One operation finds the indices; the values and the gradient use them.
@@ -371,7 +375,10 @@ def _adaptive_regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
-    """Return adaptive average pooling with `rank` spatial dimensions."""
+    """Return adaptive average pooling with `rank` spatial dimensions: means of regions that cover the input.
+
+    `output_size` is the number of regions in each dimension, and errors are raised, as in `_resolve_output_size`.
+    """
     outputs = _resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     extents = input.spec.shape[-rank:]
     # Equal regions are windows without overlap, for which the vendor's front end has an operation.

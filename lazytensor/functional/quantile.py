@@ -38,7 +38,11 @@ def _check_quantiles(x: Tensor, q: Any) -> Tensor:
 
 
 def _interpolate(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
-    """Return the values at the fractional positions `place` along the last dimension of the sorted tensor `ordered`."""
+    """Return the values at the fractional positions `place` along the last dimension of the sorted tensor `ordered`.
+
+    `interpolation` is "nearest" (ties to the even position), "lower", "higher", "midpoint" (the mean of both
+    neighbours) or "linear".
+    """
     if interpolation == "nearest":
         return gather_scatter.gather(ordered, -1, pw.cast_to(pw.round(place), dt.int64))
     below, above = pw.floor(place), pw.ceil(place)

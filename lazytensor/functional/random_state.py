@@ -38,7 +38,10 @@ class _RandomState:
         self.draws = 0
 
     def next(self) -> tuple[Node, int]:
-        """Return the state at the start of the step, and the number of this draw."""
+        """Return the state at the start of the step, and the number of this draw in the step, from 0.
+
+        The first draw of a step writes the state for the next step, with its counter increased by one.
+        """
         base = self.base
         # Initialized at the first draw, so that steps without draws carry no state.
         if storage.thread_state.current is not self.capture or base is None:

@@ -103,7 +103,10 @@ def std(
 def _finish_with_mean(
     x: Tensor, keepdim: bool, finish: Callable[[Tensor], Tensor], *options: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return finish(variance) and the mean of `x`. Half tensors on the host are computed in float32."""
+    """Return finish(variance) and the mean of `x`. Half tensors on the host are computed in float32.
+
+    `options` are those of `_mean_and_variance` after `x`. `keepdim` applies to the mean.
+    """
     half = host_half_dtype(x)
     middle, variance, dims = _mean_and_variance(pw.cast_to(x, float32) if half else x, *options)
     kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
@@ -163,10 +166,11 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 @method
 def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n]. A vector gives a 0-d tensor.
+    """Return the covariance matrix of the rows of `x`: [n, observations] -> [n, n].
 
-    `fweights` are the counts and `aweights` the weights of the observations, both [observations]. `correction` is
-    subtracted from the number of observations. Raises ShapeError for more than two dimensions and for bools.
+    A vector or a single row gives a 0-d tensor. Integers are converted to the default floating-point dtype. `fweights`
+    are the counts and `aweights` the weights of the observations, both [observations]. `correction` is subtracted from
+    the number of observations. Raises ShapeError for more than two dimensions and for bools.
 
     >>> import lazytensor as lt
     >>> lt.cov(lt.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
@@ -296,6 +300,8 @@ def norm(
 @method(in_place=True)
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return `x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to that norm.
+
+    Other slices are unchanged. As in PyTorch, 1e-7 is added to the norm before the division.
 
     >>> import lazytensor as lt
     >>> lt.renorm(lt.tensor([[3.0, 4.0]]), 2, 0, 1.0)

@@ -197,7 +197,8 @@ def slice_scatter(
 ) -> Tensor:
     """Return a copy of `x` with a slice along `dim` replaced by `src`.
 
-    The slice is start, start + step, ... before `end`. Raises ShapeError if `src` has another shape than the slice.
+    The slice is start, start + step, ... before `end`; None stands for the ends of the dimension, and negative
+    positions count from its end. Raises ShapeError if `src` has another shape than the slice.
 
     >>> import lazytensor as lt
     >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)

@@ -115,7 +115,10 @@ def widest_dtype(name: str, *values: Operand) -> DType | None:
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that `shapes` broadcast to. Raises ShapeError with the dimension that does not fit."""
+    """Return the shape that `shapes` broadcast to, aligned at their last dimensions; () without shapes.
+
+    Raises ShapeError with the dimension that does not fit.
+    """
     rank = max(map(len, shapes), default=0)
     out = [1] * rank
     for s in shapes:

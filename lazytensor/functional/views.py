@@ -122,7 +122,8 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType 
 def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
     """Return a read-only copy of the bits of `x` as elements of `dtype`.
 
-    The last dimension changes by the ratio of the element sizes. The same dtype gives a view.
+    The last dimension changes by the ratio of the element sizes. The same dtype gives a view. Raises ShapeError if
+    sizes differ and `x` is 0-d, or if its last dimension does not fill elements of `dtype`.
     """
     if dtype is x.dtype:
         return x.make_view("reshape", shape=x.spec.shape)
