@@ -96,7 +96,7 @@ class Sequential(Module):
 
 
 def _renumber_modules(container: Module, modules: Iterable[Module]) -> None:
-    """Replace the modules of `container` by `modules`, named by their index."""
+    """Replace the modules of `container` by `modules`, in order, named "0", "1" and so on."""
     # Names are indices and prefixes of the parameter names.
     container._modules.clear()
     container._modules.update({str(i): m for i, m in enumerate(modules)})

@@ -61,7 +61,10 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _check(self, in_channels: int, out_channels: int, groups: int, padding_mode: str) -> None:
-        """Raise ValueError if `groups` does not divide the channels, or for an unknown `padding_mode`."""
+        """Raise ValueError if `groups` is not positive or does not divide the channels.
+
+        Also for an unknown `padding_mode`; a transposed convolution accepts only "zeros".
+        """
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -75,7 +78,7 @@ class _ConvNd(Module):
     def reset_parameters(self) -> None:
         """Draw weight and bias uniformly from -1 / sqrt(fan_in) to 1 / sqrt(fan_in).
 
-        fan_in is the number of inputs of one output element.
+        fan_in is the number of inputs of one output element. If it is 0, the bias is not changed.
         """
         # As in Linear, a = sqrt(5) gives PyTorch's bound 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))

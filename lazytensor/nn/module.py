@@ -276,8 +276,9 @@ class Module:
     ) -> RemovableHandle:
         """Call hook(module, args) before each `forward`, and return a handle that can remove the hook.
 
-        If the hook returns a value, it replaces the arguments. With `with_kwargs` the call is hook(module, args,
-        kwargs), which returns a pair of new args and kwargs. With `prepend` it runs before the other hooks.
+        If the hook returns a tuple, it replaces the arguments; another value but None becomes the only argument. With
+        `with_kwargs` the call is hook(module, args, kwargs), which returns a pair of new args and kwargs or None. With
+        `prepend` it runs before the other hooks.
         """
         handle = add_hook(self._forward_pre_hooks, hook, prepend)
         self._forward_pre_hooks_with_kwargs[handle.id] = with_kwargs

@@ -139,9 +139,11 @@ class RNNBase(Module):
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         """Return the outputs of the last layer for all time steps, and the last state of each layer and direction.
 
-        `input` is [L, N, input_size], [N, L, input_size] with `batch_first`, or [L, input_size]. `hx` is the initial
-        state [layers * directions, N, hidden_size], for an LSTM a pair; zeros if None. A packed sequence (an object
-        with `batch_sizes`) gives a packed sequence. Raises ShapeError if `input` has another shape.
+        `input` is [L, N, input_size], [N, L, input_size] with `batch_first`, or [L, input_size]; the outputs have
+        directions * hidden_size in place of input_size. `hx` is the initial state [layers * directions, N, hidden_size]
+        (without N for an input without a batch), for an LSTM a pair; zeros if None. The last state has the same form. A
+        packed sequence (an object with `batch_sizes`) gives a packed sequence. Raises ShapeError if `input` has another
+        shape.
         """
         # A failed attribute access on a tensor takes ten milliseconds, since it searches for similar names.
         if not isinstance(input, Tensor) and hasattr(input, "batch_sizes"):

@@ -70,7 +70,11 @@ def _persistent_members(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def save_members(module: Any, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-    """Add the parameters, persistent buffers and extra state of `module`, without its submodules, to `destination`."""
+    """Add the parameters, persistent buffers and extra state of `module`, without its submodules, to `destination`.
+
+    Tensors are detached, unless `keep_vars` is true, and share storage with the module. There is an extra state only if
+    the module overrides `get_extra_state`.
+    """
     for name, value in _persistent_members(module):
         # Detached but not copied, as in PyTorch: to keep the values, a caller has to clone or save them.
         destination[prefix + name] = value if keep_vars else value.detach()

@@ -199,7 +199,8 @@ class MultiheadAttention(Module):
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
         """Return both masks combined as one that is added to the scores, or None without masks.
 
-        The result broadcasts to [N, heads, L, S].
+        A bool mask becomes -inf where it is true; any other mask is added as it is. The result broadcasts to [N, heads,
+        L, S].
         """
         # True excludes a key here, while in scaled_dot_product_attention it includes it, as in PyTorch.
         mask = None
@@ -461,7 +462,12 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
     def _padding(self, src: Tensor, mask: Tensor | None, hidden: Tensor | None) -> Tensor | None:
-        """Return the positions [N, L] that PyTorch's nested tensors omit, or None if PyTorch uses none."""
+        """Return the positions [N, L] that PyTorch's nested tensors omit, or None if PyTorch uses none.
+
+        They are used only on the CPU, in evaluation mode without gradients and casts, for a batch without `mask`, and
+        if the true values of `hidden`, the padding mask, are at the end of each row. The values of `hidden` are read
+        for this.
+        """
         if hidden is None or mask is not None or src.ndim != 3 or not self.use_nested_tensor or not len(self.layers):
             return None
         layer = self.layers[0]

@@ -94,7 +94,7 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of all gradients in place to the range from -clip_value to clip_value.
 
-    `foreach` is ignored.
+    Parameters without a gradient are skipped. `foreach` is ignored.
     """
     bound = float(clip_value)
     with grad_mode(False):
