@@ -99,7 +99,7 @@ def load(
 
     Tensors of HDF5 and safetensors files are read at their first use. NumPy arrays, and numbers without a tensor dtype,
     are returned as NumPy arrays. Tensors are placed on `map_location` (default: the CPU). `options` are passed to
-    `read_torch`, which reads PyTorch files.
+    `read_torch`, which reads PyTorch files. Temporary files of killed processes in the same folder are removed.
 
     A pickled object in an HDF5 file is never loaded: it becomes a DeferredObject, with a warning. Raises
     FileNotFoundError for a missing file, KeyError for an HDF5 file that is no checkpoint, and RuntimeError for a
@@ -126,7 +126,10 @@ def load(
 
 
 def _load_h5(path: str) -> Any:
-    """Return the structure in an HDF5 file. Warns of pickled objects."""
+    """Return the structure in an HDF5 file, whose tensors are read at their first use.
+
+    Pickled objects become DeferredObjects, and one warning names all of them.
+    """
     closed: list[str] = []
 
     # A pickled leaf, such as a NumPy scalar in an old state dict, must not prevent loading the weights. Warn once, and

@@ -80,7 +80,11 @@ def _iter_gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[i
 
 
 def read_trailer(file: RawFile) -> Trailer | None:
-    """Return the trailer of a file, or None if it has none. Raises CheckpointError if the file's tables are damaged."""
+    """Return the trailer of a file, or None if it has none.
+
+    All bytes outside of arrays are read and compared with their checksum. Raises CheckpointError if they or the trailer
+    are damaged; arrays are not checked.
+    """
     trailer = _parse_trailer(file)
     if trailer is not None and compute_rest_checksum(file.descriptor, trailer.arrays, trailer.size) != trailer.rest:
         raise CheckpointError("damaged: the checksum of its tables does not match", hint=RESTORE_HINT)

@@ -18,7 +18,8 @@ _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 def detect_format(path: str) -> FileFormat:
     """Return the format of the file at `path`, or "unknown". Raises OSError if it cannot be opened.
 
-    "legacy torch" is the format of torch.save before PyTorch 1.6.
+    A zip archive is "npz" if all its members are .npy files, else "torch". "legacy torch" is the format of torch.save
+    before PyTorch 1.6. A file without magic bytes is "safetensors" if it begins with a plausible header.
     """
     # Test the formats with magic bytes first. Safetensors has none and is recognized by a plausible header length and a
     # brace. The original tries HDF5, safetensors and torch.load in turn.

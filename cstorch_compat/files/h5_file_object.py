@@ -107,7 +107,7 @@ class H5Sink(io.RawIOBase):
     def _begin(self, place: int, end: int) -> None:
         """Make the system start to write a range of bytes to the disk, so that the final flush takes less time.
 
-        Linux only.
+        `place` and `end` are the begin and end of the range in the file. Does nothing on systems other than Linux.
         """
         # Not posix_fadvise(DONTNEED), which would evict nearby tables that are read again.
         begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # only Linux has it

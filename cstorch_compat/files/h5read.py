@@ -265,7 +265,10 @@ def _parse_dtype(name: str) -> DType:
 
 
 def _shape(sizes: Any) -> tuple[int, ...]:
-    """Return `sizes` as a shape. Raises CheckpointError if it is none."""
+    """Return `sizes` as a shape.
+
+    Raises CheckpointError unless it has at most MAX_AXES integers that are not negative.
+    """
     if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > MAX_AXES:
         raise CheckpointError(f"{sizes!r} is not a shape")
     return tuple(sizes)

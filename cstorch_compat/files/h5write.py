@@ -129,7 +129,10 @@ def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafD
 
 
 def _require_plain_array(key: str, array: Any) -> np.ndarray:
-    """Return a NumPy array of plain numbers. Raises LeafRefused for subclasses and other dtypes."""
+    """Return `array` if it is a NumPy array or memmap of plain numbers.
+
+    Raises LeafRefused with the key for other subclasses and other dtypes.
+    """
     # Compare exact types: masked arrays and records have more than their numbers, which would be lost.
     if type(array) in (np.ndarray, np.memmap) and is_storable(array.dtype):
         plain: np.ndarray = array
@@ -141,7 +144,10 @@ def _require_plain_array(key: str, array: Any) -> np.ndarray:
 
 
 def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
-    """Return the metadata of None, a string or a Python or NumPy number. Raises LeafRefused for other objects."""
+    """Return the metadata of None, a str, bool, int or float, or a NumPy scalar of these.
+
+    Raises LeafRefused for other objects, also for instances of subclasses.
+    """
     value = leaf.item() if isinstance(leaf, np.generic) else leaf  # otherwise a NumPy scalar would have to be pickled
     if value is None:
         return {"__TYPE__": "NoneSerializer", "__NONE__": True}

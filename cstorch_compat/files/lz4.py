@@ -83,9 +83,10 @@ class StoredArray:
     """
 
     def __init__(self, file: RawFile, number: int, dataset: Any, checks: Trailer | None = None):
-        """Locate the bytes of `dataset`, an h5py low-level dataset of `file`.
+        """Locate the bytes of `dataset`, an h5py low-level dataset of `file`. No values are read.
 
-        `number` is HDF5's number of the open file. `checks` are the checksums of the file, if it has any.
+        `number` is HDF5's number of the open file. `checks` are the checksums of the file, if it has any. Raises
+        CheckpointError as the class states.
         """
         self.checks = checks
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
@@ -141,7 +142,10 @@ class StoredArray:
         return extents
 
     def _check(self, extent: _Extent) -> None:
-        """Raise CheckpointError if an extent is outside of the file or has the wrong size."""
+        """Raise CheckpointError if an extent is outside of the file or has the wrong size.
+
+        A compressed extent has the wrong size only if MAX_LZ4_RATIO could not expand it to its block.
+        """
         # Chunks at the border are stored in full size, so all extents have the same size.
         wanted = math.prod(self.block) * self.stored.itemsize
         if extent.offset + extent.size > self.file.size:
@@ -167,10 +171,9 @@ class StoredArray:
         return np.asarray(array.view(np.uint8) != 0) if self.stored.kind == "b" else array
 
     def _place(self, array: np.ndarray, extent: _Extent) -> None:
-        """Read an extent, verify and decompress it, and copy it into `array`, without the padding of chunks at the
-        border.
+        """Read an extent, verify and decompress it, and copy it into `array`.
 
-        Raises CheckpointError as `read` does.
+        Padding of chunks at the border is left out. Raises CheckpointError as `read` does.
         """
         # Common case, files written by this package: read directly into the array.
         if self.block == self.shape and not extent.is_packed:
@@ -191,7 +194,8 @@ class StoredArray:
 def decode_chunk(data: bytes, size: int) -> bytes:
     """Return the `size` bytes in a chunk compressed by the HDF5 filter.
 
-    Raises CheckpointError if the chunk is malformed.
+    Raises CheckpointError if the chunk is malformed: cut short, of another size, with very small blocks, or with bytes
+    after its last block.
     """
     if len(data) < _FRAME_HEADER.size:
         raise _make_damage_error(f"{len(data)} bytes are too few for a header")
@@ -231,7 +235,10 @@ def _read_stored_block(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def decode_block(data: bytes, limit: int) -> bytes:
-    """Return the at most `limit` bytes of a raw LZ4 block. Raises CheckpointError if the block is malformed."""
+    """Return the bytes of a raw LZ4 block.
+
+    Raises CheckpointError if the block is malformed or has more than `limit` bytes. Fewer are not an error.
+    """
     out, position = bytearray(), 0
     while True:
         if position >= len(data):

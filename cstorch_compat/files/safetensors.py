@@ -70,7 +70,10 @@ def is_safetensors(head: bytes) -> bool:
 
 
 def read(path: str) -> dict[str, LazyArray]:
-    """Return the arrays of a file by name, in the order of its header. Raises CheckpointError for a damaged file."""
+    """Return the arrays of a file by name, in the order of its header. Values are read when they are used.
+
+    Raises CheckpointError for a damaged file.
+    """
     file = RawFile(path)
     with report_file_errors("the safetensors file cannot be read", path):
         header, start = _read_header(file)

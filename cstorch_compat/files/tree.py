@@ -41,7 +41,10 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def update_tensors(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]) -> None:
-    """Call `function` with each tensor and copy its result into the tensor, unless it is None."""
+    """Call `function` with each tensor and copy its result into the tensor in place, unless it is None.
+
+    The result is converted to the tensor's dtype and broadcast.
+    """
     for t in tensors:
         changed = function(t)
         # Copy the result into the tensor instead of replacing it, so that state keeps its name and all references see

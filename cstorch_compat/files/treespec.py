@@ -172,7 +172,7 @@ def check_name(key: str) -> None:
 
 
 def _outline(node: Description) -> object:
-    """Return the outline of a description: nested dicts and lists with "*" for leaves."""
+    """Return the outline of a description: nested dicts and lists with "*" for leaves. Other sequences become lists."""
     if node["type"] is None:
         return "*"
     children = [_outline(child) for child in node["children_spec"]]
@@ -296,7 +296,10 @@ def nest_by_keys(leaves: Mapping[str, object]) -> object:
 
 
 def _restore_lists(value: object) -> object:
-    """Return the containers for a _Branch, with lists and int keys where the keys suggest them."""
+    """Return the container for a _Branch, and for all below it; any other value unchanged.
+
+    Keys 0..n-1 give a list, other integers a dict with ascending int keys, and any other keys a dict with string keys.
+    """
     if not isinstance(value, _Branch):
         return value
     children = {name: _restore_lists(child) for name, child in value.items()}

@@ -61,7 +61,7 @@ def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> Non
 def _fork() -> int | None:
     """Fork while no other thread uses HDF5.
 
-    Return the child's id, 0 in the child, or None if no process can be started.
+    Return the child's id, 0 in the child, or None if no process can be started, with a warning the first time.
     """
     global _is_warned
     try:
@@ -99,7 +99,10 @@ def _run_child(read: Callable[[Heartbeat], object], out: int) -> None:
 
 
 def _wait_for_child(child: int, into: int) -> int | None:
-    """Return the wait status of the child, or None if it was killed after MAX_IDLE_SECONDS without a heartbeat."""
+    """Return the wait status of the child, or None if it was killed after MAX_IDLE_SECONDS without a heartbeat.
+
+    `into` is the read end of the pipe, which is closed. The child is also killed if an exception ends the wait.
+    """
     is_alive = True
     try:
         with open(into, "rb", buffering=0) as pipe:

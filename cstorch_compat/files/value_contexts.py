@@ -17,7 +17,7 @@ class ValueContext:
 
     @contextmanager
     def _block(self, value: Any) -> Iterator[None]:
-        """Set the value while the context is active."""
+        """Set the value while the context is active, and restore the previous one."""
         # Restore the value of the outer block.
         before, self.value = self.value, value
         try:
