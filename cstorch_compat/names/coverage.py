@@ -43,7 +43,10 @@ def coverage_rows() -> Iterator[CoverageRow]:
 
 
 def _resolve_name(name: str) -> Any:
-    """Return the value of a dotted name, or `manifest.ABSENT`. The longest importable prefix is the module."""
+    """Return the value of a dotted name, or `manifest.ABSENT`. The longest importable prefix is the module.
+
+    Modules are imported for this.
+    """
     parts = name.split(".")
     # Try the longest module first: utils.call_once is a module and also a function in it.
     for n in range(len(parts), 0, -1):
@@ -80,7 +83,7 @@ def format_coverage(listed: bool) -> str:
 
 
 def _format_shares(names: list[CoverageRow]) -> str:
-    """Return a table with the coverage of three lists of names.
+    """Return a table with the coverage of three lists of names, where partial names count as covered.
 
     The lists are PyTorch's public names, those that published scripts use, and the names of cerebras.pytorch.
     """

@@ -152,7 +152,10 @@ def find_package_workaround(package: str) -> str:
 
 
 def format_absent_module(name: str, path: str) -> str:
-    """Return the error message for importing a missing module. `path` is its name in the lists."""
+    """Return the error message for importing a missing module. `path` is its name in the lists.
+
+    It begins with the line of the script. It has the reason and a workaround for a known module, else a similar name.
+    """
     place = source.where()
     if is_known(path):
         why = f"it is known but missing in this version ({find_missing_reason(path)})"
@@ -210,9 +213,10 @@ def refuse_absent_name(public: str, name: str, path: str, why: str, hint: str) -
 
 
 def explain_missing_attributes(public: str, kind: Any) -> None:
-    """Set `kind.__getattr__`, so that instances explain missing attributes.
+    """Set `kind.__getattr__`, so that instances explain missing attributes as `refuse_name` does.
 
-    `public` is the public name of the class.
+    `public` is the public name of the class. Names that begin with "__" raise a plain AttributeError, and other private
+    ones NameMissing.
     """
 
     def missing(self: object, name: str) -> Any:

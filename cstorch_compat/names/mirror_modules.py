@@ -178,7 +178,10 @@ def clear_mirrors() -> None:
 
 @functools.cache
 def _make_mirror(name: str, path: str, span: ReleaseRange | None) -> Mirror:
-    """Create a mirror, and make the instances of its class in EXPLAINED_CLASSES explain missing attributes."""
+    """Return the mirror for the arguments, which is created at the first call and cached.
+
+    Instances of its class in EXPLAINED_CLASSES, if it has one, then explain missing attributes.
+    """
     module = (_CallableMirror if path == CALLABLE_MODULE else Mirror)(name, path, span)
     # Set this up at the import, because most scripts never use the name torch.Tensor.
     if path in EXPLAINED_CLASSES:

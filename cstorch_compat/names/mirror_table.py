@@ -175,7 +175,10 @@ def list_names(path: str) -> list[str]:
 
 @functools.cache
 def _names_in_list(where: NameOrigin) -> frozenset[str]:
-    """Return the names in a list of names, without modules. A public module stands for all of its names."""
+    """Return the names in a list of names, without modules. The modules are imported.
+
+    A public module stands for all of its names, and a name that ends with "." for the members of that object.
+    """
     if where.module in entries():
         return frozenset(list_names(where.module))
     module = importlib.import_module(where.module)

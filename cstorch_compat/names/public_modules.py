@@ -20,7 +20,7 @@ _original_names: list[tuple[Any, str, str]] = []
 
 
 def set_public_names() -> None:
-    """Give each class in PUBLIC_CLASS_PATHS its public module and name."""
+    """Give each class in PUBLIC_CLASS_PATHS its public module and name. `restore_original_names` undoes this."""
     # Only while the shim is installed: without it, pickle could not import the class from `torch`.
     for own, public in PUBLIC_CLASS_PATHS.items():
         module, _, name = own.partition(":")

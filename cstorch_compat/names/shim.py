@@ -110,7 +110,10 @@ class _Finder(metadata.DistributionFinder):
         return find_emulated_distributions(context)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
-        """Return the loader for a module name, or None if it is not emulated."""
+        """Return the loader for a module name, or None if it is not emulated.
+
+        Raises ModuleNotFoundError, with the releases to choose, if only other releases have the module.
+        """
         # `import cerebras.pytorch` imports `cerebras` first, which is a namespace package.
         if releases.is_parent_package(name):
             return _NamespaceLoader()
@@ -128,7 +131,10 @@ class _Finder(metadata.DistributionFinder):
 
 
 def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None] | None:
-    """Return the path in the table for a module name, and the releases to show. Return None if it is not emulated."""
+    """Return the path in the table for a module name, and the releases to show. Return None if it is not emulated.
+
+    `api` is the release of the script, or None. The releases are None for modules that are the same in all releases.
+    """
     if name.partition(".")[0] in VERSIONLESS_PACKAGES:
         return name, None
     meaning = releases.find_spelling(name, api)
@@ -222,7 +228,7 @@ def is_installed() -> bool:
 def uninstall() -> None:
     """Remove the shim, and remove the modules imported through it from `sys.modules`.
 
-    Does nothing if it is not installed.
+    Names of classes and random numbers become those without the shim. Does nothing if it is not installed.
 
     >>> install()
     >>> uninstall()

@@ -76,7 +76,7 @@ def _find_obstacle(folder: pathlib.Path) -> str:
 
 
 def generate_stubs() -> Iterator[tuple[str, str]]:
-    """Yield the path of each stub in the folder, and its text."""
+    """Yield the path of each stub in the folder, and its text: of torch, torchvision and cerebras.pytorch."""
     yield "cerebras/__init__.pyi", f"{GENERATED_MARK}\n"
     for path in mirror_table.entries():
         if path.startswith(("cerebras.pytorch", "torch")):
