@@ -86,7 +86,10 @@ def _format_row(row: dict[str, Any]) -> str:
 
 
 def print_value(path: str, key: str) -> int:
-    """Print the values under a dotted name. An array is summarized. Return 0."""
+    """Print the values under a dotted name; of an array, dtype, shape and a summary. Return 0.
+
+    Arrays below the name are printed with dtype and shape only. Raises CheckpointError if there is no such name.
+    """
     _, tree = read(path)
     value = find_subtree(tree, key, path)
     if children(value) is not None:

@@ -34,9 +34,9 @@ _DTYPE_OF_KIND = DTYPES_BY_FILE_DTYPE | {_BFLOAT16_STORAGE: dt.bfloat16}
 
 
 def read(path: str) -> dict[str, LazyArray]:
-    """Return the arrays of a file by name.
+    """Return the arrays of a file by name. Values are read when they are used.
 
-    Raises CheckpointError for arrays of objects or text, and for a damaged file.
+    Raises CheckpointError for arrays of objects or text, for two arrays of one name, and for a damaged file.
     """
     with report_file_errors("the npz file cannot be read", path):
         archive = zipfile.ZipFile(RawFile(path).stream())  # closed when the last array is freed

@@ -46,7 +46,10 @@ class Saver(Protocol):
 
 
 def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
-    """Return a LazyArray for each numeric variable, by name, and the names of the other variables."""
+    """Return a LazyArray for each numeric variable, by name, and the names of the other variables, both sorted by name.
+
+    `where` is the checkpoint in error messages.
+    """
     arrays: dict[str, LazyArray] = {}
     others: list[str] = []
     for v in sorted(variables, key=lambda v: v.name):
