@@ -118,7 +118,7 @@ def encode_bytes_field(number: int, data: bytes) -> bytes:
 
 
 def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the varint at index `at`, and the index after it."""
+    """Return the varint at index `at`, and the index after it. Raises IndexError if `data` ends before."""
     value, shift = 0, 0
     while True:
         byte = data[at]

@@ -12,7 +12,10 @@ MAX_GRID_COLUMNS = 8
 
 
 def encode_png_image(pixels: np.ndarray) -> bytes:
-    """Return an image as a PNG file. `pixels` is uint8 of shape [height, width, channels] with 1, 3 or 4 channels."""
+    """Return an image as a PNG file. `pixels` is uint8 of shape [height, width, channels] with 1, 3 or 4 channels.
+
+    Raises KeyError for another number of channels.
+    """
     height, width, channels = pixels.shape
     # Each row begins with its filter type, 0 for none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, width * channels)], 1)

@@ -64,7 +64,10 @@ def _escape_text(text: str) -> str:
 
 
 def _make_sprite(pictures: np.ndarray) -> bytes:
-    """Return all images as one PNG, in a square grid."""
+    """Return all images [count, channels, height, width] as one PNG, in a square grid in row-major order.
+
+    Cells without an image are black.
+    """
     # The projector finds an image by its index in a square grid.
     side = math.ceil(math.sqrt(len(pictures)))
     each = [to_pixels(p, "CHW") for p in pictures]

@@ -79,7 +79,10 @@ class EventWriter:
         self._log(event_file.FILE_VERSION_MESSAGE, 0, None)
 
     def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
-        """Write an Event message. `step` None is 0, and `seconds` None is the current time."""
+        """Write an Event message. `step` None is 0, and `seconds` None is the current time.
+
+        The file is opened again if it was closed. The data may stay in a buffer until `flush` or `close`.
+        """
         at = time.time() if seconds is None else seconds
         # As in PyTorch, logging after `close` appends to the file.
         if self._file.closed:
@@ -165,7 +168,10 @@ class EventWriter:
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: Any = None
     ) -> None:
-        """Log a matplotlib figure, or a list of figures of one size. Closes the figures unless `close` is False."""
+        """Log a matplotlib figure, or a list of figures of one size, which become one image with a grid.
+
+        Closes the figures unless `close` is False. Raises ModuleNotFoundError if matplotlib is not installed.
+        """
         # Imported here, because matplotlib is optional. This canvas needs no window.
         backend: Any = importlib.import_module("matplotlib.backends.backend_agg")
         pictures = []
@@ -204,10 +210,10 @@ class EventWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Log hyperparameters and results of a run into a subfolder, `run_name` or the current time.
+        """Log hyperparameters and results of a run into a subfolder of `log_dir`, `run_name` or the current time.
 
-        Raises TypeError if `hparam_dict` or `metric_dict` is no dict, and ValueError for a hyperparameter that is no
-        number, string, bool or tensor.
+        The results are also logged as scalars of `global_step`. Raises TypeError if `hparam_dict` or `metric_dict` is
+        no dict, and ValueError for a hyperparameter that is no number, string, bool or tensor.
         """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
