@@ -91,7 +91,10 @@ class RateTrackerActivity(Activity):
         return "rate_tracker"
 
     def update(self, batch_size: int | None) -> None:
-        """Count the samples of a step that has ended. None counts as 0."""
+        """Count the samples of a step that has ended. None counts as 0.
+
+        The first call also starts the clock.
+        """
         # Exclude the first step, which includes compilation.
         if self._is_first:
             self._is_first = False
@@ -168,7 +171,7 @@ class Profiler:
         return activities[name]
 
     def step(self, batch_size: int | None) -> None:
-        """Update all activities at the end of a step with `batch_size` samples."""
+        """Count a step, and update all activities at its end with `batch_size` samples."""
         self.steps += 1
         for activity in self._activities.values():
             activity.update(batch_size)
