@@ -403,8 +403,8 @@ def linspace(
 ) -> Tensor:
     """Return a vector of `steps` evenly spaced values from `start` to `end`, both included.
 
-    The dtype defaults to the default dtype. Raises ShapeError if `steps` is negative, or if `start` or `end` is a
-    tensor with dimensions.
+    One step gives `start`, and none an empty vector. The dtype defaults to the default dtype; an integer dtype
+    truncates the values. Raises ShapeError if `steps` is negative, or if `start` or `end` is a tensor with dimensions.
 
     >>> import lazytensor as lt
     >>> lt.linspace(0, 1, 5)

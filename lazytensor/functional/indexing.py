@@ -60,10 +60,11 @@ def _distinct_view(x: Tensor, view: Tensor) -> Tensor:
 
 @method(names="__setitem__")
 def setitem(x: Tensor, index: Any, value: Operand) -> None:
-    """Write `value`, broadcast, to x[index].
+    """Write `value`, converted to the dtype of `x` and broadcast, to x[index].
 
-    Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast. If index tensors select the
-    elements, ShapeError is also raised if `value` is a tensor of another dtype.
+    Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast or shares elements with the
+    target. If index tensors select the elements, ShapeError is also raised if `value` is a tensor of another dtype,
+    unless all of them are masks and `value` has one element.
     """
     # True selects all of x, as a new dimension does, which needs no index tensor.
     view, picks = _split_index(x, None if index is True else index)

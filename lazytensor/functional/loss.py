@@ -55,7 +55,8 @@ def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: 
 def apply_reduction(x: Tensor, reduction: str) -> Tensor:
     """Return the losses `x`, their mean or their sum.
 
-    Raises OptionInvalid (a ValueError) for an unknown `reduction`.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). Raises OptionInvalid (a ValueError) for an unknown
+    `reduction`.
     """
     return x if resolve_reduction(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
@@ -188,8 +189,9 @@ def nll_loss(
     - `weight`: a weight for each class, [C]. The mean is divided by the sum of the weights.
     - `ignore_index`: targets with this class index do not count.
 
-    `reduction` "none" gives [N, ...]. Raises ShapeError if shapes or dtypes do not fit. Raises IndexInvalid for an
-    index that is no class; inside a step it is not checked.
+    `reduction` "none" gives [N, ...]. `size_average` and `reduce` are deprecated forms of `reduction`. Raises
+    ShapeError if shapes or dtypes do not fit. Raises IndexInvalid for an index that is no class; inside a step it is
+    not checked.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.nll_loss(lt.zeros(2, 3), lt.tensor([0, 2]))
@@ -297,6 +299,8 @@ def mse_loss(
     """Return the squared error (input - target)**2: its mean, sum or elements. The shapes broadcast.
 
     If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.mse_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -326,6 +330,8 @@ def l1_loss(
     """Return the absolute error |input - target|: its mean, sum or elements. The shapes broadcast.
 
     If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -344,8 +350,9 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return the smooth L1 loss of d = |input - target|: d**2 / (2 * beta) if d < `beta`, else d - beta / 2.
 
-    The shapes broadcast, and `reduction` is "mean", "sum" or "none". If `beta` is 0, it is `l1_loss`. Raises ShapeError
-    if `beta` is negative, and TypeUnsupported if the promoted dtype is not floating-point.
+    The shapes broadcast, and `reduction` is "mean", "sum" or "none". If `beta` is 0, it is `l1_loss`. `size_average`
+    and `reduce` are deprecated forms of `reduction`. Raises ShapeError if `beta` is negative, and TypeUnsupported if
+    the promoted dtype is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.smooth_l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -375,8 +382,9 @@ def huber_loss(
 ) -> Tensor:
     """Return the Huber loss of d = |input - target|: d**2 / 2 if d <= `delta`, else delta * (d - delta / 2).
 
-    If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights. Raises
-    ShapeError if `delta` is not positive, and TypeUnsupported if the promoted dtype is not floating-point.
+    If `weight` is given, the elements are multiplied by it, and the mean is divided by the sum of the weights.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). Raises ShapeError if `delta` is not positive, and
+    TypeUnsupported if the promoted dtype is not floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.huber_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
@@ -400,8 +408,9 @@ def binary_cross_entropy(
     """Return the binary cross entropy -(t * log(x) + (1 - t) * log(1 - x)).
 
     x are probabilities (`input`) and t targets of the same shape. Logarithms are at least -100. `weight` multiplies the
-    elements. Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported for integers. On the host,
-    ShapeError is raised if the dtypes differ, or when a probability outside 0 to 1 is computed.
+    elements. `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its
+    deprecated forms. Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported for integers. On the
+    host, ShapeError is raised if the dtypes differ, or when a probability outside 0 to 1 is computed.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.binary_cross_entropy(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
@@ -468,7 +477,9 @@ def binary_cross_entropy_with_logits(
     """Return the binary cross entropy of sigmoid(input) and `target`, computed without overflow.
 
     Both have one shape. `weight` multiplies the elements, and `pos_weight` the positive term t * log(sigmoid(x)).
-    Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported if `target` is not floating-point.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms. Raises OptionInvalid (a ValueError) if the shapes differ, and TypeUnsupported if `target` is not
+    floating-point.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.binary_cross_entropy_with_logits(lt.zeros(2), lt.tensor([0.0, 1.0]))
@@ -507,7 +518,8 @@ def kl_div(
     """Return the Kullback-Leibler divergence t * (log(t) - x) of log-probabilities x (`input`) and probabilities t.
 
     If `log_target` is true, `target` holds log(t). `reduction` "mean" divides by the number of elements; "batchmean"
-    divides the sum by the first extent. The shapes broadcast. Raises TypeUnsupported for integers.
+    divides the sum by the first extent. The shapes broadcast. `size_average` and `reduce` are deprecated forms of
+    `reduction`. Raises TypeUnsupported for integers.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.kl_div(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]), reduction="sum")
@@ -543,7 +555,8 @@ def poisson_nll_loss(
     """Return the Poisson negative log-likelihood: exp(x) - t * x, or x - t * log(x + eps) if `log_input` is false.
 
     x is `input` and t is `target`; the shapes broadcast. If `full` is true, Stirling's approximation of log(t!) is
-    added where t > 1.
+    added where t > 1. `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are
+    its deprecated forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.poisson_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]))
@@ -565,8 +578,9 @@ def gaussian_nll_loss(
     """Return the Gaussian negative log-likelihood (log(var) + (input - target)**2 / var) / 2, with var >= `eps`.
 
     `var` is a number, or a tensor in the shape of `input`, or one whose last dimension is missing or has extent 1. If
-    `full` is true, log(2 * pi) / 2 is added. The gradient ignores the lower bound `eps`. Raises OptionInvalid (a
-    ValueError) for another shape of `var` and for a negative number; negative elements of a tensor become `eps`.
+    `full` is true, log(2 * pi) / 2 is added. The gradient ignores the lower bound `eps`. `reduction` is "mean", "sum"
+    or "none" (the elementwise losses). Raises OptionInvalid (a ValueError) for another shape of `var` and for a
+    negative number; negative elements of a tensor become `eps`.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.gaussian_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))

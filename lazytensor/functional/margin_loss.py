@@ -37,7 +37,8 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """Return x where `target` is 1 and max(0, `margin` - x) where it is -1, for the elements x of `input`.
 
-    A target that is neither counts the sum of both.
+    A target that is neither counts the sum of both. `reduction` is "mean", "sum" or "none" (the elementwise losses).
+    `size_average` and `reduce` are its deprecated forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.hinge_embedding_loss(lt.tensor([0.5]), lt.tensor([-1.0]))
@@ -60,7 +61,8 @@ def margin_ranking_loss(
 ) -> Tensor:
     """Return max(0, `margin` - target * (input1 - input2)). The target is 1 if `input1` should be larger, else -1.
 
-    Raises ShapeError unless all three tensors have the same number of dimensions.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms. Raises ShapeError unless all three tensors have the same number of dimensions.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.margin_ranking_loss(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
@@ -89,6 +91,8 @@ def cosine_embedding_loss(
     """Return 1 - cos(input1, input2) where `target` is 1, and max(0, cos - `margin`) where it is -1.
 
     The inputs are [N, D] with targets [N], or [D] with a 0-d target. The elementwise losses have the shape of `target`.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.cosine_embedding_loss(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
@@ -118,7 +122,8 @@ def multi_margin_loss(
     """Return the sum over classes j != y of max(0, `margin` - x_y + x_j)**p, divided by the number of classes.
 
     `input` holds scores x, [N, C] or [C], and `target` the class index y, [N] or []. `weight` [C] multiplies the loss
-    by the weight of class y. Raises OptionInvalid (a ValueError) unless `p` is 1 or 2.
+    by the weight of class y. `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and
+    `reduce` are its deprecated forms. Raises OptionInvalid (a ValueError) unless `p` is 1 or 2.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multi_margin_loss(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
@@ -154,6 +159,8 @@ def multilabel_soft_margin_loss(
     """Return the binary cross entropy of sigmoid(input) and `target`, averaged over the last dimension.
 
     Both are [..., C], and the elementwise losses [...]. `weight` multiplies the elements before the average.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multilabel_soft_margin_loss(lt.zeros(1, 2), lt.tensor([[0.0, 1.0]]))
@@ -173,7 +180,8 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return log(1 + exp(-target * input)). Targets are 1 or -1.
 
-    Raises AutogradError if `target` requires a gradient, since there is none for it.
+    `reduction` is "mean", "sum" or "none" (the elementwise losses). `size_average` and `reduce` are its deprecated
+    forms. Raises AutogradError if `target` requires a gradient, since there is none for it.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.soft_margin_loss(lt.zeros(2), lt.tensor([1.0, -1.0]))
@@ -205,7 +213,8 @@ def triplet_margin_loss(
     """Return max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is the `p`-norm distance.
 
     The tensors are [..., D] and the elementwise losses [...]. `eps` is added to the differences. If `swap` is true,
-    d(positive, negative) replaces d(anchor, negative) where it is smaller.
+    d(positive, negative) replaces d(anchor, negative) where it is smaller. `reduction` is "mean", "sum" or "none" (the
+    elementwise losses). `size_average` and `reduce` are its deprecated forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.triplet_margin_loss(lt.zeros(1, 2), lt.zeros(1, 2), lt.tensor([[3.0, 4.0]]), margin=6.0)
@@ -234,7 +243,8 @@ def triplet_margin_with_distance_loss(
     """Return max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is `distance_function`.
 
     `distance_function` defaults to `pairwise_distance`, which maps two tensors [..., D] to [...]. If `swap` is true,
-    d(positive, negative) replaces d(anchor, negative) where it is smaller.
+    d(positive, negative) replaces d(anchor, negative) where it is smaller. `reduction` is "mean", "sum" or "none" (the
+    elementwise losses).
 
     >>> import lazytensor as lt
     >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
@@ -258,7 +268,8 @@ def multilabel_margin_loss(
     """Return the sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
 
     `input` holds scores x, [N, C] or [C]. `target` has the same shape and lists the labels of a sample, up to the first
-    -1. The elementwise losses are [N] or [].
+    -1. The elementwise losses are [N] or []. `reduction` is "mean", "sum" or "none" (the elementwise losses).
+    `size_average` and `reduce` are its deprecated forms.
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.multilabel_margin_loss(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))

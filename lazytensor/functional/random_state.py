@@ -104,10 +104,10 @@ def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
 
 
 def uniform_at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:
-    """Return float32 uniform numbers that depend only on the seed, the counter `step` and the draw's `number`.
+    """Return float32 uniform numbers in [0, 1) that depend only on the seed, the counter `step` and `number`.
 
-    The seed is that of the default generator. A run that continues from a saved counter draws the same numbers as an
-    uninterrupted one.
+    `number` is that of the draw in its step. The seed is that of the default generator. A run that continues from a
+    saved counter draws the same numbers as an uninterrupted one.
     """
     # The seed is an attribute, since the vendor's graph has a global seed here.
     seed = random.default_generator.initial_seed()

@@ -161,7 +161,7 @@ def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], stora
 
 
 def write_part(part: Tensor, src: Tensor, what: str) -> None:
-    """Write `src` into `part`, a view of the tensor to change.
+    """Write `src`, converted to the dtype, into `part`, a view of the tensor to change.
 
     `what` is the function's name in the error. Raises ShapeError if the shapes differ.
     """
