@@ -292,7 +292,7 @@ class ParameterList(Module):
         setattr(self, str(index % self._size), _as_parameter(value))
 
     def append(self, value: Any) -> "ParameterList":
-        """Add `value` at the end, and return this list."""
+        """Add `value` at the end, and return this list. A tensor becomes a parameter."""
         self._size += 1
         self[self._size - 1] = value
         return self

@@ -166,9 +166,10 @@ class MultiheadAttention(Module):
         return out, squeeze(weights, 0) if alone else weights
 
     def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:
-        """Return whether PyTorch uses its fast path of self-attention.
+        """Return whether PyTorch uses its fast path of self-attention, which gives NaN for rows that are fully masked.
 
-        Its softmax gives NaN for rows that are fully masked.
+        It needs `batch_first`, evaluation mode without gradients, equal features, a bias, no appended keys, an even
+        number of heads, and masks that are bool or None.
         """
         is_plain = self._qkv_same_embed_dim and self.in_proj_bias is not None and self.bias_k is None
         return (
