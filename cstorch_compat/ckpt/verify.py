@@ -11,8 +11,8 @@ from lazytensor.system.terminal import escape_line, print_escaped
 def verify(path: str) -> int:
     """Read every array of a file and print which are damaged. Return the exit status: 1 if one is damaged, otherwise 0.
 
-    A last line has the numbers of intact arrays and of checksums. An array without a checksum is intact if it can be
-    read. An IDX file is checked by its length. Raises CheckpointError if the file as a whole cannot be read.
+    A last line has the number of intact arrays or, if none is damaged and not all have a checksum, the number of
+    checksums. An IDX file is checked by its length. Raises CheckpointError if the file as a whole cannot be read.
     """
     if is_idx(path):
         print(verify_idx(path))

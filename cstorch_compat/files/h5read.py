@@ -109,10 +109,9 @@ def _read_tables(
 ) -> tuple[Values, BuildTree]:
     """Return the values in the file, and the function that builds the tree from them.
 
-    `beat` is called before each leaf.
-
     All tables of the file are read and the HDF5 handle is closed. LazyArrays then read byte ranges of an open
-    descriptor, so the file may be replaced meanwhile.
+    descriptor, so the file may be replaced meanwhile. `beat` is called before each leaf. Raises VersionMissing if the
+    file is no checkpoint, and CheckpointError if it is damaged.
     """
     with _translate_errors(source.path):
         file = source.open_hdf5()
@@ -277,7 +276,8 @@ def _shape(sizes: Any) -> tuple[int, ...]:
 def _make_filled_array(reader: _CheckpointReader, key: str, descriptor: dict[str, Any]) -> LazyArray:
     """Return a LazyArray of a FullLeaf, whose metadata has shape, dtype and the value of all elements.
 
-    Raises CheckpointError if it needs more than _MAX_FILL_BYTES.
+    It is allocated when it is read. Raises CheckpointError for an invalid shape, dtype or value, and if it needs more
+    than _MAX_FILL_BYTES.
     """
     dtype, shape = _parse_dtype(descriptor["dtype"]), _shape(descriptor["shape"])
     # Other arrays are bounded by their bytes in the file. Here a few digits could request all memory, at a later line

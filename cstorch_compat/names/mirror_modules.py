@@ -149,7 +149,10 @@ def resolve_target(target: str) -> Any:
 
 
 def _resolve_with_public_module(origin: mirror_table.NameOrigin) -> Any:
-    """Return the value of a name. Set `__module__` of a class to its public module, by which it is pickled."""
+    """Return the value of a name.
+
+    The `__module__` of a class of this package is set to its public module, by which it is pickled.
+    """
     value = origin.value()
     if isinstance(value, type) and value.__module__.startswith(MIRROR_CODE_PREFIX):
         value.__module__ = mirror_table.public_module_by_source().get(value.__module__, value.__module__)

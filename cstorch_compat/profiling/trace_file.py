@@ -48,7 +48,10 @@ def write_trace(path: pathlib.Path, record: RunRecord, planned: Sequence[Plan] =
 
 
 def _name_events(process: int, name: str, lanes: Mapping[str, int]) -> Iterator[TraceEvent]:
-    """Yield the events that name a process and its lanes and define their order."""
+    """Yield the events that name a process and its lanes and define their order.
+
+    `lanes` maps the name of a lane to its number, by which viewers sort.
+    """
     yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": name}}
     for lane, thread in lanes.items():
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": lane}}
