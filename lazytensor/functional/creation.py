@@ -177,7 +177,7 @@ def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Return `data` as a tensor in its shape; a tensor of the requested dtype is returned itself, whatever `device` is.
+    """Return `data` as a tensor in its shape. A tensor is converted as by `to`: itself if nothing changes.
 
     A NumPy array on the CPU without conversion shares its memory with the result. Other data is copied, and errors are
     raised, as by `tensor`.
@@ -186,8 +186,8 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
     >>> lt.as_tensor([1, 2])
     tensor([1, 2])
     """
-    if isinstance(data, Tensor) and dtype in (None, data.dtype):
-        return data
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
         kind = dt.dtype_of_array(data)
         if dtype in (None, kind) and (default_device() if device is None else resolve_device(device)) is CPU:

@@ -198,12 +198,15 @@ def slice_scatter(
     """Return a copy of `x` with a slice along `dim` replaced by `src`.
 
     The slice is start, start + step, ... before `end`; None stands for the ends of the dimension, and negative
-    positions count from its end. Raises ShapeError if `src` has another shape than the slice.
+    positions count from its end. Raises ShapeError if `src` has another shape than the slice, and
+    for a `step` that is not positive.
 
     >>> import lazytensor as lt
     >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)
     tensor([0., 1., 1., 0.])
     """
+    if step <= 0:
+        raise ShapeError(f"slice step must be positive, got {step}", where=source.where())
     out, at = clone(x), normalize_dim(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
     write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")

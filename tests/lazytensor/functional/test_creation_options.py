@@ -78,3 +78,17 @@ def test_second_positional_bool_of_to_is_copy():
     assert X.tolist() == [1.0, 1.0]
     with pytest.raises(TypeError, match="no_such"):
         X.to(lt.float32, no_such=1)
+
+
+def test_as_tensor_of_a_tensor_converts_as_to_does():
+    weight = lt.ones(2, requires_grad=True)
+    assert lt.as_tensor(weight) is weight and lt.as_tensor(weight, dtype=lt.float32, device="cpu") is weight
+    assert lt.as_tensor(weight, device="meta").device.type == "meta"
+    lt.as_tensor(weight, dtype=lt.float64).sum().backward()
+    assert weight.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_step_of_slice_scatter_is_positive(step):
+    with pytest.raises(RuntimeError, match="slice step must be positive"):
+        lt.slice_scatter(lt.ones(3), lt.ones(0), 0, 2, 2, step)
