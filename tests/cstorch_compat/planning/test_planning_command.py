@@ -316,7 +316,7 @@ def test_distributions_of_a_plan_are_checked_in_its_step_alone(plan):
     line = 1 + next(i for i, line in enumerate(POLICY.splitlines()) if line.startswith("chosen"))
     assert outcome.returncode == 1
     assert f"script.py:{line}: .item() needs the value" in outcome.stderr
-    assert "Make the distribution with validate_args=False" in outcome.stderr
+    assert "Create the distribution with validate_args=False" in outcome.stderr
     text = POLICY.replace("chosen = Categorical(logits=net(states))", "chosen = Categorical(None, net(states), False)")
     assert json.loads(plan(text, "--json").stdout)["batch_size"] == 8
 
