@@ -159,7 +159,7 @@ def test_opt_says_what_is_wrong(tmp_path):
     for options, text, status, says in [
         (("-p", "melt"), "", 2, "simplify, match"),
         (("-p", "bind"), "", 2, "got 'bind'"),
-        (("-p", "fuse"), "", 1, "fuse reads what match gives"),
+        (("-p", "fuse"), "", 1, "fuse needs the result of pass match"),
         ((), "hello", 1, "line 1"),
     ]:
         done = opt(tmp_path, graph, *options, text=text)
