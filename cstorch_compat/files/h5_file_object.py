@@ -94,9 +94,9 @@ class H5Sink(io.RawIOBase):
                 self._error = e
 
     def put_pieces(self, pieces: list[ArrayPiece]) -> None:
-        """Write pieces of arrays at their offsets.
+        """Write pieces of arrays, each at its byte offset in the file.
 
-        Raises CheckpointError with the key of a piece that cannot be written.
+        Raises CheckpointError with the key of a piece that cannot be written, for example because the disk is full.
         """
         for key, raw, place in pieces:
             with report_file_errors(f"{key!r} cannot be written", self._path, hint=DISK_FULL_HINT):

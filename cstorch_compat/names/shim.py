@@ -146,9 +146,9 @@ def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None
 
 
 def find_mirror_path(name: str) -> str | None:
-    """Return the path in the table for a module name with the installed shim's release.
+    """Return the dotted path in the mirror table that the module `name` has in the installed shim's release.
 
-    Return None if it is not emulated.
+    Return None if the module is not emulated or is only a parent package.
     """
     meaning = None if releases.is_parent_package(name) else resolve_import(name, _finder.api if _finder else None)
     return meaning[0] if meaning else None

@@ -21,7 +21,10 @@ class AbstractSession(RecordedSession):
         self.batch = batch
 
     def begin(self, batch: Any) -> Any:
-        """Start the step and return the batch as tensors without values."""
+        """Start the step, leave its recording paused, and return the batch as tensors without values.
+
+        The batch is resized by `self.batch` first.
+        """
         seen = map_tensors(self.batch.resize_batch(batch), _drop_value)
         for i, (path, t) in enumerate(flatten(seen)):
             self.capture.feed(t.cell, i, f"input{path}")

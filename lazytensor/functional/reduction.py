@@ -400,7 +400,7 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Return the mean over `dim` of the elements that are not NaN; NaN if there are none.
 
-    Raises ShapeError for integers.
+    Raises ShapeError if `x` has integers, even if `dtype` is floating point.
 
     >>> import lazytensor as lt
     >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))

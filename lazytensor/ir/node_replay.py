@@ -105,10 +105,11 @@ class GradientQuery:
         return [None if k is None else nodes[k] for k in recipe.answers]
 
     def remember(self, answers: Sequence[object]) -> None:
-        """Record the result of the gradient rules: `answers` has a node, a slice or None for each wanted node.
+        """Record the result of the gradient rules.
 
-        At the second time of an equal query, the recipe is made. No recipe is made if a result is part of a longer
-        gradient or depends on a constant array. Later calls do nothing.
+        `answers` has a node, a GradientSlice or None for each wanted node. The second time an equal query is
+        answered, its recipe is made. There is no recipe if an answer is a GradientSlice or depends on a constant
+        array. Later calls do nothing.
         """
         known = self._known
         known.times += 1

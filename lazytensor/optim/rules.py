@@ -112,11 +112,13 @@ def sgd(settings: Settings, p: Array, g: Array, s: State) -> Array:
 def adam(settings: Settings, p: Array, g: Array, s: State, *, system: System) -> Array:
     """Return the parameter after a step of Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019).
 
-    The moments in `s` are updated. PyTorch applies the bias correction to the root of the second moment before it adds
-    eps, so that eps has the same weight in every step, and counts steps. The vendor (`system` "Cerebras") adds eps
-    first, and stores powers of the betas, one step ahead. Without these powers (AdamW with correct_bias=False, as for
-    BERT) there is no bias correction, and the first steps are too large. With `amsgrad`, the maximum of all second
-    moments is used. Decoupled decay scales PyTorch's parameter before the step, and is part of the vendor's step.
+    Replace the moments in `s`, and with `amsgrad` the maximum of all second moments, which is then used instead
+    of the second moment. For PyTorch, `s["step"]` is only read: the caller counts it. Its bias correction is
+    applied to the root of the second moment before eps is added, so that eps has the same weight in every step.
+    The vendor (`system` "Cerebras") adds eps first. Its powers of the betas in `s` are one step ahead, and are
+    updated here. Without these powers (AdamW with correct_bias=False, as for BERT) there is no bias correction,
+    and the first steps are too large. Decoupled decay scales PyTorch's parameter before the step, and is part
+    of the vendor's step.
     """
     beta1, beta2 = settings["betas"]
     if system == "PyTorch":

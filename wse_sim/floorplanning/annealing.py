@@ -300,7 +300,9 @@ def locate_blocks(
 ) -> None:
     """Write the doubled centres (x, y) of all blocks on a `width` x `height` mesh to `centres`.
 
-    The tree has to fit there. A block has its least size and is centred in its part. `stack` is a scratch buffer.
+    The tree has to fit there. A block has its least size and is centred in its part. Each row of `curves` has
+    the least heights of a node by width and, from column `room` on, its least widths by height. `stack` is a
+    scratch buffer.
     """
     blocks = len(centres)
     push_part(stack, 0, tree[ROOT_ROW, 0], 0, 0, width, height)

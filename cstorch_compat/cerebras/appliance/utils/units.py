@@ -66,9 +66,10 @@ def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | N
 
 
 def time_to_human(num: Number, src_unit: str, fmt: str = "{value:.1f}{unit}") -> str:
-    """Return the time `num`, given in `src_unit`, as text in the largest unit that gives at least 1, such as "1.5h".
+    """Return the time `num`, given in `src_unit`, as text such as "1.5h".
 
-    `fmt` is a format string with the fields `value` and `unit`. Times below 1 ns, including 0, are given in ns.
+    The unit is the largest in which the absolute value is at least 1, or ns if there is none, as for 0. `fmt`
+    is a format string with the fields `value` and `unit`.
     """
     seconds = convert_time_unit(num, src_unit, "s")
     # Units are in ascending order, so the last one that fits is the largest.

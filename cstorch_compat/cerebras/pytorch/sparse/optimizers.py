@@ -191,10 +191,12 @@ def configure_sparsity_optimizer(
 def _group_by_pattern(
     named: list[tuple[str, Tensor]], patterns: Any, extra: TensorFilter | None
 ) -> list[dict[str, Any]]:
-    """Return parameter groups: one for each pattern if `patterns` is a dict of settings, else one for all.
+    """Return parameter groups: one for each pattern if `patterns` is a dict, else one for all patterns.
 
-    A parameter belongs to the first pattern found in its name. `extra` restricts the candidates. Raises ValueError if a
-    pattern matches no remaining parameter.
+    `patterns` is a regular expression, a list of them, or a dict from them to the settings of their groups. A
+    parameter belongs to the first pattern found in its name, and is left out if there is none. If `extra` is
+    given, only parameters for which it returns True are candidates. Raises ValueError if a pattern matches no
+    remaining parameter.
     """
     listed = [patterns] if isinstance(patterns, str) else list(patterns)
     settings = patterns if isinstance(patterns, dict) else {}

@@ -81,7 +81,7 @@ def create_block_mask(
 
 
 def and_masks(*mask_mods: Modifier) -> Modifier:
-    """Return a mask function that keeps a score if all given functions keep it."""
+    """Return a mask function that keeps a score if all given functions keep it. Give at least one function."""
 
     def kept(*places: Tensor) -> Tensor:
         result = mask_mods[0](*places)
