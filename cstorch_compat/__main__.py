@@ -360,8 +360,9 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
         plans = [] if record.wafer else [step.plan for step in steps]
         status |= _write_output("--trace", options.trace, lambda path: write_trace(path, record, plans))
     # Print after all files are written, because the reader of a pipe may close it after a few lines.
-    for report in reports:
-        print_escaped(f"\n{report.text() if options.verbose else report.summary()}")
+    for number, report in enumerate(reports, 1):
+        name = "A step" if len(reports) == 1 else f"Step {number} of {len(reports)}"
+        print_escaped(f"\n{report.text() if options.verbose else report.summary(name)}")
     if reports and not options.verbose:
         print_escaped("`lazywafer run --verbose` prints bounds, layers and routes; `--html FILE` writes a page.")
     # Print the loops' timings last, where they are visible: reports of large models are long.

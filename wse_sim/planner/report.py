@@ -291,28 +291,23 @@ class Report:
         modes = {name: ModeReport.from_dict(data[name]) for name in ("pipelined", "streaming")}
         return cls(**{**data, **modes})
 
-    def summary(self) -> str:
+    def summary(self, name: str = "A step") -> str:
         """Return the short form of `text`: a row for each mode, the chosen one first, the verdict and the error band.
 
-        If the chosen mode does not fit, its reason replaces the verdict. Rates are rounded to three digits. The range
-        in parentheses is the median factor between planned and published rates of similar runs, up and down.
+        `name` is the subject of the first line. If the chosen mode does not fit, its reason replaces the verdict. Rates
+        are rounded to three digits. The range in parentheses is the median factor between planned and published rates
+        of similar runs, up and down.
         """
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         first = self.verdict if self.fits else f"The step does not fit. {self.chosen.reason}"
         modes = (self.chosen, self.streaming if self.chosen is self.pipelined else self.pipelined)
         parts = [
-            f"{self._step_name()} of {self.batch_size:,} samples on {systems}, predicted:",
+            f"{name} with {self.batch_size:,} samples on {systems}, predicted:",
             Table(_MODE_COLUMNS, [self._mode_cells(mode) for mode in modes]).text(),
             _wrap_text(f"verdict: {first}"),
             *([_wrap_text(self.error_band)] if self.error_band else []),
         ]
         return "\n\n".join(parts) + "\n"
-
-    def _step_name(self) -> str:
-        """Return "A training step" if the step has gradients or updates, "A forward step" if not."""
-        if not self.rows:
-            return "A step"
-        return "A training step" if any(r.backward_cycles or r.update_cycles for r in self.rows) else "A forward step"
 
     def _mode_cells(self, mode: ModeReport) -> tuple[str, ...]:
         name = f"{mode.mode} (chosen)" if mode is self.chosen else mode.mode
