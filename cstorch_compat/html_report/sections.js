@@ -20,6 +20,27 @@ function verdictOf(own) {
   return own.fits ? own.verdict : `The step does not fit. ${own.reason}`;
 }
 
+section("compared", "Machines and batches", () => {
+  const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
+  const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
+  const limit = (r) => (r.fits ? r.limit : `does not fit${r.largest_batch ? `; the largest batch that fits is ${whole(r.largest_batch)}` : ""}`);
+  // Each column: its head, the class of its cells, and the cell of a row.
+  const columns = [
+    ["batch", "", (r) => whole(r.batch_size)],
+    ["machine", "words", (r) => r.machine],
+    ["systems", "", (r) => whole(r.systems)],
+    ...(DATA.has_workers ? [["workers", "", (r) => whole(r.workers)]] : []),
+    ["mode", "words", (r) => r.mode],
+    ["samples/s", "", (r) => (r.fits ? rate(r.samples_per_s) : "-")],
+    [scale, "words", (r) => bar(axis, r.fits ? r.samples_per_s : 0)],
+    ["of the memory", "", (r) => (r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-")],
+    ["what limits", "words", limit],
+  ];
+  const body = DATA.rows.map((r) => el("tr", { title: r.fits ? r.verdict : r.reason }, columns.map(([, kind, cell]) => el("td", { class: kind }, cell(r)))));
+  return el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
+    el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)));
+}, () => DATA.rows.length > 1);
+
 section("figures", "A step", () => {
   const own = mode(), one = step(), m = one.machine, figures = {
     "samples per second": rate(own.samples_per_s),
@@ -112,27 +133,6 @@ section("layers", "Layers", () => {
     el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field])))));
   return el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)));
 }, () => mode().rows.length > 0);
-
-section("compared", "Machines and batches", () => {
-  const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
-  const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
-  const limit = (r) => (r.fits ? r.limit : `does not fit${r.largest_batch ? `; the largest batch that fits is ${whole(r.largest_batch)}` : ""}`);
-  // Each column: its head, the class of its cells, and the cell of a row.
-  const columns = [
-    ["batch", "", (r) => whole(r.batch_size)],
-    ["machine", "words", (r) => r.machine],
-    ["systems", "", (r) => whole(r.systems)],
-    ...(DATA.has_workers ? [["workers", "", (r) => whole(r.workers)]] : []),
-    ["mode", "words", (r) => r.mode],
-    ["samples/s", "", (r) => (r.fits ? rate(r.samples_per_s) : "-")],
-    [scale, "words", (r) => bar(axis, r.fits ? r.samples_per_s : 0)],
-    ["of the memory", "", (r) => (r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-")],
-    ["what limits", "words", limit],
-  ];
-  const body = DATA.rows.map((r) => el("tr", { title: r.fits ? r.verdict : r.reason }, columns.map(([, kind, cell]) => el("td", { class: kind }, cell(r)))));
-  return el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
-    el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)));
-}, () => DATA.rows.length > 1);
 
 // The graph is long and packed, so that the page opens at once.
 let graphs = null;

@@ -157,6 +157,7 @@ def test_the_table_of_combinations_has_input_workers_if_they_are_an_option(windo
     assert data["rows"][0]["samples_per_s"] < data["rows"][1]["samples_per_s"]
     window.open(plain)
     assert window.value(heads)[:4] == ["batch", "machine", "systems", "mode"]
+    assert window.value("document.querySelector('#page section:not([hidden])').id") == "compared"
     assert window.faults == []
 
 
