@@ -40,21 +40,22 @@ function shareOf(rows) {
 // Colours reach up to the fullest cell: most plans use a small part of what there is.
 const fullest = (all) => Math.max(1e-9, ...all.map((cell) => shareOf(cell.layers.map((n) => mode().rows[n]))));
 
-// What the picture shows of the mesh, and pixels for a PE in x and y.
+// The part of the mesh that the picture shows, and pixels per PE. Both axes have the same scale.
 function frame(all, width) {
-  const { width: columns, height: lines } = step().machine, wide = Math.min(width, 640);
-  if (state.mode === "streaming") return { columns, lines, x: wide / columns, y: 240 / lines };
-  if (!isSmall(all) || state.whole) {
-    const both = Math.min(wide / columns, 680 / lines);
-    return { columns, lines, x: both, y: both };
+  let { width: columns, height: lines } = step().machine;
+  if (isSmall(all) && !state.whole) {
+    const [right, low] = extentOf(all);
+    // A very flat or narrow part would have no room for labels, so the picture then shows free PEs beside it.
+    [columns, lines] = [Math.min(columns, Math.max(right, low / 3)), Math.min(lines, Math.max(low, right / 3))];
   }
-  const right = Math.max(...all.map((c) => c.rect[0] + c.rect[2])), low = Math.max(...all.map((c) => c.rect[1] + c.rect[3]));
-  return { columns: right, lines: low, x: wide / right, y: Math.min(420, (wide * 3) / 4) / low };
+  return { columns, lines, scale: Math.min(Math.min(width, 640) / columns, 560 / lines) };
 }
+// The right and lower end of the PEs in use.
+const extentOf = (all) => [0, 1].map((i) => Math.max(...all.map((c) => c.rect[i] + c.rect[i + 2])));
 function isSmall(all) {
-  const { width, height } = step().machine;
-  const right = Math.max(...all.map((c) => c.rect[0] + c.rect[2])), low = Math.max(...all.map((c) => c.rect[1] + c.rect[3]));
-  return state.mode === "pipelined" && all.length > 0 && right * low < (width * height) / 2;
+  if (state.mode !== "pipelined" || !all.length) return false;
+  const { width, height } = step().machine, [right, low] = extentOf(all);
+  return right * low < (width * height) / 2;
 }
 
 function sweepParts(rows, x, y, w, h) {
@@ -88,12 +89,12 @@ function label(text, w, h) {
 }
 
 function floorPicture(width) {
-  const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.x, high = view.lines * view.y;
+  const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.scale, high = view.lines * view.scale;
   const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": `Floor plan of ${step().machine.name}` });
   picture.append(draw("rect", { class: "wafer", width: wide, height: high }));
   const centres = new Map();
   for (const cell of all) {
-    const [x, y, w, h] = cell.rect.map((v, i) => v * (i % 2 ? view.y : view.x)), rows = cell.layers.map((n) => mode().rows[n]);
+    const [x, y, w, h] = cell.rect.map((v) => v * view.scale), rows = cell.layers.map((n) => mode().rows[n]);
     const main = cell.layers.reduce((a, b) => (mode().rows[b].cycles > mode().rows[a].cycles ? b : a));
     const words = () => rowWords(mode().rows[main]) + (rows.length > 1 ? `\nwith ${rows.length - 1} more layers here` : "");
     const isChosen = cell.layers.includes(state.layer);
@@ -114,9 +115,9 @@ function floorPicture(width) {
 
 // How full the links between stages are: the fullest in each square of the mesh.
 function linkSquares(view) {
-  const { size, shares } = mode().links;
-  return shares.flatMap((row, y) => row.flatMap((share, x) => !share ? [] : [draw("rect", { class: "link", x: x * size * view.x,
-    y: y * size * view.y, width: size * view.x, height: size * view.y, "fill-opacity": 0.1 + (0.9 * share) / 100 })]));
+  const { size, shares } = mode().links, side = size * view.scale;
+  return shares.flatMap((row, y) => row.flatMap((share, x) => !share ? [] : [draw("rect", { class: "link", x: x * side,
+    y: y * side, width: side, height: side, "fill-opacity": 0.1 + (0.9 * share) / 100 })]));
 }
 
 function flowLines(centres, high) {

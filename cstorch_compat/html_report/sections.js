@@ -84,7 +84,7 @@ section("floor", "Floor plan", (width) => {
   const wide = innerWidth > 720 ? (width - 16) * 0.6 : width;
   const said = state.mode === "streaming"
     ? "The layers use the whole wafer in turn. The width of a layer is its share of the cycles."
-    : "Each rectangle is a stage. Flows are the bytes between layers in a step." + (isSmall(cells()) && !state.whole ? " The picture shows only the part in use; x and y have different scales." : "");
+    : "Each rectangle is a stage. Flows are the bytes between layers in a step." + (isSmall(cells()) && !state.whole ? " The picture shows only the part in use." : "");
   return [tools, el("div", { class: "pair" },
     el("div", null, el("div", { class: "scroll" }, floorPicture(wide)), el("div", { class: "tools", style: "margin-top:6px" }, floorKeys()), el("p", { class: "note" }, said)),
     detail())];

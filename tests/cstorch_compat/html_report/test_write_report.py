@@ -245,6 +245,26 @@ def test_a_click_on_a_kernel_shows_its_figures_and_its_source_line(window, plain
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("mode", ["pipelined", "streaming"])
+@pytest.mark.parametrize("width", [1200, 390])
+def test_floor_plan_has_the_same_scale_in_x_and_y(window, plain, mode, width):
+    window.open(plain, width=width)
+    press(window, "#choices", mode)
+    data = data_of(plain.read_text())["steps"][0]
+    drawn = window.value(
+        "[...document.querySelectorAll('#floor .cell')].map((c) =>"
+        " [c.dataset.layer, c.getAttribute('width'), c.getAttribute('height')].map(Number))"
+    )
+    rects = [(data["modes"][mode]["rows"][layer]["rect"], wide, high) for layer, wide, high in drawn]
+    if mode == "streaming":
+        # The widths are shares of the cycles; together they are the whole wafer.
+        rects = [((0, 0, data["machine"]["width"], data["machine"]["height"]), sum(d[1] for d in drawn), drawn[0][2])]
+    scale = rects[0][1] / rects[0][0][2]
+    for (_, _, columns, lines), wide, high in rects:
+        assert (wide, high) == (pytest.approx(scale * columns), pytest.approx(scale * lines))
+
+
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
