@@ -91,7 +91,7 @@ function label(text, w, h) {
 function floorPicture(width) {
   const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.scale, high = view.lines * view.scale;
   const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": `Floor plan of ${step().machine.name}` });
-  picture.append(draw("rect", { class: "wafer", width: wide, height: high }));
+  picture.append(hatching("free-pes"), draw("rect", { class: "wafer", width: wide, height: high, fill: "url(#free-pes)" }));
   const centres = new Map();
   for (const cell of all) {
     const [x, y, w, h] = cell.rect.map((v) => v * view.scale), rows = cell.layers.map((n) => mode().rows[n]);
@@ -135,7 +135,8 @@ function flowLines(centres, high) {
 function floorKeys() {
   const links = state.links && mode().links
     ? [key("var(--critical)", `the fullest link: ${short(mode().links.bytes)} bytes for each sample`)] : [];
-  return [...colourKeys(), ...links];
+  const used = cells().reduce((sum, c) => sum + c.rect[2] * c.rect[3], 0), { width, height } = step().machine;
+  return [...colourKeys(), used < 0.999 * width * height ? freeKey("free area") : [], ...links].flat();
 }
 function colourKeys() {
   if (state.colour === "sweep") return SWEEPS.map((s) => key(`var(--${s})`, s));
@@ -179,13 +180,13 @@ function memoryPicture(width) {
   const { sram_bytes, usable_bytes } = step().machine, wide = Math.min(width, 900), used = mode().peak_bytes_per_pe;
   const scale = wide / sram_bytes, words = (a, b) => `${whole(a)} bytes: ${b}`;
   const part = (x, size, style, text) => draw("rect", { x: x * scale, y: 4, width: Math.max(size ? 1 : 0, size * scale), height: 24, style, ...told(() => text) });
-  const keys = [["forward", "used by the step"], ["cold", "free"], ["soft", "reserved for programs and host transfers"]];
+  const keys = [key("var(--forward)", "used by the step"), freeKey("free"), key("var(--soft)", "reserved for programs and host transfers")];
   const bar = draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
-    part(0, used, "fill:var(--forward)", words(used, "used by the step on the fullest PE")),
-    part(used, usable_bytes - used, "fill:var(--cold)", words(usable_bytes - used, "free")),
+    hatching("free-bytes"), part(0, used, "fill:var(--forward)", words(used, "used by the step on the fullest PE")),
+    part(used, usable_bytes - used, "fill:url(#free-bytes);stroke:var(--line)", words(usable_bytes - used, "free")),
     part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "reserved for programs and host transfers")),
     draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
-  return [bar, el("div", { class: "tools" }, keys.map(([colour, name]) => key(`var(--${colour})`, name)))];
+  return [bar, el("div", { class: "tools" }, keys)];
 }
 
 // What a PE of each stage holds, the fullest first. Bars reach up to the fullest: most plans leave much free.

@@ -97,4 +97,8 @@ const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of t
 
 const pressed = (label, on, act) => el("button", { type: "button", "aria-pressed": String(on), onclick: act }, label);
 const key = (colour, label) => el("span", { class: "key" }, el("i", { style: `background:${colour}` }), label);
+// Free area is hatched, so that it differs from the colour of a zero. The pattern is in the drawing that uses it.
+const hatching = (id) => draw("defs", null, draw("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  draw("rect", { class: "paper", width: 6, height: 6 }), draw("rect", { class: "hatch", width: 1.5, height: 6 })));
+const freeKey = (label) => el("span", { class: "key" }, el("i", { class: "free" }), label);
 const mixed = (share) => `color-mix(in oklab, var(--hot) ${Math.round(100 * Math.max(0, Math.min(1, share)))}%, var(--cold))`;

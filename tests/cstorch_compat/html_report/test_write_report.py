@@ -265,6 +265,19 @@ def test_floor_plan_has_the_same_scale_in_x_and_y(window, plain, mode, width):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("dark", [False, True])
+def test_free_area_differs_from_a_rectangle_of_zero_use(window, plain, dark):
+    window.open(plain, dark=dark)
+    press(window, "#choices", "pipelined")
+    assert "free area" in window.text("#floor") and "0 % of peak" in window.text("#floor")
+    assert window.value("getComputedStyle(document.querySelector('#floor .wafer')).fill").startswith("url(")
+    assert window.value("mixed(0)") not in window.value("document.querySelector('#floor .wafer').outerHTML")
+    press(window, "#choices", "streaming")
+    # Each layer has the whole wafer in turn.
+    assert "free area" not in window.text("#floor")
+
+
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
