@@ -40,6 +40,8 @@ function shareOf(rows) {
 // Colours reach up to the fullest cell: most plans use a small part of what there is.
 const fullest = (all) => Math.max(1e-9, ...all.map((cell) => shareOf(cell.layers.map((n) => mode().rows[n]))));
 
+// Pixels to the left of the floor plan and below it, for its axes.
+const FLOOR_LEFT = 42, FLOOR_LOW = 36;
 // The part of the mesh that the picture shows, and pixels per PE. Both axes have the same scale.
 function frame(all, width) {
   let { width: columns, height: lines } = step().machine;
@@ -48,7 +50,7 @@ function frame(all, width) {
     // A very flat or narrow part would have no room for labels, so the picture then shows free PEs beside it.
     [columns, lines] = [Math.min(columns, Math.max(right, low / 3)), Math.min(lines, Math.max(low, right / 3))];
   }
-  return { columns, lines, scale: Math.min(Math.min(width, 640) / columns, 560 / lines) };
+  return { columns, lines, scale: Math.min((Math.min(width, 640) - FLOOR_LEFT - 4) / columns, 560 / lines) };
 }
 // The right and lower end of the PEs in use.
 const extentOf = (all) => [0, 1].map((i) => Math.max(...all.map((c) => c.rect[i] + c.rect[i + 2])));
@@ -90,7 +92,7 @@ function label(text, w, h) {
 
 function floorPicture(width) {
   const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.scale, high = view.lines * view.scale;
-  const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": `Floor plan of ${step().machine.name}` });
+  const picture = draw("g", { transform: `translate(${FLOOR_LEFT},8)` });
   picture.append(hatching("free-pes"), draw("rect", { class: "wafer", width: wide, height: high, fill: "url(#free-pes)" }));
   const centres = new Map();
   for (const cell of all) {
@@ -110,7 +112,23 @@ function floorPicture(width) {
   }
   if (state.links && mode().links) picture.append(...linkSquares(view));
   if (state.flows) picture.append(...flowLines(centres, high));
-  return picture;
+  return draw("svg", { width: wide + FLOOR_LEFT + 4, height: high + FLOOR_LOW + 8, role: "group", "aria-label": `Floor plan of ${step().machine.name}` },
+    picture, floorAxes(view, wide, high));
+}
+
+function floorAxes(view, wide, high) {
+  const ends = state.mode === "streaming" ? ["0 %", "100 %"] : ["0", whole(view.columns)];
+  const name = state.mode === "streaming" ? "share of the cycles" : "x in PEs", right = FLOOR_LEFT + wide;
+  // A narrow picture has no room for the ends beside the name.
+  const low = widthOf(ends.join("") + name) + 16 < wide ? 22 : 34;
+  return [
+    draw("text", { class: "soft", x: FLOOR_LEFT, y: high + 22 }, ends[0]),
+    draw("text", { class: "soft", x: right, y: high + 22, "text-anchor": "end" }, ends[1]),
+    axisName(name, FLOOR_LEFT + wide / 2, high + low + 8 - (low === 22 ? 8 : 0)),
+    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: 18, "text-anchor": "end" }, "0"),
+    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: high + 8, "text-anchor": "end" }, whole(view.lines)),
+    axisNameUp("y in PEs", 12, 8 + high / 2),
+  ];
 }
 
 // How full the links between stages are: the fullest in each square of the mesh.
@@ -147,7 +165,7 @@ function colourKeys() {
 // The lanes of a step, which scroll in time; lanes of a pipeline are its stages.
 function timelinePicture(width) {
   const { lanes, spans, end } = mode().timeline, high = 18, names = Math.min(190, Math.max(70, width * 0.28));
-  const wide = Math.max(100, (width - names - 18) * state.zoom), scale = wide / (end || 1), tall = lanes.length * high + 22;
+  const wide = Math.max(100, (width - names - 18) * state.zoom), scale = wide / (end || 1), tall = lanes.length * high + 38;
   const left = draw("svg", { width: names, height: tall, "aria-hidden": "true" });
   const right = draw("svg", { width: wide + 1, height: tall, role: "group", "aria-label": "Timeline of a step" });
   lanes.forEach((name, n) => {
@@ -155,6 +173,7 @@ function timelinePicture(width) {
     left.append(draw("text", { x: 0, y: n * high + 14 }, shown, draw("title", null, name)));
     right.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: (n + 1) * high, y2: (n + 1) * high }));
   });
+  left.append(draw("text", { class: "soft axis-name", x: 0, y: tall - 22 }, "lane"));
   for (const [lane, layer, sweep, from, to, critical] of spans) {
     if (to === from) continue;
     const row = mode().rows[layer], words = () =>
@@ -171,8 +190,10 @@ function timelinePicture(width) {
   const ticks = Math.max(2, Math.floor(wide / 140));
   for (let i = 0; i <= ticks; i++) {
     const x = (wide * i) / ticks, anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
-    right.append(draw("text", { class: "soft", x, y: tall - 6, "text-anchor": anchor }, short((end * i) / ticks)));
+    right.append(draw("text", { class: "soft", x, y: tall - 22, "text-anchor": anchor }, short((end * i) / ticks)));
   }
+  const axis = "cycles since the start of the step";
+  right.append(axisName(widthOf(axis) < wide ? axis : "cycles", 0, tall - 6, "start"));
   return el("div", { class: "lanes" }, left, el("div", { class: "scroll", tabindex: 0, "aria-label": "Timeline, scrolls in time" }, right));
 }
 
@@ -181,11 +202,13 @@ function memoryPicture(width) {
   const scale = wide / sram_bytes, words = (a, b) => `${whole(a)} bytes: ${b}`;
   const part = (x, size, style, text) => draw("rect", { x: x * scale, y: 4, width: Math.max(size ? 1 : 0, size * scale), height: 24, style, ...told(() => text) });
   const keys = [key("var(--forward)", "used by the step"), freeKey("free"), key("var(--soft)", "reserved for programs and host transfers")];
-  const bar = draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
+  const bar = draw("svg", { width: wide, height: 66, role: "group", "aria-label": "Memory of the fullest PE" },
     hatching("free-bytes"), part(0, used, "fill:var(--forward)", words(used, "used by the step on the fullest PE")),
     part(used, usable_bytes - used, "fill:url(#free-bytes);stroke:var(--line)", words(usable_bytes - used, "free")),
     part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "reserved for programs and host transfers")),
-    draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
+    draw("text", { class: "soft", x: 0, y: 42 }, "0"), draw("text", { class: "soft", x: wide, y: 42, "text-anchor": "end" }, whole(sram_bytes)),
+    axisName("bytes of the PE", wide / 2, 42),
+    draw("text", { x: 0, y: 60 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
   return [bar, el("div", { class: "tools" }, keys)];
 }
 
@@ -200,7 +223,9 @@ function memoryBars(width) {
   return [
     el("div", { class: "tools", style: "margin-top:8px" }, key("var(--forward)", "weights, optimizer and gradients"),
       key("var(--backward)", "samples in flight"), key("var(--update)", "current sample")),
-    draw("svg", { width: wide, height: shown.length * high, role: "group", "aria-label": "Bytes a PE of each stage" },
+    draw("svg", { width: wide, height: shown.length * high + 20, role: "group", "aria-label": "Bytes a PE of each stage" },
+      draw("text", { class: "soft axis-name", x: 0, y: shown.length * high + 14 }, "stage"),
+      axisName("bytes a PE", wide, shown.length * high + 14, "end"),
       shown.map((s, n) => {
         const name = mode().rows[s.layer].label, y = n * high;
         const words = () => `${name}\n` + Object.keys(PARTS).map((p) => `${p} ${short(s[p])} bytes a PE`).join("\n");
@@ -222,28 +247,29 @@ function memoryBars(width) {
 function memoryCourse(width) {
   const held = mode().held, { lanes, spans, end } = mode().timeline || {}, mesh = lanes ? lanes.indexOf("mesh") : -1;
   if (!held.length || mesh < 0) return null;
-  const wide = Math.min(width, 900), high = 150, left = 72, m = step().machine, pes = m.width * m.height;
+  const wide = Math.min(width, 900), high = 166, low = 38, left = 72, m = step().machine, pes = m.width * m.height;
   const turns = spans.filter((s) => s[0] === mesh), most = Math.max(1e-9, ...held) / pes;
-  const px = (t) => left + ((wide - left - 8) * t) / end, py = (bytes) => high - 22 - ((high - 36) * bytes) / most;
+  const px = (t) => left + ((wide - left - 8) * t) / end, py = (bytes) => high - low - ((high - low - 14) * bytes) / most;
   const of = (n) => held[n % held.length];
   const corners = turns.flatMap((s, n) => [s[3], s[4]].map((t) => `${px(t).toFixed(1)},${py(of(n) / pes).toFixed(1)}`));
   const words = (s, n) => () =>
     `${(mode().rows[s[1]] || { label: "" }).label} ${SWEEPS[s[2]] || ""}\n${short(of(n) / pes)} bytes a PE, ${short(of(n))}B on the wafer`;
-  const caught = (s, n) => draw("rect", { class: "catch", x: px(s[3]), y: 8, width: Math.max(0.5, px(s[4]) - px(s[3])), height: high - 30,
+  const caught = (s, n) => draw("rect", { class: "catch", x: px(s[3]), y: 8, width: Math.max(0.5, px(s[4]) - px(s[3])), height: high - low - 8,
     ...told(words(s, n)), "aria-label": null, role: null });
   return [
-    el("p", { class: "soft", style: "margin:10px 0 2px" }, "Over time, in bytes a PE"),
+    el("p", { class: "soft", style: "margin:10px 0 2px" }, "Over time"),
     draw("svg", { id: "course", width: wide, height: high, role: "group", "aria-label": "Memory of a PE over a step" },
       draw("path", { class: "area", d: `M${px(0)},${py(0)} L${corners.join(" L")} L${px(turns[turns.length - 1][4])},${py(0)} Z` }),
       turns.map(caught),
       [0, most].map((b) => draw("text", { class: "soft", x: left - 4, y: py(b) + 4, "text-anchor": "end" }, short(b))),
-      [0, 0.5, 1].map((x) => draw("text", { class: "soft", x: px(x * end), y: high - 4,
+      axisName("cycles since the start of the step", (left + wide) / 2, high - 4), axisNameUp("bytes a PE", 12, (high - low) / 2),
+      [0, 0.5, 1].map((x) => draw("text", { class: "soft", x: px(x * end), y: high - 22,
         "text-anchor": x === 0 ? "start" : x === 1 ? "end" : "middle" }, short(x * end)))),
   ];
 }
 
 function rooflinePicture(width) {
-  const m = step().machine, wide = Math.min(width, 720), high = 300, left = 46, low = 30;
+  const m = step().machine, wide = Math.min(width, 720), high = 310, left = 66, low = 40;
   const dots = mode().rows.flatMap((row, n) => {
     const area = row.rect ? row.rect[2] * row.rect[3] : 0, cycles = row.cycles * step().systems;
     return row.flops && row.bytes && area && cycles ? [{ row, n, x: row.flops / row.bytes, y: row.flops / cycles / area }] : [];
@@ -257,11 +283,11 @@ function rooflinePicture(width) {
   const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": "Roofline of a PE" });
   for (let e = Math.ceil(x0); e <= x1; e++) picture.append(
     draw("line", { class: "axis", x1: px(10 ** e), x2: px(10 ** e), y1: 10, y2: high - low }),
-    draw("text", { class: "soft", x: px(10 ** e), y: high - 14, "text-anchor": px(10 ** e) > wide - 40 ? "end" : "middle" }, short(10 ** e)));
+    draw("text", { class: "soft", x: px(10 ** e), y: high - 24, "text-anchor": px(10 ** e) > wide - 40 ? "end" : "middle" }, short(10 ** e)));
   for (let e = Math.ceil(y0); e <= y1; e++) picture.append(
     draw("line", { class: "axis", x1: left, x2: wide - 10, y1: py(10 ** e), y2: py(10 ** e) }),
     draw("text", { class: "soft", x: left - 4, y: py(10 ** e) + 4, "text-anchor": "end" }, short(10 ** e)));
-  picture.append(draw("text", { class: "soft", x: wide - 10, y: high - 2, "text-anchor": "end" }, "FLOPs a byte touched"));
+  picture.append(axisName("FLOPs a byte touched", (left + wide) / 2, high - 4), axisNameUp("FLOPs a cycle and PE", 12, (high - low) / 2));
   for (const [size, peak] of Object.entries(m.flops_per_cycle)) {
     const knee = peak / m.move_bytes_per_cycle, start = Math.max(10 ** x0, (10 ** y0) / m.move_bytes_per_cycle);
     picture.append(draw("path", { class: "roof", d: `M${px(start)},${py(start * m.move_bytes_per_cycle)} L${px(knee)},${py(peak)} L${wide - 10},${py(peak)}` }),
@@ -272,5 +298,19 @@ function rooflinePicture(width) {
     picture.append(draw("circle", { class: "dot" + (d.n === state.layer ? " chosen" : ""), cx: px(d.x), cy: py(d.y), r: 5,
       style: `fill:${mixed(0.4 + 0.6 * d.row.utilisation)};stroke:var(--card)`, ...told(words, () => choose(d.n)) }));
   }
+  picture.append(...dotNames(dots.map((d) => ({ row: d.row, x: px(d.x), y: py(d.y) })), wide - 10));
   return picture;
+}
+
+// Names of the layers with most cycles, where they cover neither each other nor another dot.
+function dotNames(dots, right) {
+  const taken = dots.map((d) => [d.x - 5, d.y - 5, d.x + 5, d.y + 5]);
+  return [...dots].sort((a, b) => b.row.cycles - a.row.cycles).flatMap(({ row, x, y }) => {
+    const name = shortened(row.label, 150), wide = widthOf(name);
+    const fits = (b) => b[0] > 70 && b[2] < right && !taken.some((t) => b[0] < t[2] && t[0] < b[2] && b[1] < t[3] && t[1] < b[3]);
+    const box = [x + 7, x - 7 - wide].map((left) => [left, y - 7, left + wide, y + 7]).find(fits);
+    if (!box) return [];
+    taken.push(box);
+    return [draw("text", { class: "inside", x: box[0] + (box[0] > x ? 1 : -1), y: y + 4 }, name)];
+  });
 }

@@ -97,6 +97,9 @@ const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of t
 
 const pressed = (label, on, act) => el("button", { type: "button", "aria-pressed": String(on), onclick: act }, label);
 const key = (colour, label) => el("span", { class: "key" }, el("i", { style: `background:${colour}` }), label);
+// The name of an axis: below the drawing, or turned at its left side.
+const axisName = (words, x, y, anchor = "middle") => draw("text", { class: "soft axis-name", x, y, "text-anchor": anchor }, words);
+const axisNameUp = (words, x, y) => draw("text", { class: "soft axis-name", "text-anchor": "middle", transform: `translate(${x},${y}) rotate(-90)` }, words);
 // Free area is hatched, so that it differs from the colour of a zero. The pattern is in the drawing that uses it.
 const hatching = (id) => draw("defs", null, draw("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
   draw("rect", { class: "paper", width: 6, height: 6 }), draw("rect", { class: "hatch", width: 1.5, height: 6 })));

@@ -69,7 +69,7 @@ section("limits", "What limits", () => {
       bar(axis, b.samples_per_s),
       el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
       el("span", { class: "note" }, b.source))),
-      el("li", { class: "limit" }, el("span"), labelsOf(axis))),
+      el("li", { class: "limit" }, el("span", { class: "soft" }, `samples/s, ${axis.isLog ? "logarithmic" : "linear"}`), labelsOf(axis))),
     el("p", { class: "note" }, `The shortest bar, in red, is the limit. All bars have ${wordsOf(axis)}.`),
     least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `The limit of the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();

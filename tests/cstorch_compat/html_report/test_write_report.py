@@ -278,6 +278,20 @@ def test_free_area_differs_from_a_rectangle_of_zero_use(window, plain, dark):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("mode", ["pipelined", "streaming"])
+def test_each_chart_names_its_axes(window, plain, mode):
+    window.open(plain)
+    press(window, "#choices", mode)
+    for section in ("floor", "timeline", "memory", "roofline"):
+        # The lanes of a timeline and their names are two drawings of one chart.
+        nameless = f"[...document.querySelectorAll('#{section} svg')].filter((s) => !s.querySelector('.axis-name'))"
+        assert window.value(f"{nameless}.length") == 0, section
+    assert "samples/s, l" in window.text("#limits") and "samples/s, l" in window.text("#compared")
+    names = window.value("[...document.querySelectorAll('#roofline .axis-name')].map((t) => t.textContent)")
+    assert names == ["FLOPs a byte touched", "FLOPs a cycle and PE"]
+
+
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
