@@ -101,7 +101,7 @@ function floorPicture(width) {
     const words = () => rowWords(mode().rows[main]) + (rows.length > 1 ? `\nwith ${rows.length - 1} more layers here` : "");
     const isChosen = cell.layers.includes(state.layer);
     picture.append(draw("rect", {
-      class: "cell" + (isChosen ? " chosen" : ""), x, y, width: w, height: h, "data-layer": main,
+      class: "cell" + (isChosen ? " chosen" : ""), x, y, width: w, height: h, "data-layer": main, "data-layers": cell.layers.join(" "),
       style: `fill:${mixed(shareOf(rows) / most)}`, ...told(words, () => choose(main)),
     }));
     if (state.colour === "sweep") picture.append(...sweepParts(rows, x + 1, y + 1, Math.max(0, w - 2), Math.max(0, h - 2)));
@@ -185,7 +185,7 @@ function timelinePicture(width) {
     delete hears.tabindex;
     delete hears.role;
     right.append(draw("rect", { class: `span ${SWEEPS[sweep] || "rest"}${critical ? " critical" : ""}${chosen}`, x: from * scale, y: lane * high + 2,
-      width: Math.max(1, (to - from) * scale), height: high - 4, ...hears, "aria-label": null }));
+      width: Math.max(1, (to - from) * scale), height: high - 4, "data-layers": layer, ...hears, "aria-label": null }));
   }
   const ticks = Math.max(2, Math.floor(wide / 140));
   for (let i = 0; i <= ticks; i++) {
@@ -295,7 +295,7 @@ function rooflinePicture(width) {
   }
   for (const d of dots) {
     const words = () => `${rowWords(d.row)}\n${short(d.x)} FLOPs a byte, ${short(d.y)} FLOPs a cycle and PE`;
-    picture.append(draw("circle", { class: "dot" + (d.n === state.layer ? " chosen" : ""), cx: px(d.x), cy: py(d.y), r: 5,
+    picture.append(draw("circle", { class: "dot" + (d.n === state.layer ? " chosen" : ""), cx: px(d.x), cy: py(d.y), r: 5, "data-layers": d.n,
       style: `fill:${mixed(0.4 + 0.6 * d.row.utilisation)};stroke:var(--card)`, ...told(words, () => choose(d.n)) }));
   }
   picture.append(...dotNames(dots.map((d) => ({ row: d.row, x: px(d.x), y: py(d.y) })), wide - 10));

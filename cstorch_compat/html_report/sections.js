@@ -59,18 +59,36 @@ section("figures", "A step", () => {
   ];
 });
 
+// The layers that a limit names: one, or the two ends of a link.
+function layersOf(bound) {
+  const named = (name) => mode().rows.flatMap((row, n) => (row.label === name ? [n] : []));
+  const whole = named(bound.what);
+  return whole.length ? whole : bound.what.split(" to ").flatMap(named);
+}
+function light(layers) {
+  document.querySelectorAll(".lit").forEach((e) => e.classList.remove("lit"));
+  for (const n of layers) document.querySelectorAll(`[data-layers~="${n}"]`).forEach((e) => e.classList.add("lit"));
+}
+const lights = (layers) => !layers.length ? {} : { onpointerenter: () => light(layers), onpointerleave: () => light([]),
+  onfocusin: () => light(layers), onfocusout: () => light([]) };
+// A limit of layers is a button, so that the keyboard reaches it. It selects the first of them.
+function limitName(bound) {
+  const words = bound.name + (bound.what ? ` of ${bound.what}` : ""), layers = layersOf(bound);
+  return el("span", null, layers.length ? el("button", { type: "button", class: "plain", onclick: () => choose(layers[0]) }, words) : words);
+}
+
 section("limits", "What limits", () => {
   const bounds = mode().bounds, axis = axisOf(bounds.map((b) => b.samples_per_s));
   const least = bounds.find((b) => b.kind === mode().limit) || bounds[0];
   const from = bounds.find((b) => b.where) || least;
   return [
-    el("ul", { class: "plain" }, bounds.map((b) => el("li", { class: "limit" + (b === bounds[0] ? " least" : "") },
-      el("span", null, b.name + (b.what ? ` of ${b.what}` : "")),
+    el("ul", { class: "plain" }, bounds.map((b) => el("li", { class: "limit" + (b === bounds[0] ? " least" : ""), ...lights(layersOf(b)) },
+      limitName(b),
       bar(axis, b.samples_per_s),
       el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
       el("span", { class: "note" }, b.source))),
       el("li", { class: "limit" }, el("span", { class: "soft" }, `samples/s, ${axis.isLog ? "logarithmic" : "linear"}`), labelsOf(axis))),
-    el("p", { class: "note" }, `The shortest bar, in red, is the limit. All bars have ${wordsOf(axis)}.`),
+    el("p", { class: "note" }, `The shortest bar, in red, is the limit. All bars have ${wordsOf(axis)}. Point at a limit of a layer, or move the focus to it, to mark the layer in all charts.`),
     least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `The limit of the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();
 }, () => mode().fits && mode().bounds.length > 0);
@@ -129,7 +147,7 @@ section("layers", "Layers", () => {
   if (state.sort) rows.sort((a, b) => (a.row[state.sort] < b.row[state.sort] ? 1 : a.row[state.sort] > b.row[state.sort] ? -1 : a.n - b.n));
   const head = COLUMNS.map(([name, field], c) => el("th", { scope: "col", class: c < 2 ? "words" : "" }, el("button", { type: "button",
     onclick: () => { state.sort = state.sort === field ? "" : field; redraw("layers"); } }, name)));
-  const body = rows.map(({ row, n }) => el("tr", { class: n === state.layer ? "chosen" : "" }, COLUMNS.map(([, field, format], c) =>
+  const body = rows.map(({ row, n }) => el("tr", { class: n === state.layer ? "chosen" : "", "data-layers": n }, COLUMNS.map(([, field, format], c) =>
     el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field])))));
   return el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)));
 }, () => mode().rows.length > 0);

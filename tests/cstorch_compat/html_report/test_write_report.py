@@ -292,6 +292,28 @@ def test_each_chart_names_its_axes(window, plain, mode):
 
 
 @pytest.mark.process
+def test_a_limit_marks_its_layers_on_hover_and_on_focus(window, plain):
+    window.open(plain)
+    press(window, "#choices", "pipelined")
+    shown = data_of(plain.read_text())["steps"][0]["modes"]["pipelined"]
+    bound = next(b for b in shown["bounds"] if b["kind"] == "compute")
+    layer = next(n for n, row in enumerate(shown["rows"]) if row["label"] == bound["what"])
+    name = f"[...document.querySelectorAll('#limits button')].find((b) => b.innerText.endsWith('of {bound['what']}'))"
+    lit = "[...new Set([...document.querySelectorAll('.lit')].map((e) => e.closest('section').id))].sort().join()"
+    for begin, end in (
+        (f"{name}.focus()", f"{name}.blur()"),
+        *[[f"{name}.closest('li').dispatchEvent(new PointerEvent('pointer{e}'))" for e in ("enter", "leave")]],
+    ):
+        window.value(begin)
+        assert window.value(lit) == "floor,layers,roofline,timeline"
+        assert window.value(f"document.querySelector('#layers .lit').dataset.layers === '{layer}'")
+        window.value(end)
+        assert window.value(lit) == ""
+    window.value(f"{name}.click()")
+    assert window.text("#detail").startswith(bound["what"]) and window.faults == []
+
+
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
