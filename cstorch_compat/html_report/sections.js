@@ -13,6 +13,7 @@ function redraw(name) {
   box.hidden = !isThere();
   if (box.hidden) return box.replaceChildren();
   box.replaceChildren(el("h2", null, title), ...[render(roomOf(box))].flat().filter(Boolean));
+  if (name !== "terms") explain(box);
   return box;
 }
 
@@ -212,6 +213,8 @@ section("modules", "The graph, by module", () => {
   return box;
 });
 
+section("terms", "Terms", () => el("details", null, el("summary", null, "Terms of this page and their meaning"), termList()));
+
 async function openModule(path) {
   const top = SECTIONS.modules.box.querySelector("details");
   top.open = true;
@@ -255,5 +258,7 @@ if (DATA.steps.length) {
   show();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; Object.keys(SECTIONS).filter((n) => n !== "modules").forEach(redraw); } });
-  addEventListener("scroll", hush, { passive: true });
+  addEventListener("keydown", (e) => { if (e.key === "Escape") hush(); });
+  // Focus may scroll the page. The meaning of a term with the focus then moves with the term.
+  addEventListener("scroll", () => { hush(); document.activeElement.closest(".term")?.dispatchEvent(new Event("focus")); }, { passive: true });
 }

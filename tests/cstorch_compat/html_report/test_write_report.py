@@ -314,6 +314,41 @@ def test_a_limit_marks_its_layers_on_hover_and_on_focus(window, plain):
 
 
 @pytest.mark.process
+def test_terms_have_the_meaning_of_the_glossary(window, plain):
+    window.open(plain)
+    lines = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    glossary = {row[0]: row[1] for row in rows}
+    terms = window.value("TERMS.map(([term, , meaning]) => [term, meaning])")
+    assert terms and [[term, glossary.get(term)] for term, _ in terms] == terms
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_term_shows_its_meaning_to_mouse_keyboard_and_screen_reader(window, plain, width):
+    window.open(plain, width=width)
+    term = "document.querySelector('#memory h2 .term')"
+    meaning = "processing element: a core, its memory and its router"
+    assert window.value(f"{term}.innerText") == "PE" and window.value(f"{term}.tabIndex") == 0
+    described = f"document.getElementById({term}.getAttribute('aria-describedby')).textContent"
+    assert window.value(described) == meaning
+    hidden = "document.getElementById('tip').hidden"
+    # Focus scrolls to the term, and the meaning stays.
+    window.value(f"{term}.focus()")
+    window.until("new Promise((done) => setTimeout(() => done(scrollY > 0), 200))")
+    assert not window.value(hidden)
+    assert window.text("#tip") == f"PE: {meaning}"
+    window.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    assert window.value(hidden)
+    window.click("#memory h2 .term")
+    assert window.text("#tip") == f"PE: {meaning}"
+    # A term is explained once per section, and never inside another button.
+    assert window.value("document.querySelectorAll('button button').length") == 0
+    words = window.value("[...document.querySelectorAll('#floor .term')].map((b) => b.getAttribute('aria-describedby'))")
+    assert len(words) == len(set(words)) and window.faults == []
+
+
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
