@@ -13,6 +13,7 @@ function redraw(name) {
   box.hidden = !isThere();
   if (box.hidden) return box.replaceChildren();
   box.replaceChildren(el("h2", null, title), ...[render(roomOf(box))].flat().filter(Boolean));
+  if (box.querySelector("svg")) box.append(saveButtons(name, title));
   if (name !== "terms") explain(box);
   return box;
 }
@@ -38,8 +39,11 @@ section("compared", "Machines and batches", () => {
     ["what limits", "words", limit],
   ];
   const body = DATA.rows.map((r) => el("tr", { title: r.fits ? r.verdict : r.reason }, columns.map(([, kind, cell]) => el("td", { class: kind }, cell(r)))));
-  return el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
-    el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)));
+  // Each column of the CSV is a figure of the JSON report.
+  const fields = ["batch_size", "machine", "systems", ...(DATA.has_workers ? ["workers"] : []), "mode", "fits", "samples_per_s", "step_cycles", "peak_bytes_per_pe", "usable_bytes_per_pe", "limit"];
+  const csv = () => [fields, ...DATA.rows.map((r) => fields.map((f) => r[f]))];
+  return [el("div", { class: "tools" }, copyButton(csv)), el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
+    el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)))];
 }, () => DATA.rows.length > 1);
 
 section("figures", "A step", () => {
@@ -150,7 +154,8 @@ section("layers", "Layers", () => {
     onclick: () => { state.sort = state.sort === field ? "" : field; redraw("layers"); } }, name)));
   const body = rows.map(({ row, n }) => el("tr", { class: n === state.layer ? "chosen" : "", "data-layers": n }, COLUMNS.map(([, field, format], c) =>
     el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field])))));
-  return el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)));
+  const csv = () => [COLUMNS.map(([, field]) => field), ...rows.map(({ row }) => COLUMNS.map(([, field]) => row[field]))];
+  return [el("div", { class: "tools" }, copyButton(csv)), el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)))];
 }, () => mode().rows.length > 0);
 
 // The graph is long and packed, so that the page opens at once.

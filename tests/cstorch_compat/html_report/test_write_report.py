@@ -1,11 +1,14 @@
 """The page of a run and of a plan: one file that loads nothing, in which the user's words stay words."""
 
 import base64
+import csv
 import gzip
 import html.parser
+import io
 import json
 import pathlib
 import re
+import xml.etree.ElementTree
 
 import pytest
 
@@ -344,8 +347,61 @@ def test_a_term_shows_its_meaning_to_mouse_keyboard_and_screen_reader(window, pl
     assert window.text("#tip") == f"PE: {meaning}"
     # A term is explained once per section, and never inside another button.
     assert window.value("document.querySelectorAll('button button').length") == 0
-    words = window.value("[...document.querySelectorAll('#floor .term')].map((b) => b.getAttribute('aria-describedby'))")
+    words = window.value(
+        "[...document.querySelectorAll('#floor .term')].map((b) => b.getAttribute('aria-describedby'))"
+    )
     assert len(words) == len(set(words)) and window.faults == []
+
+
+@pytest.mark.process
+def test_tables_are_copied_with_the_figures_of_the_json_report(window, plain):
+    window.open(plain)
+    data = data_of(plain.read_text())
+    tables = {"compared": data["rows"], "layers": data["steps"][0]["modes"][data["steps"][0]["mode"]]["rows"]}
+    window.value("copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text); }; 1")
+    for n, (section, rows) in enumerate(tables.items()):
+        press(window, f"#{section}", "Copy as CSV")
+        window.until(f"copied.length === {n + 1}")
+        assert "Copied as CSV." in window.text("#tip")
+        copied = list(csv.DictReader(io.StringIO(window.value(f"copied[{n}]"), newline="")))
+        assert len(copied) == len(rows)
+        for line, row in zip(copied, rows, strict=True):
+            for field, text in line.items():
+                assert text.lower() == str(row[field]).lower() or float(text) == row[field], field
+    # A cell keeps commas and quotes, and a spreadsheet does not run it.
+    awkward = ['a,"b"\nc', "=1+1", "plain"]
+    text = window.value(f"toCsv([{json.dumps(awkward)}])")
+    assert next(csv.reader(io.StringIO(text, newline=""))) == ['a,"b"\nc', "'=1+1", "plain"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("section", ["floor", "timeline", "memory", "roofline"])
+def test_charts_are_saved_as_svg_and_png_with_title_and_legend(window, plain, section, dark):
+    window.open(plain, dark=dark)
+    press(window, "#choices", "pipelined")
+    # Downloads are recorded and not written.
+    window.value(
+        "saved = []; URL.createObjectURL = (blob) => { saved.push(blob); return 'data:,'; };"
+        " HTMLAnchorElement.prototype.click = function () { saved.push(this.download); }; 1"
+    )
+    press(window, f"#{section}", "Save as SVG")
+    press(window, f"#{section}", "Save as PNG")
+    window.until("saved.length === 4")
+    assert window.value("[saved[1], saved[3]]") == [f"{section}.svg", f"{section}.png"]
+    text = window.value("saved[0].text()")
+    drawing = xml.etree.ElementTree.fromstring(text)
+    words = " ".join(drawing.itertext())
+    title, keys = (
+        window.text(f"#{section} h2"),
+        window.value(f"[...document.querySelectorAll('#{section} .key')].map((k) => k.innerText)"),
+    )
+    assert title in words and all(key in words for key in keys)
+    # The file needs no style sheet and loads nothing.
+    assert "var(" not in text and "color-mix" not in text and "<image" not in text
+    width = float(drawing.get("width"))
+    assert window.value("createImageBitmap(saved[2]).then((p) => p.width)") == pytest.approx(2 * width, abs=1)
+    assert window.faults == []
 
 
 @pytest.mark.process
