@@ -40,8 +40,8 @@ function shareOf(rows) {
 // Colours reach up to the fullest cell: most plans use a small part of what there is.
 const fullest = (all) => Math.max(1e-9, ...all.map((cell) => shareOf(cell.layers.map((n) => mode().rows[n]))));
 
-// Pixels to the left of the floor plan and below it, for its axes.
-const FLOOR_LEFT = 42, FLOOR_LOW = 36;
+// Pixels to the left of the floor plan and above it, for its axes.
+const FLOOR_LEFT = 42, FLOOR_TOP = 8;
 // The part of the mesh that the picture shows, and pixels per PE. Both axes have the same scale.
 function frame(all, width) {
   let { width: columns, height: lines } = step().machine;
@@ -92,7 +92,7 @@ function label(text, w, h) {
 
 function floorPicture(width) {
   const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.scale, high = view.lines * view.scale;
-  const picture = draw("g", { transform: `translate(${FLOOR_LEFT},8)` });
+  const picture = draw("g", { transform: `translate(${FLOOR_LEFT},${FLOOR_TOP})` });
   picture.append(hatching("free-pes"), draw("rect", { class: "wafer", width: wide, height: high, fill: "url(#free-pes)" }));
   const centres = new Map();
   for (const cell of all) {
@@ -112,22 +112,25 @@ function floorPicture(width) {
   }
   if (state.links && mode().links) picture.append(...linkSquares(view));
   if (state.flows) picture.append(...flowLines(centres, high));
-  return draw("svg", { width: wide + FLOOR_LEFT + 4, height: high + FLOOR_LOW + 8, role: "group", "aria-label": `Floor plan of ${step().machine.name}` },
-    picture, floorAxes(view, wide, high));
+  // A narrow picture has no room for the ends of an axis beside its name.
+  const low = widthOf(floorAxisNames(view).join("")) + 16 < wide ? 22 : 38;
+  return draw("svg", { width: wide + FLOOR_LEFT + 4, height: high + FLOOR_TOP + low, role: "group", "aria-label": `Floor plan of ${step().machine.name}` },
+    picture, floorAxes(view, wide, high, high + FLOOR_TOP + low - 6));
 }
 
-function floorAxes(view, wide, high) {
-  const ends = state.mode === "streaming" ? ["0 %", "100 %"] : ["0", whole(view.columns)];
-  const name = state.mode === "streaming" ? "share of the cycles" : "x in PEs", right = FLOOR_LEFT + wide;
-  // A narrow picture has no room for the ends beside the name.
-  const low = widthOf(ends.join("") + name) + 16 < wide ? 22 : 34;
+// The start, the name and the end of the x axis.
+function floorAxisNames(view) {
+  return state.mode === "streaming" ? ["0 %", "share of the cycles", "100 %"] : ["0", "x in PEs", whole(view.columns)];
+}
+function floorAxes(view, wide, high, nameLine) {
+  const [start, name, end] = floorAxisNames(view), line = high + FLOOR_TOP + 16, low = high + FLOOR_TOP;
   return [
-    draw("text", { class: "soft", x: FLOOR_LEFT, y: high + 22 }, ends[0]),
-    draw("text", { class: "soft", x: right, y: high + 22, "text-anchor": "end" }, ends[1]),
-    axisName(name, FLOOR_LEFT + wide / 2, high + low + 8 - (low === 22 ? 8 : 0)),
-    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: 18, "text-anchor": "end" }, "0"),
-    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: high + 8, "text-anchor": "end" }, whole(view.lines)),
-    axisNameUp("y in PEs", 12, 8 + high / 2),
+    draw("text", { class: "soft", x: FLOOR_LEFT, y: line }, start),
+    draw("text", { class: "soft", x: FLOOR_LEFT + wide, y: line, "text-anchor": "end" }, end),
+    axisName(name, FLOOR_LEFT + wide / 2, nameLine),
+    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: FLOOR_TOP + 10, "text-anchor": "end" }, "0"),
+    draw("text", { class: "soft", x: FLOOR_LEFT - 4, y: low, "text-anchor": "end" }, whole(view.lines)),
+    axisNameUp("y in PEs", 12, FLOOR_TOP + high / 2),
   ];
 }
 
