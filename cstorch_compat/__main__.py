@@ -108,8 +108,8 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
 
 def _write_digits(folder: pathlib.Path) -> str:
-    # Imported here because the import takes 80 ms, which only the `examples` command needs.
     """Write the digit images for the example `mnist` into `folder`. Return the message to print."""
+    # Imported here because the import takes 80 ms, which only the `examples` command needs.
     told: str = importlib.import_module("cstorch_compat.torchvision.datasets.mnist").write_digits(folder)
     return told
 
@@ -284,8 +284,8 @@ def _execute(path: str, args: list[str]) -> int:
 
 
 def _exit_status(e: SystemExit) -> int:
-    # sys.exit accepts a text, which Python prints before it exits with 1.
     """Return the exit status of a SystemExit as Python computes it. A text is printed to stderr and gives 1."""
+    # sys.exit accepts a text, which Python prints before it exits with 1.
     if e.code is None or isinstance(e.code, int):
         return e.code or 0
     print(e.code, file=sys.stderr)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 MIN_STATEMENTS = 2
-"""Statements of a body after the docstring. A shorter function says what it does in its code."""
+"""Minimum number of statements after the docstring: shorter functions are clear from their code."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -31,7 +31,7 @@ class Drawn:
     source: str
 
     def question(self) -> str:
-        """Return what the reader sees."""
+        """Return the path, the name, the signature and the docstring as text."""
         indented = "\n".join(f"    {line}" for line in self.docstring.splitlines())
         return f"{self.path}: {self.name}\n{self.signature}\n{indented}\n"
 

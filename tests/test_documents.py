@@ -1,4 +1,4 @@
-"""Links in our texts and on the site lead somewhere, and code on pages does what the page says."""
+"""Links in documents and on the site have targets, and code on a page prints the output that the page shows."""
 
 import importlib.util
 import json

@@ -44,8 +44,8 @@ class LoaderWatcher:
         return watched
 
     def _made(self, loader: DataLoader[Any]) -> None:
-        # `drop_last` is set where the loader is made; it is iterated elsewhere.
         """Store the line that made `loader`, where the user would add `drop_last`."""
+        # `drop_last` is set where the loader is made; it is iterated elsewhere.
         place = source.where()
         loader.__dict__["_made_at"] = place, find_current_columns(place)
 

@@ -112,8 +112,8 @@ def _indent(text: str, by: int) -> str:
 
 
 def _relative_path(path: str) -> str:
-    # Paths outside of the working directory are clearer in full.
     """Return `path` relative to the working directory; unchanged if it is outside of it."""
+    # Paths outside of the working directory are clearer in full.
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 

@@ -109,11 +109,11 @@ def _find_enclosing_reduction(line: bytes, columns: tuple[int, int]) -> tuple[as
 
 
 def _rewrite(place: RewriteContext, expression: ast.expr) -> str | None:
-    # Use the script's own module names: a line with a name that is not imported would not run.
     """Return the rewritten `expression` as text.
 
     Return None if no rewrite applies or a needed module is not imported.
     """
+    # Use the script's own module names: a line with a name that is not imported would not run.
     names = find_torch_aliases(place.script)
     call = _parse_call(expression, names)
     rewrite = REWRITES.get((place.key, call.name))
@@ -229,12 +229,12 @@ def _rewrite_as_embedding(c: CallExpression) -> str | None:
 
 
 def _rewrite_as_linear(c: CallExpression) -> str | None:
-    # x @ w.t() and x @ w.T equal a linear layer if the weight is 2-D. If both operands are transposed, the left one may
-    # be the weight.
     """Return the text of `F.linear(x, w)` for `x @ w.t()` or `x @ w.T`.
 
     Return None unless `w` is 2-D and `x` is not transposed.
     """
+    # x @ w.t() and x @ w.T equal a linear layer if the weight is 2-D. If both operands are transposed, the left one may
+    # be the weight.
     x, w = c.args[0], _find_transpose_operand(c.args[1])
     if w is None or _find_transpose_operand(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
         return None

@@ -54,8 +54,8 @@ def _parse_function(function: Callable[..., object]) -> tuple[ast.AST | None, st
 
 
 def _local_names(tree: ast.AST) -> set[str]:
-    # Local names are new in each call, so changing them is no side effect.
     """Return the names that the function binds, including its parameters."""
+    # Local names are new in each call, so changing them is no side effect.
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return stored | {a.arg for n in ast.walk(tree) if isinstance(n, ast.arguments) for a in n.args}
 

@@ -118,8 +118,8 @@ class _NameVisitor(ast.NodeVisitor):
         return Where(self.path, n.lineno)
 
     def _note(self, name: str, n: ast.expr | ast.stmt, is_import: bool = False) -> None:
-        # Names whose absence is handled are not required.
         """Record a use of `name`, unless the code handles its absence."""
+        # Names whose absence is handled are not required.
         if not self._minded:
             self.names.uses.append(NameUse(name, self._where(n), is_import))
 

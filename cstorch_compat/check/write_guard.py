@@ -33,8 +33,8 @@ class WriteGuard:
         self.is_on = False
 
     def _on_audit_event(self, event: str, args: tuple[Any, ...]) -> None:
-        # An audit hook gets every event of the process, so the cheap tests come first.
         """Raise CheckComplete for an event that changes a file, unless a file journal causes it."""
+        # An audit hook gets every event of the process, so the cheap tests come first.
         if not self.is_on or not (event == "open" or event in CHANGE_EVENTS) or not self.has_seen():
             return
         if file_journal.is_journaling():

@@ -202,7 +202,7 @@ def _open_h5(sink: H5Sink) -> h5py.File:
 def _write_leaf(
     file: h5py.File, key: str, leaf: object, path: str, kinds: DatasetTemplates, beside: BackgroundWriter
 ) -> None:
-    """Write a leaf. The bytes of a large array are passed to the background writer `beside`.
+    """Write a leaf to `file`. The background writer `beside` writes the bytes of a large array.
 
     `leaf` is a result of `_plan_leaf`. Raises CheckpointError with the key if it cannot be written, and for an array of
     more than MAX_AXES dimensions.

@@ -222,8 +222,8 @@ def _format_limit(row: SweepRecord) -> str:
 
 
 def _format_misfit(row: SweepRecord) -> str:
-    # Prefer the remedy to the reason, which is long for large models.
     """Return the largest batch that fits, if there is one, or the shortened reason why the step does not fit."""
+    # Prefer the remedy to the reason, which is long for large models.
     if row.largest_batch:
         return f"the largest batch that fits is {row.largest_batch:,}"
     return row.reason if len(row.reason) <= MAX_REASON_LENGTH else row.reason[: MAX_REASON_LENGTH - 3].rstrip() + "..."

@@ -106,8 +106,8 @@ class ClosureQueue:
             self._run_oldest()
 
     def _run_oldest(self) -> None:
-        # Remove it before it runs, so that `flush` does not repeat calls after an exception.
         """Make the calls of the oldest finished step."""
+        # Remove it before it runs, so that `flush` does not repeat calls after an exception.
         finished = self._late.popleft()
         self.step = finished.step
         try:

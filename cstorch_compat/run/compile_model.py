@@ -108,13 +108,13 @@ def _named_tensors(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _name_state(model: Any, prefix: str, owner: Backend) -> None:
-    # A tensor with several names gets the last one, as in the original.
     """Register each parameter and buffer under `prefix` and its path, and set its device.
 
     Name the scopes of the modules.
 
     A tensor with several names gets the last one.
     """
+    # A tensor with several names gets the last one, as in the original.
     names = {id(t.cell): (name, t) for name, t in _named_tensors(model)}
     for name, tensor in names.values():
         storage.register(tensor.cell, f"{prefix}.{name}")

@@ -149,7 +149,7 @@ class FileJournal:
         if not os.path.lexists(source):
             return
         is_new = source in self._created and not os.path.lexists(target)
-        # Back up what the rename replaces.
+        # Back up the file that the rename replaces.
         if os.path.isdir(target) and not os.path.islink(target):
             self.record_rmdir(target)
         else:
@@ -292,20 +292,20 @@ _thread_state, _journal_state = _ThreadState(), _JournalState()
 
 
 def _install_hook() -> None:
-    # An audit hook cannot be removed, so one hook serves all journals.
     """Install the audit hook of all journals, once per process."""
+    # An audit hook cannot be removed, so one hook serves all journals.
     if not _journal_state.is_installed:
         _journal_state.is_installed = True
         sys.addaudithook(_on_audit_event)
 
 
 def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
-    # An audit hook gets every event of the process, so the cheap tests come first.
     """Pass an audit event to the active journal.
 
     Events caused by the journal itself or by an ignored thread are skipped. Errors are ignored, because the call itself
     will raise them.
     """
+    # An audit hook gets every event of the process, so the cheap tests come first.
     journal = _journal_state.journal
     if journal is None or event not in _EVENTS or _thread_state.is_busy:
         return

@@ -154,8 +154,8 @@ def run_as_main(script: str, args: list[str]) -> None:
 
 @functools.cache
 def _read_standard_input() -> str:
-    # Cached, because a plan runs a script more than once and a pipe can be read only once.
     """Return the text of standard input. The first result is cached, because a pipe can be read only once."""
+    # Cached, because a plan runs a script more than once and a pipe can be read only once.
     return sys.stdin.read()
 
 

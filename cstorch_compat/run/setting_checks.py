@@ -32,7 +32,10 @@ class StepsInvalid(LazyError, RuntimeError):
 
 
 def make_value_error(name: str, value: Any, message: str, hint: str) -> OptionInvalid:
-    """Return the error for an invalid value of the setting `name`. Its text begins with release 2.10's `message`."""
+    """Return a ValueError for the invalid `value` of the setting `name`.
+
+    Its text is `message`, as release 2.10 words it, then the name and the value, the user's line, and `hint`.
+    """
     return OptionInvalid(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
 
 

@@ -343,8 +343,8 @@ class WaferSession(ExecutionSession):
         return compilation
 
     def _compile_executable(self, compilation: Compilation) -> Executable:
-        # The compiler takes the cache folder from the configuration.
         """Compile the program and report it. Kernels are cached in `settings.compile_dir` if it is given."""
+        # The compiler takes the cache folder from the configuration.
         with config.override(cache=self.settings.compile_dir or config.current().cache):
             executable = compilation.executable
         self._report_compilation(compilation)
@@ -373,11 +373,11 @@ class WaferSession(ExecutionSession):
 
     @contextmanager
     def _late_closure_state_access(self, capture: Capture, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
-        # Delayed closures read the state of their own step. Drop values that were read from another step.
         """Let delayed closures read `snapshot`, the state of their step.
 
         Values read before and in the block are dropped.
         """
+        # Delayed closures read the state of their own step. Drop values that were read from another step.
         with self.state.window(None, snapshot):
             capture.cells.drop_fetched()
             yield
@@ -554,6 +554,6 @@ def _copy_to_device(t: Tensor) -> Tensor:
 
 
 def _view_identity(t: Tensor) -> ViewIdentity:
-    # Ignore whether the tensor records gradients.
     """Return the identity of a tensor's value. Tensors that differ only in requiring gradients have the same."""
+    # Ignore whether the tensor records gradients.
     return id(t.cell), tuple(step for step in t.view_ops if step[0] != "variable")

@@ -54,11 +54,11 @@ def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 
 def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
-    # The minimum and maximum are those of all images, unless each is scaled separately.
     """Return values scaled to 0..1 from `value_range`, or from the minimum and maximum if it is None.
 
     Values outside of the range are clamped to it first. An image of equal values gives zeros.
     """
+    # The minimum and maximum are those of all images, unless each is scaled separately.
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 

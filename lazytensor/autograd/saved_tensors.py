@@ -107,11 +107,11 @@ def inference_tensor_saved_error() -> AutogradError:
 
 
 def _is_inference(n: Node) -> bool:
-    # Of a broadcast operand or a view, PyTorch saves the operand.
     """Return whether the value of a node, or of the operand that it is a view of, is that of an inference tensor.
 
     An expanded operand counts as a view. A tensor that was freed or written since does not count.
     """
+    # Of a broadcast operand or a view, PyTorch saves the operand.
     while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
         n = n.inputs[0]
     cell = n.storage.inference() if n.storage is not None else None

@@ -114,8 +114,8 @@ class _NestEmitter:
         self.flops += OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops
 
     def _scalar(self, scalar: Scalar) -> int:
-        # Literals are compared by their text, because 0.0 == -0.0 but they are different constants.
         """Return the number of a scalar in the body, adding it unless an equal one exists."""
+        # Literals are compared by their text, because 0.0 == -0.0 but they are different constants.
         attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
         key = (scalar.op, scalar.dtype, scalar.args, attr)
         if key not in self.numbers:

@@ -158,13 +158,13 @@ class Grouping:
             self._store(n)
 
     def _compute(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
-        # With one demand, the node is computed once, in that group. A root is also stored there.
         """Place a pointwise node: in the group of its only demand, in each user's group if it is cheap, else in a new
         group.
 
         A node that a kernel reads gets a new group and a buffer. A result of the step is also stored by its user's
         group, or gets a new one.
         """
+        # With one demand, the node is computed once, in that group. A root is also stored there.
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
             self._add_member(n, group, index)
@@ -298,13 +298,13 @@ class _MergeGraph:
         return [*siblings, *direct]
 
     def may_merge(self, a: FusionGroup, b: FusionGroup) -> bool:
-        # Two reductions share loops only if they reduce the same ones. A group without reductions adopts the other's.
         """Return whether groups `a` and `b` can share a nest.
 
         Their loops must have equal extents, and equal reductions if both have any. The merged nest must be within the
         size limits, and with `keeps_layers` not join two layers. Neither group may read elements of the other from
         another iteration, and no path through other calls may connect them.
         """
+        # Two reductions share loops only if they reduce the same ones. A group without reductions adopts the other's.
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:

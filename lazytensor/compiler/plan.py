@@ -232,12 +232,12 @@ class _Planner:
         return self.views[stored][n.type]
 
     def _place(self, time: int, c: KernelCall) -> None:
-        # A nest reads flat arrays, so any shape will do; a library kernel needs the operand's shape.
         """Assign buffers to the results of a call and add its instruction. `time` is the position of the call.
 
         A result gets the buffer of the state that it becomes, or of an operand that is read for the last time, or a new
         one.
         """
+        # A nest reads flat arrays, so any shape will do; a library kernel needs the operand's shape.
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
         targets: set[int] = set()
         writes = []

@@ -331,15 +331,15 @@ class CapturedStorages:
 
 
 def _batch_leaf(index: int, name: str, type: Type) -> Node:
-    # Equal to a node made by `node`, but faster: the attributes are already sorted.
     """Return the `batch` node of input number `index`."""
+    # Equal to a node made by `node`, but faster: the attributes are already sorted.
     items = ("index", index, int), ("name", name, str), ("type", type, Type)
     return node_from_template(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
 
 
 def _state_leaf(id: str, type: Type) -> Node:
-    # The attributes are already sorted, as above.
     """Return the `state` node of the state tensor with the name `id`."""
+    # The attributes are already sorted, as above.
     items = ("id", id, str), ("type", type, Type)
     return node_from_template(("state", {"id": id, "type": type}, items, type, None, False), ())
 

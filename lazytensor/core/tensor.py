@@ -326,11 +326,11 @@ class Tensor(NumberProtocol, Methods):
             )
 
     def _put(self, base: Node, view_ops: ViewOps, value: Node) -> Node:
-        # For a view of a view, put the value into the outer view first, then put that view's new value into the base.
         """Return `base` with `value` at the elements that the chain `view_ops` shows.
 
         Raises ShapeError for a view without `put`.
         """
+        # For a view of a view, put the value into the outer view first, then put that view's new value into the base.
         (name, attrs), rest = view_ops[0], view_ops[1:]
         if rest:
             value = self._put(call(name, base, **dict(attrs)), rest, value)

@@ -74,8 +74,8 @@ def tensor_property(*, names: str = "") -> Callable[[F], F]:
 
 
 def _add_mark(function: F, mark: MemberMark) -> F:
-    # Stored on the function, because a registry would depend on which modules have been imported.
     """Add a mark to a function and return the function."""
+    # Stored on the function, because a registry would depend on which modules have been imported.
     function.__dict__["members"] = (*member_marks(function), mark)
     return function
 

@@ -131,11 +131,11 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
-    # Strings, dates and objects have no tensor type.
     """Stack NumPy arrays or scalars to a tensor of their NumPy type, promoted if they differ.
 
     Raises SampleTypeError if the first sample is not of bools, integers or floats, and DataError if shapes differ.
     """
+    # Strings, dates and objects have no tensor type.
     if batch[0].dtype.kind not in "biuf":
         raise _uncollatable_error(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]

@@ -84,8 +84,8 @@ class RandomSampler(Sampler[int]):
         yield from self._draw_with_replacement(generator) if self.replacement else self._orders(generator)
 
     def _draw_with_replacement(self, generator: Generator) -> Iterator[int]:
-        # Draw in blocks, as PyTorch does, so that the generator has PyTorch's state after a loop that stops early.
         """Yield `num_samples` independent random indices, drawn in blocks of DRAWS_PER_BLOCK as PyTorch does."""
+        # Draw in blocks, as PyTorch does, so that the generator has PyTorch's state after a loop that stops early.
         for start in range(0, self.num_samples, DRAWS_PER_BLOCK):
             count = min(DRAWS_PER_BLOCK, self.num_samples - start)
             yield from generator.integers(0, len(self.data_source), (count,)).tolist()
@@ -168,8 +168,8 @@ class WeightedRandomSampler(Sampler[int]):
         yield from draw(random.resolve_generator(self.generator)).tolist()
 
     def _with_replacement(self, generator: Generator) -> np.ndarray:
-        # Inverse transform sampling: find the interval of the cumulative weights that a uniform number falls into.
         """Return `num_samples` independent random indices, as int64. An index with weight zero is never drawn."""
+        # Inverse transform sampling: find the interval of the cumulative weights that a uniform number falls into.
         bounds = np.cumsum(self.weights)
         places = np.searchsorted(bounds / bounds[-1], generator.uniform((self.num_samples,), dt.float64), "right")
         # A number just below 1 may be rounded up beyond the last index with a weight.
@@ -177,8 +177,8 @@ class WeightedRandomSampler(Sampler[int]):
         return within
 
     def _without_replacement(self, generator: Generator) -> np.ndarray:
-        # Of exponential waiting times with rates w, that of index i is the shortest with probability w[i] / sum(w).
         """Return `num_samples` different random indices, as int64, in the order in which they are drawn."""
+        # Of exponential waiting times with rates w, that of index i is the shortest with probability w[i] / sum(w).
         waits = -np.log1p(-generator.uniform(self.weights.shape, dt.float64))
         with np.errstate(divide="ignore"):
             rates = self.weights / waits

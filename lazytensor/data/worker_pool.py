@@ -83,11 +83,11 @@ class WorkerPool:
             self._start(post, context, not may_hire)
 
     def _start(self, post: WorkerSetup, context: Any, is_daemon: bool) -> None:
-        # A duplex pipe per worker. Shared queues have locks, and a worker that dies with a lock blocks all others.
         """Start a worker process with a pipe to it, and add both to the pool.
 
         With `is_daemon`, it ends with the parent.
         """
+        # A duplex pipe per worker. Shared queues have locks, and a worker that dies with a lock blocks all others.
         mine, theirs = context.Pipe()
         open_parent_pipes.add(mine)
         self.pipes.append(mine)

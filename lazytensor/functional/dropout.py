@@ -88,9 +88,10 @@ def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplac
 
 
 def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
-    """Return dropout of whole channels, where an input of `spatial` + 1 dimensions has no batch dimension.
+    """Return `input` with whole channels dropped with probability `p`, and the others divided by 1 - `p`.
 
-    The channel is then dimension 0; for any other input it is dimension 1.
+    The channel is dimension 1, or dimension 0 if `input` has `spatial` + 1 dimensions and so no batch dimension. If
+    `training` is false or `p` is 0, `input` itself is returned. With `inplace` the result is written to `input`.
     """
     # The input has a batch dimension, or a rank that PyTorch accepts with a warning.
     if input.ndim != spatial + 1:

@@ -267,7 +267,10 @@ def is_used(n: Node) -> bool:
 
 
 def clear_intern_table() -> None:
-    """Forget all existing nodes, so that new ones have locations of the new run's script."""
+    """Remove all nodes from the table of shared nodes. Existing nodes stay valid, but are not shared any more.
+
+    A new run calls this, so that its nodes get the locations of its own script.
+    """
     _intern_table.clear()
 
 

@@ -326,9 +326,9 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 
 
 def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
+    """Return the gradient of A for A = Q R with at least as many rows as columns."""
     # (gQ + Q C) R^-T, where C is the lower triangle of R gR^T - gQ^T Q mirrored up: Q stays orthogonal and R
     # triangular, so only that half of the change is free.
-    """Return the gradient of A for A = Q R with at least as many rows as columns."""
     inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
     low = band_part(inner, None, 0)
     mirrored = low + transpose_matrices(low - band_part(low, 0, 0))

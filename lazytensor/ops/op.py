@@ -158,12 +158,12 @@ def clear_splat_cache() -> None:
 
 
 def _round_value(value: float, dtype: DType) -> float:
-    # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
     """Return a number as PyTorch converts it to `dtype`: an int, a bool, or a float rounded to the dtype.
 
     Raise NumberTooLarge for an integer of more than 64 bits, and for one that an integer dtype cannot hold. A float
     that is too large becomes infinity.
     """
+    # PyTorch converts a Python number to a double, or to a signed or unsigned 64-bit integer.
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Pass a number that fits in 64 bits.")
     if dtype.kind == "i":

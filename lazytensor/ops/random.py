@@ -63,12 +63,12 @@ def _between_eval(state: np.ndarray, *, call: int, type: Type, low: float, high:
 
 
 def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
-    # Two words per number, without using the sine of Box and Muller's pair: element i needs only the words i and n + i,
-    # so parts of a tensor can be drawn separately.
     """Return normally distributed numbers of the given type, by Box and Muller's transform, rounded to half types.
 
     The numbers are a pure function of `state` (seed and counter) and `call`, the number of the draw within the step.
     """
+    # Two words per number, without using the sine of Box and Muller's pair: element i needs only the words i and n + i,
+    # so parts of a tensor can be drawn separately.
     words = random_words(state, call, 2 * type.size)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     u1, u2 = u[: type.size], u[type.size :]

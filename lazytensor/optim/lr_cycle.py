@@ -17,11 +17,11 @@ def _momentum_name(group: dict[str, Any]) -> str | None:
 
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
-    # For Adam, beta1 is the momentum; other betas are unchanged.
     """Set the momentum of a group: beta1 if the group has "betas", else "momentum".
 
     Other betas are unchanged.
     """
+    # For Adam, beta1 is the momentum; other betas are unchanged.
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:

@@ -101,11 +101,11 @@ def kernel_binder(
 
 
 def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    # The routine for matmul pays only with AVX-512: on other processors BLAS is as fast.
     """Return the compiled routine for an instruction, or None if there is none for it or if LT_JIT=0.
 
     A matrix product has one only if BLAS has kernels for small matrices (AVX-512).
     """
+    # The routine for matmul pays only with AVX-512: on other processors BLAS is as fast.
     is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
     return routine_of(instr, outs, ins) if is_ours else None
 
@@ -196,7 +196,7 @@ def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
 
 
 def _rounding_nest(size: int, dtype: DType) -> Nest:
-    # The load is declared float32, so that the conversion to the half type is one that rounds.
     """Return the nest that rounds `size` float32 elements to a half type."""
+    # The load is declared float32, so that the conversion to the half type is one that rounds.
     body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
     return elementwise_nest("round", Type((size,), dtype), body)

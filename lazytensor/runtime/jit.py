@@ -92,8 +92,8 @@ def digest(source: str) -> str:
 
 
 def _compiled(source: str, function: str) -> MachineCode:
-    # Imported here because importing LLVM takes a tenth of a second.
     """Compile a kernel by LLVM, or load it from the disk cache. Raise CompileError if the text cannot be compiled."""
+    # Imported here because importing LLVM takes a tenth of a second.
     load_native = importlib.import_module("lazytensor.llvm.machine_code").load
     name = f"lazywafer_{digest(source)}"
     try:

@@ -252,12 +252,12 @@ class Reader:
         self._fill([key], [value])
 
     def _fill(self, keys: list[Any], values: list[Any]) -> None:
-        # Call the base class's method, so that a file cannot run code of a subclass.
         """Store keys and values in the dict at the top of the stack.
 
         Raises CheckpointError if there is no dict or a key is unsafe to hash (see `check_hashable`), TypeError for an
         unhashable key, and ValueError for different numbers of keys and values.
         """
+        # Call the base class's method, so that a file cannot run code of a subclass.
         target = self._container(dict)
         store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
         for key, value in zip(keys, values, strict=True):
@@ -283,8 +283,8 @@ class Reader:
         )
 
     def _container(self, kind: Any) -> Any:
-        # Python's pickle calls the methods of any object here; this reader accepts only real containers.
         """Return the top of the stack. Raises CheckpointError if it is not an instance of `kind`."""
+        # Python's pickle calls the methods of any object here; this reader accepts only real containers.
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
             raise file_error(f"the file adds items to a {type(self.stack[-1]).__name__} as if it were a {name}")
@@ -374,8 +374,8 @@ def _rebuild_parameter_with_state(r: Reader, data: Any, requires_grad: bool, hoo
 
 
 def _check_text(value: Any) -> str:
-    # The text of a nested tuple could be larger than the memory.
     """Return a name as a string. Raises CheckpointError for anything but a string or an integer."""
+    # The text of a nested tuple could be larger than the memory.
     if not isinstance(value, str | int):
         raise file_error(f"the file has a {type(value).__name__} where a name is expected")
     return str(value)

@@ -78,8 +78,8 @@ def device_rule(map_location: Any) -> DeviceRule:
 
 
 def _device_of_location(location: str) -> Device:
-    # Ignore the index of "cuda:1".
     """Return the device for a location such as "cuda:1". Raises CheckpointError unless it is the CPU or "meta"."""
+    # Ignore the index of "cuda:1".
     kind = location.partition(":")[0]
     if kind in ("cpu", "meta"):
         return CPU if kind == "cpu" else Device(kind)

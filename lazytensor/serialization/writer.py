@@ -72,8 +72,8 @@ class Writer:
         self.out += b"j" + struct.pack("<I", self.memo[key])
 
     def _put(self, key: Any, value: Any = None) -> None:
-        # LONG_BINPUT stores the top of the stack under the next number; `_get` (LONG_BINGET) reads it.
         """Write an opcode that stores the top of the stack in the memo, and remember its number under `key`."""
+        # LONG_BINPUT stores the top of the stack under the next number; `_get` (LONG_BINGET) reads it.
         self.memo[key] = len(self.memo)
         self.kept.append(value)
         self.out += b"r" + struct.pack("<I", self.memo[key])
@@ -246,11 +246,11 @@ class Writer:
         self.out += b")RtR"
 
     def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
-        # For types without a storage class: an untyped storage, and the type as last argument.
         """Write a call that creates a view of an untyped storage, for types without a storage class.
 
         `size`, `offset` and `stride` count elements of `dtype`; the tensor requires no gradient.
         """
+        # For types without a storage class: an untyped storage, and the type as last argument.
         self.name("torch._utils _rebuild_tensor_v3")
         self.out += b"(("
         self.text("storage")

@@ -98,8 +98,8 @@ def _write_atomically(path: pathlib.Path, data: bytes) -> None:
 
 
 def _digest(name: str, data: bytes) -> bytes:
-    # The digest includes the name, to detect a kernel that was copied over another one.
     """Return the digest (DIGEST_BYTES long) of a file's name and contents."""
+    # The digest includes the name, to detect a kernel that was copied over another one.
     check = hashlib.blake2b(name.encode() + b"\0", digest_size=DIGEST_BYTES)
     check.update(data)
     return check.digest()

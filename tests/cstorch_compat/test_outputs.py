@@ -198,6 +198,13 @@ def test_a_pipe_whose_reader_has_enough_ends_a_command_without_a_word(command, t
 
 
 @pytest.mark.process
+def test_plan_into_a_closed_pipe_ends_without_a_word(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    done = process("lazywafer plan --machine tiny --mode all --batch 8,16 script.py | true", tmp_path)
+    assert done.stderr == ""
+
+
+@pytest.mark.process
 def test_run_prints_a_short_report_and_all_of_it_when_asked(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPTS["wafer"])
     short = lazywafer("run", "--report", "report.json", "script.py", cwd=tmp_path).stdout

@@ -66,8 +66,8 @@ def adapter_mismatch(one: KernelParameters, other: KernelParameters) -> int:
 
 
 def _kernel_time(kernel: ContestKernel, p: KernelParameters) -> Fraction:
-    # The convolutions of a block run at the same time.
     """Return the cycles of a kernel, which are those of its slowest convolution."""
+    # The convolutions of a block run at the same time.
     return max(conv.time(p.h, p.w, c, k) for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True))
 
 

@@ -54,8 +54,8 @@ class Cost:
         return self._with(other, cycles, latency, max(self.compute_cycles, other.compute_cycles))
 
     def _with(self, other: "Cost", cycles: int, latency_cycles: int, compute_cycles: int) -> "Cost":
-        # Bytes and words are added in every composition, since they are sent whether parts overlap or not.
         """Return a cost with the given cycles, and with the bytes and words of both costs added."""
+        # Bytes and words are added in every composition, since they are sent whether parts overlap or not.
         return Cost(
             cycles=cycles,
             latency_cycles=latency_cycles,

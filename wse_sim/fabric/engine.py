@@ -78,7 +78,7 @@ def _listed_cores(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) 
 
 @compile_inlined
 def _wake_core(m: Pointers, t: Int, now: Int, band: Int) -> None:
-    """Mark core `t` to be visited in the cycle after `now`."""
+    """Set the bit of core `t` in the list of band `band` for the cycle `now` + 1, so that it is visited then."""
     # There is a set of bits for each cycle that may be in progress, since a sweep writes ahead of what it reads.
     m.lists[_list_word_index(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
 

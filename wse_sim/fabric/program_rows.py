@@ -130,8 +130,8 @@ def _assemble_code(assembler: _Assembler) -> np.ndarray:
 def _write_task(
     assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
 ) -> None:
-    # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
     """Append the rows of a task's instructions, and a STOP row, with a description of each to `assembler.sources`."""
+    # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -192,8 +192,8 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
-    # The engine's constant for an operation is its name in capitals.
     """Return the row of a vector operation; its constants and extras are appended to `assembler`."""
+    # The engine's constant for an operation is its name in capitals.
     row = _blank_row(getattr(record, vector.op.upper()))
     needs = issue_demand(vector, assembler.machine)
     row[record.LENGTH], row[record.STEP] = vector.length, needs.elements

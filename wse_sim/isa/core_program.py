@@ -414,12 +414,12 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
 
 
 def _check_dtypes(vector: Vector) -> None:
-    # Constants have the type of the destination.
     """Raise LazyError for unsupported element types or combinations of them; constants have no type.
 
     A move has one type, and bitwise operations only uint16. Other operations but `convert` have no uint16. Colours of
     one operation have elements of one width.
     """
+    # Constants have the type of the destination.
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:

@@ -103,12 +103,12 @@ class CoreBodies:
     def _emit_works(
         self, memory: MemoryMap, tile: NestTile, m: int, works: Iterable[LossWork | PointwiseWork], kind: str = ""
     ) -> CoreBody:
-        # Scratch memory is reused for each micro-batch: it begins after all values.
         """Return the instructions of elementwise works and losses on one tile, for micro-batch `m`.
 
         `kind` is the kind of all operands, or "" to derive each from its access. Raises `words`, or `end_words` for the
         core at the end, to the memory with scratch buffers.
         """
+        # Scratch memory is reused for each micro-batch: it begins after all values.
         room, builder = memory.scratch(), Builder("between", 0)
         for work in works:
             if isinstance(work, LossWork):

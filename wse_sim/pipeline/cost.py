@@ -170,11 +170,11 @@ class _StepPricing:
         return work
 
     def _memory_words(self) -> int:
-        # All programs have one memory size, that of the core which needs most.
         """Return the memory of a core in words: that of the core that needs most, which all cores have.
 
         Prices of all layers have to be computed before.
         """
+        # All programs have one memory size, that of the core which needs most.
         end = end_core_words(self.chain, self.sites.micro)
         ports = max(self._words(layer.outputs) for layer in self.chain.layers)
         return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
@@ -235,11 +235,11 @@ class _StepPricing:
         return [*steps, BusyStep(self._once(n, "after"), "update")]
 
     def _forward(self, n: int, m: int) -> list[LaneStep]:
-        # Price the core with the largest tile: the others wait for it at the next sum.
         """Return the forward steps of layer `n` for micro-batch `m`: receive, compute and sum, send.
 
         They are those of the core with the largest tile, since the others wait for it.
         """
+        # Price the core with the largest tile: the others wait for it at the next sum.
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
         sums = self._chain(on.width, self._words(outer))

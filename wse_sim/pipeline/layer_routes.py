@@ -66,21 +66,21 @@ class _LayerRouter:
         )
 
     def _back_enter(self) -> list[int]:
-        # Gradients enter where results leave, so that the corner core is on one route only.
         """Configure the routes on which gradients enter, from the largest v to 0 along u = 0.
 
         Return a colour for each position v: the one on which its core receives.
         """
+        # Gradients enter where results leave, so that the corner core is on one route only.
         column = self.columns[0]
         source = self.on.after if self.number == len(self.seats) - 1 else self.seats[self.number + 1].before
         return [*self.wires.links(column[::-1], self.name)[::-1], self._path(source, column[-1])]
 
     def _back_leave(self) -> list[int]:
-        # Leave at the far end, because the near core forwards all activations already.
         """Configure the routes on which gradients of activations leave along u at v = 0, to the port at the largest u.
 
         Return a colour for each position u: the one on which its core sends.
         """
+        # Leave at the far end, because the near core forwards all activations already.
         corner = self.on.cell(self.on.width - 1, 0)
         return [*self.wires.links(self.rows[0], self.name), self._path(corner, self.on.before)]
 

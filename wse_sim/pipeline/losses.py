@@ -58,11 +58,11 @@ _LOSS_STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]]
 
 
 def _make_nest(inputs: int, body: list[Scalar], outputs: list[tuple[str, int, str]]) -> Nest:
-    # `emit_nest` takes the layout of operands from their placement, so extents and strides are not used.
     """Return a nest with this body for `emit_nest`. Its extents and strides have no meaning.
 
     `inputs` is the number of operands. `outputs` are (name, index of the value, reduction or "").
     """
+    # `emit_nest` takes the layout of operands from their placement, so extents and strides are not used.
     one, access = Type((1, 1), float32), Access((1, 1))
     stores = tuple(NestStore(k, value, reduce) for k, (_, value, reduce) in enumerate(outputs))
     return Nest(

@@ -69,11 +69,11 @@ class _PipelineLowering:
         self.programs[cell] += instructions
 
     def _feed(self) -> None:
-        # The whole batch is stored here from the start: over the edge it would arrive ahead of its use.
         """Append the program of the core that sends the samples, one micro-batch after the other.
 
         It stores the whole batch.
         """
+        # The whole batch is stored here from the start: over the edge it would arrive ahead of its use.
         words = self.chain.layers[0].inputs * self.micro
         on, colour = self.sites.seats[0], self.routes[0].enter[0]
         for m in range(self.sites.count):

@@ -368,11 +368,11 @@ class _SlicingSearch:
         return max(1, round(time))
 
     def _least_time(self, first: int) -> int:
-        # Bracket outwards from `first`, so that few shapes are priced needlessly.
         """Return the least target time for which the areas suffice, within 0.5 %, starting at `first`.
 
         The time is bracketed in steps of a quarter and then bisected.
         """
+        # Bracket outwards from `first`, so that few shapes are priced needlessly.
         low = high = first
         while not self._has_area(high):
             low, high = high, math.ceil(1.25 * high)

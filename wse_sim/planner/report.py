@@ -358,8 +358,8 @@ class Report:
         return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
 
     def _picture(self) -> str:
-        # In streaming mode the rectangles of layers overlap, since layers use the mesh in turn.
         """Return an SVG drawing of a pipeline's rectangles in HTML, or "" in streaming mode and without layers."""
+        # In streaming mode the rectangles of layers overlap, since layers use the mesh in turn.
         stages = floor_drawing.group_by_rectangle(self.rows) if self.mode == "pipelined" else {}
         if not stages:
             return ""

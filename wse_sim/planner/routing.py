@@ -264,8 +264,8 @@ def require_colours(
 
 
 def _colour_demand_text(stage: Stage, colours: StageColours) -> str:
-    # Name the kernel, which the user can change; the flow is the same for every kernel.
     """Return a text with the colours of a stage: of its most demanding kernel and of its inputs and outputs, if any."""
+    # Name the kernel, which the user can change; the flow is the same for every kernel.
     own = f"{colours.kernel} of {stage.name} needs {colours.own} colours"
     return f"{own}, and its inputs and outputs {colours.flow}," if colours.flow else own
 

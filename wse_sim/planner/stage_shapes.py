@@ -222,8 +222,8 @@ def min_area_shape(heights: SideLengths) -> tuple[int, int, int]:
 
 
 def _side_ladder(side: int) -> Sequence[int]:
-    # Most extents of layers are powers of two, and times have their steps there too.
     """Return the powers of two below `side`, and `side`."""
+    # Most extents of layers are powers of two, and times have their steps there too.
     return [*(1 << n for n in range((side - 1).bit_length())), side]
 
 

@@ -100,12 +100,12 @@ def stages_of(dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[Buff
 
 
 def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
-    # Keep program order, so that successive layers are neighbours on the mesh.
     """Yield the layers of each stage, in program order.
 
     A stage ends with a layer that has a product. The last stage includes all layers after it. Layers without any
     product form a single stage.
     """
+    # Keep program order, so that successive layers are neighbours on the mesh.
     group: list[Layer] = []
     rest: list[tuple[Layer, ...]] = []
     for layer in layers:

@@ -134,11 +134,11 @@ class _ElementOffsets:
 
 @cache
 def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _ElementOffsets:
-    # The sum of ranges, outermost first, in the order of the engine's mixed radix.
     """Return the offsets of `length` elements from the first one, in the order of computation. Results are cached.
 
     `outer` has pairs (extent, stride), outermost first; `stride` is that of the innermost dimension.
     """
+    # The sum of ranges, outermost first, in the order of the engine's mixed radix.
     grid = np.zeros((), np.int64)
     inner = length
     for extent, step in outer:

@@ -137,12 +137,12 @@ def _make_tasks(
     precision_level: int | None,
     digest_of: Callable[[SweepStep], str],
 ) -> Iterator[SweepTask]:
-    # Check arguments before planning: a wrong name is no result of a point.
     """Yield a task for each combination, in the order that `sweep` describes. Repeated values count once.
 
     Empty `batches`, `systems` or `workers` give the default of the step or of `host`. Raise LazyError for unknown
     modes, for numbers below 1, and if two programs are equal.
     """
+    # Check arguments before planning: a wrong name is no result of a point.
     for mode in modes:
         require_mode(mode)
     counts = (("batch size", batches), ("number of systems", systems), ("number of input workers", workers))
@@ -188,11 +188,11 @@ def _default_systems(step: SweepStep) -> int:
 
 
 def _step_digest(step: SweepStep) -> str:
-    # A recorded step is cut into micro-batches differently from a program, so the digests differ.
     """Return the digest of a program, or of a recorded step at the script's batch size.
 
     A program and a recorded step of the same content have different digests.
     """
+    # A recorded step is cut into micro-batches differently from a program, so the digests differ.
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])
@@ -204,8 +204,8 @@ def _empty_digest(step: SweepStep) -> str:
 
 
 def _machine_numbers(machine: Machine) -> dict[str, Any]:
-    # Corrected sources do not change the machine.
     """Return the fields of a machine except `sources`."""
+    # Corrected sources do not change the machine.
     return {name: value for name, value in vars(machine).items() if name != "sources"}
 
 

@@ -52,16 +52,16 @@ class SweepFile:
         self.records[record.point.key] = record
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        # Write a line at once, so that a killed process leaves at most the last line incomplete.
         """Append one line of JSON to the file and flush it to disk."""
+        # Write a line at once, so that a killed process leaves at most the last line incomplete.
         rest = (json.dumps(data) + "\n").encode()
         while rest:
             rest = rest[os.write(self._file, rest) :]
         os.fsync(self._file)
 
     def _lock(self) -> None:
-        # Two processes would both append missing points. The lock is released when the process ends.
         """Lock the file. Raise LazyError if another process has locked it."""
+        # Two processes would both append missing points. The lock is released when the process ends.
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

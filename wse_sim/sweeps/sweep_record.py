@@ -192,8 +192,8 @@ def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
 
 
 def _point_fields(point: SweepPoint) -> dict[str, Any]:
-    # The record's `mode` is the chosen one, which may differ if "auto" was requested.
     """Return the fields of a record that describe its point. Its mode is `asked_mode`."""
+    # The record's `mode` is the chosen one, which may differ if "auto" was requested.
     facts = asdict(point)
     facts["asked_mode"] = facts.pop("mode")
     return facts

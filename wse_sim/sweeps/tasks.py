@@ -195,8 +195,8 @@ def _submit_groups(
 
 
 def _group_outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
-    # `plan_task` never raises, so any error comes from the executor.
     """Return the records of a finished group, or the error of its executor."""
+    # `plan_task` never raises, so any error comes from the executor.
     try:
         return future.result()
     except Exception as error:

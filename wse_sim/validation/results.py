@@ -88,8 +88,8 @@ def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> Ro
 
 
 def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
-    # Search both tables at once: a longer prefix among the uncovered rows excludes a row from a model's family.
     """Return the result of a row by its model, with a reason if no model covers it or if the error is large."""
+    # Search both tables at once: a longer prefix among the uncovered rows excludes a row from a model's family.
     name = longest_prefix(row, [*MODELS, *UNCOVERED_ROWS])
     if name not in MODELS:
         return RowResult(row, reason=UNCOVERED_ROWS.get(name, UNKNOWN_FAMILY))

@@ -104,12 +104,12 @@ class Process(multiprocessing.Process):
         super().join(timeout)
 
     def _receive(self) -> None:
-        # Receive before waiting, because a full pipe would block the process forever.
         """Wait for the final values of the process, and add its changes to the parent's tensors in place.
 
         An element that the parent did not change since `start` gets the process's value; otherwise the difference is
         added. A process that ended without sending values changes nothing.
         """
+        # Receive before waiting, because a full pipe would block the process forever.
         while not self._pipe.poll(POLL_INTERVAL_SECONDS):
             if not self.is_alive() and not self._pipe.poll(0):
                 self._pipe = None

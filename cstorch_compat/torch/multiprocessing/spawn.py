@@ -70,12 +70,12 @@ class ProcessContext:
         return not self.sentinels
 
     def _raise_failure(self, i: int) -> None:
-        # The other processes may be waiting for the failed one.
         """Terminate the other processes and wait for them, and raise the error for process `i`.
 
         It is ProcessRaisedException with the traceback if the process sent one, else ProcessExitedException with its
         exit code or signal.
         """
+        # The other processes may be waiting for the failed one.
         for other in self.processes:
             if other.is_alive():
                 other.terminate()

@@ -91,12 +91,12 @@ class DistributedDataParallel(Module):
 
 
 def _check_arguments(module: Module, device_ids: Sequence[Any] | None) -> None:
-    # As in PyTorch, the process group is checked first.
     """Raise the errors that `DistributedDataParallel` documents.
 
     Raises ValueError without a process group or if `device_ids` is not empty, and RuntimeError if no parameter of
     `module` requires a gradient.
     """
+    # As in PyTorch, the process group is checked first.
     process_group.get_world_size()
     if not any(p.requires_grad for p in module.parameters()):
         raise RuntimeError(

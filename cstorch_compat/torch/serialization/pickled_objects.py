@@ -121,8 +121,8 @@ class ObjectWriter(Writer):
         return f"{'__builtin__' if module == 'builtins' else module} {name}"
 
     def _write_reduced(self, value: Any) -> None:
-        # Python's reduction of the object: function, arguments, state, list items and dict items.
         """Write an object by its `__reduce_ex__` description. Raises CheckpointError if it has none."""
+        # Python's reduction of the object: function, arguments, state, list items and dict items.
         try:
             answer = value.__reduce_ex__(2)
         except TypeError as e:

@@ -95,11 +95,11 @@ def _is_env_set(variable: str) -> bool:
 
 
 def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) -> Any:
-    # Streams that cannot seek are read completely.
     """Read an object from a stream in the zip format or an older one.
 
     Raises CheckpointError if `is_mapped` and the file is not in the zip format.
     """
+    # Streams that cannot seek are read completely.
     if not (hasattr(stream, "seekable") and stream.seekable()):
         stream = io.BytesIO(stream.read())
     start = stream.tell()

@@ -151,12 +151,12 @@ class ResNet(nn.Module):
                 init.constant_((m.bn3 if isinstance(m, Bottleneck) else m.bn2).weight, 0)
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
-        # The downsampling layer is created before its block, which determines the order of random initial values.
         """Return a stage of `blocks` blocks. The first has the stride, and a downsampling layer if the shape changes.
 
         With `dilate`, the stride is replaced by dilation: `dilation` of the network is multiplied by it. The first
         block still has the previous dilation. `inplanes` of the network becomes the number of output channels.
         """
+        # The downsampling layer is created before its block, which determines the order of random initial values.
         downsample, before, out_planes = None, self.dilation, planes * block.expansion
         if dilate:
             self.dilation, stride = self.dilation * stride, 1

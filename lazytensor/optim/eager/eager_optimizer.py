@@ -238,11 +238,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self._call_hooks("load_state_dict_post")
 
     def _name_state(self) -> None:
-        # Loaded state keeps its name, because the optimizer that was saved may share the tensor.
         """Register the name "PREFIX.state.INDEX.NAME" for each state tensor that has no name yet.
 
         INDEX is that of the parameter over all groups.
         """
+        # Loaded state keeps its name, because the optimizer that was saved may share the tensor.
         prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
@@ -359,8 +359,8 @@ def _set_all(states: list[State], name: str, number: Node) -> None:
 
 
 def _set(state: dict[str, Tensor], name: str, array: np.ndarray, type: Type) -> None:
-    # The state stays the same tensor, so that an earlier state dict sees later changes, as in PyTorch.
     """Write an array to the state `name` of a parameter, creating the state tensor if necessary."""
+    # The state stays the same tensor, so that an earlier state dict sees later changes, as in PyTorch.
     if name in state:
         state[name].write(leaf(array, type))
     else:

@@ -112,27 +112,36 @@ class Hooked:
         return state_dict
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each step; a returned pair replaces args and kwargs."""
+        """Call hook(optimizer, args, kwargs) before each step. Return a handle that removes the hook.
+
+        A pair that the hook returns replaces args and kwargs.
+        """
         return RemovableHandle(self._hooks_of("step_pre"), hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) after each step."""
+        """Call hook(optimizer, args, kwargs) after each step. Return a handle that removes the hook."""
         return RemovableHandle(self._hooks_of("step_post"), hook)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer) before each call of `state_dict`."""
+        """Call hook(optimizer) before `state_dict`. Return a handle that removes the hook."""
         return RemovableHandle(self._hooks_of("state_dict_pre"), hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) after each call of `state_dict`; a returned dict replaces the result."""
+        """Call hook(optimizer, state_dict) after `state_dict`. Return a handle that removes the hook.
+
+        A dict that the hook returns replaces the result.
+        """
         return RemovableHandle(self._hooks_of("state_dict_post"), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) before each call of `load_state_dict`; a returned dict is loaded instead."""
+        """Call hook(optimizer, state_dict) before `load_state_dict`. Return a handle that removes the hook.
+
+        A dict that the hook returns is loaded instead.
+        """
         return RemovableHandle(self._hooks_of("load_state_dict_pre"), hook)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer) after each call of `load_state_dict`."""
+        """Call hook(optimizer) after `load_state_dict`. Return a handle that removes the hook."""
         return RemovableHandle(self._hooks_of("load_state_dict_post"), hook)
 
 

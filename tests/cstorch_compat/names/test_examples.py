@@ -35,6 +35,11 @@ def test_first_commands_of_the_readme_print_no_warning(tmp_path):
         done = python("-m", "cstorch_compat", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert [line for line in done.stderr.splitlines() if not re.match(r"step \d+/\d+, ", line)] == []
+    # The table that the README shows is the one that the last command printed.
+    table = (ROOT / "README.md").read_text().partition("    Step 1 of 2 ")[2].partition("\nand ")[0]
+    lines = [line.strip() for line in f"Step 1 of 2 {table}".splitlines() if line.strip()]
+    assert len(lines) == 4
+    assert [line for line in lines if line not in done.stdout] == []
     # PyTorch's own torchvision finds the same digits there: it looks for these files before it downloads.
     files = {path.name for path in (tmp_path / "digits" / "MNIST" / "raw").iterdir()}
     assert files == {f"{p}-{k}-ubyte" for p in ("train", "t10k") for k in ("images-idx3", "labels-idx1")} | {

@@ -272,7 +272,7 @@ class _Tiles:
         return places
 
     def _spares(self) -> int:
-        """Return the number of float32 scratch tiles: what the step with the greatest need uses at once, at least 1."""
+        """Return the number of float32 scratch tiles: the most that a step uses at once, and at least 1."""
         needed = [1, 2 * self.has_draw]
         for step in self.block.steps:
             if step.nest:

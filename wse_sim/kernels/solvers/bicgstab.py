@@ -68,8 +68,8 @@ class _Columns:
         return self.room.place(name, self.rect, self.rect.height, self.rect.width * self.cells, self.dtype, bank)
 
     def ghosted(self, name: str, bank: int) -> Placed:
-        # A zero before and after the column stands for the cells outside.
         """Allocate a vector with a zero cell before and after the column."""
+        # A zero before and after the column stands for the cells outside.
         self.room.take(1, self.dtype)
         column = self.vector(name, bank)
         self.room.take(2, self.dtype)

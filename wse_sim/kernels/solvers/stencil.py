@@ -54,7 +54,7 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
 
 
 def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
-    """Return shifts of `words` to all four sides, followed by the cycles in which a PE stores what it received.
+    """Return the phase that sends `words` to the neighbours on all four sides and stores the received words.
 
     Each received word takes the start of a task and `PLACE_CYCLES`. With `is_corner` the shifts are the same, and the
     received words of all corners are counted instead of those of all sides. On an axis of one or two PEs a PE has fewer

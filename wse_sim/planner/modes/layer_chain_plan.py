@@ -67,7 +67,7 @@ class ChainPlanner:
 
         Raise PlacementError if memory, area or colours do not suffice.
         """
-        # Fail before placing if a single core cannot hold what it needs on any mesh.
+        # Raise before placing if a core needs more memory than it has, whatever the mesh.
         machine = self.case.machine
         require_memory(self.micro * max(layer.outputs for layer in self.chain.layers), machine, "a port between layers")
         require_memory(end_core_words(self.chain, self.micro), machine, "the core with the loss")

@@ -90,8 +90,8 @@ def _make_layer_path(
 
 
 def _fullest_path_link(way: _LayerPath, loads: np.ndarray) -> RouteLink:
-    # Adjacent rectangles may leave no link between port and corner.
     """Return the fullest link on a path, or NO_LINK if the ends are the same core. `loads` is [direction, y, x]."""
+    # Adjacent rectangles may leave no link between port and corner.
     if not way.links:
         return NO_LINK
     side, y, x = max(way.links, key=lambda link: float(loads[link]))

@@ -384,11 +384,11 @@ class _PricedPipeline:
             yield TimelineTask("adapters", sweep, self._adapter_cycles(route), after)
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
-        # The cost of a batch includes the latencies of all its rounds, so scale it and add one crossing of the part.
         """Return the cycles of one sample in a stage: its share of the batch's, and hops across the part.
 
         It is at most `whole`, the cost of a batch, and 0 if that is 0. `part` is (width, height).
         """
+        # The cost of a batch includes the latencies of all its rounds, so scale it and add one crossing of the part.
         across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
         return min(whole.cycles, ceil_div(whole.cycles, self.case.batch_size) + across)
 

@@ -235,11 +235,11 @@ def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], ru
 
 
 def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Iterator[RateBound]:
-    # Ports and the loss core are lanes too, and any lane may be the slowest.
     """Yield the bounds of the host, of the busiest lane, and of the whole step.
 
     The busiest lane is the layer, port or end with the most cycles, without waiting for others.
     """
+    # Ports and the loss core are lanes too, and any lane may be the slowest.
     yield from host_bounds(case)
     samples = case.share.batch_size if case.share else case.batch_size
     slowest = max(price.work, key=price.own_cycles)

@@ -221,11 +221,11 @@ class StreamedRun:
         return best
 
     def _moved(self, words: int, side: int) -> int:
-        # A corner may be cut off by the mesh; use the distances of a square so that larger meshes are no slower.
         """Return the cycles to move `words` to a corner with sides of `side` cores, cut off by the mesh.
 
         A larger mesh is never slower.
         """
+        # A corner may be cut off by the mesh; use the distances of a square so that larger meshes are no slower.
         line = min(side, *self.mesh)
         return relayout_cycles(words, line, 2 * side - line, self.case.machine)
 

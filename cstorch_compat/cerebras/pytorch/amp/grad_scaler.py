@@ -111,7 +111,7 @@ class GradScaler:
 
         On the CPU backend and for a scale of 1, return `loss` itself.
         """
-        # `unscale_` has to match what was done to this loss.
+        # `unscale_` divides by the same scale.
         self._scale_is_applied = process.use_cs()
         if not self._scale_is_applied or self._has_no_effect:
             return loss

@@ -87,8 +87,8 @@ class BatchForm:
         return size
 
     def _require_first_form(self, batch: Any) -> None:
-        # The program was compiled for these shapes.
         """Raise DataError unless `batch` has the tensor shapes and dtypes of the first batch, which is stored here."""
+        # The program was compiled for these shapes.
         leaves = [(path, t.spec) for path, t in flatten(batch)]
         self._first = self._first or leaves
         if leaves == self._first:

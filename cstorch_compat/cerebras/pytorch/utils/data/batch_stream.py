@@ -252,11 +252,11 @@ class WorkerStream:
         return prepared.states
 
     def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
-        # The worker is ahead of the client. The failed step is the one that its next unread part would have fed.
         """Raise WorkerError for an error of worker `rank`, with the step that the failed part would have fed.
 
         The message contains the worker's traceback.
         """
+        # The worker is ahead of the client. The failed step is the one that its next unread part would have fed.
         step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
