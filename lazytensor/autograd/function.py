@@ -94,22 +94,24 @@ def grad(
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
     nodes = [o.node for o in roots]
-    # One backward pass for all inputs. An input may have several nodes; its gradient is their sum.
-    uses = _nodes_of_tensors(nodes, wanted)
-    ends = {n for places in uses for n in places}
-    for i, o in enumerate(roots):
-        # Parts of the graph that outputs share are freed with the last output.
-        o.free_graph(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
-    update_retained_tensors()
-    with grad_mode(create_graph):
-        gradients = iter(
-            gradient_graph.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places])
-        )
-        results = [_sum_gradients([next(gradients) for _ in places]) for places in uses]
-        if storage.thread_state.current is None and (fresh := find_uncounted_changes(nodes, storage_of_leaf)):
-            results = [*substitute_current_values(nodes, results, fresh)]
-        if create_graph:
-            prepare_double_backward(nodes, results)
+    with gradient_graph.cached_node_order(nodes):
+        # One backward pass for all inputs. An input may have several nodes; its gradient is their sum.
+        uses = _nodes_of_tensors(nodes, wanted)
+        ends = {n for places in uses for n in places}
+        for i, o in enumerate(roots):
+            # Parts of the graph that outputs share are freed with the last output.
+            o.free_graph(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
+        update_retained_tensors()
+        is_eager = storage.thread_state.current is None and not storage.is_abstract
+        with grad_mode(create_graph):
+            seeds = _seeds(roots, grad_outputs)
+            needed = [n for places in uses for n in places]
+            gradients = iter(gradient_graph.grad(nodes, seeds, needed, is_eager, create_graph))
+            results = [_sum_gradients([next(gradients) for _ in places]) for places in uses]
+            if storage.thread_state.current is None and (fresh := find_uncounted_changes(nodes, storage_of_leaf)):
+                results = [*substitute_current_values(nodes, results, fresh)]
+            if create_graph:
+                prepare_double_backward(nodes, results)
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         hint = "Set allow_unused=True if this is the desired behavior."
         if storage.is_abstract:

@@ -1,11 +1,11 @@
 """Build the graph of gradients of a graph of nodes, with the `vjp` rule of each operation."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lazytensor.core import source
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.graph import Node
 from lazytensor.ir.node_replay import MAX_REPLAYED_NODES, GradientQuery
 from lazytensor.ops.buffer_slices import GradientSlice, materialize_slice
 from lazytensor.ops.formula import Gradients, accumulate_gradient, pullback, push_gradient
@@ -55,14 +55,20 @@ def register_node_hook(n: Node, arrival: Callable[[Node], Node]) -> None:
     n.memo[NODE_HOOK_KEY] = arrival
 
 
-def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+def grad(
+    outputs: Sequence[Node],
+    seeds: Sequence[Node],
+    wrt: Sequence[Node],
+    is_recurring: bool = False,
+    is_recorded: bool = True,
+) -> list[Node | None]:
     """Return the derivative of sum(seed * output) with respect to each node of `wrt`.
 
-    Return None if the outputs do not depend on it.
+    Return None if the outputs do not depend on it. `is_recurring` and `is_recorded` are those of `gradients_of`.
 
     Raises AutogradError if an output requires no gradient.
     """
-    return [materialize_slice(g) for g in gradients_of(outputs, seeds, wrt)]
+    return [materialize_slice(g) for g in gradients_of(outputs, seeds, wrt, False, is_recurring, is_recorded)]
 
 
 def gradients_of(
@@ -71,6 +77,7 @@ def gradients_of(
     wrt: Sequence[Node],
     is_everywhere: bool = False,
     is_recurring: bool = False,
+    is_recorded: bool = True,
 ) -> list[Node | GradientSlice | None]:
     """Return the gradient of each node of `wrt`; a part of a longer gradient is returned as a `GradientSlice`.
 
@@ -80,11 +87,12 @@ def gradients_of(
 
     - `is_everywhere`: call the hooks of all nodes, not only of those on a path to a node of `wrt`.
     - `is_recurring`: also reuse the result for equal graphs whose nodes were freed (see `node_replay`).
+    - `is_recorded`: whether the gradients need a gradient history.
 
     Raises AutogradError if an output requires no gradient.
     """
     # The key leaves out outputs[0], which holds the cache: a reference cycle would delay the release of arrays.
-    question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _hook_count)
+    question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _hook_count, is_recorded)
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
@@ -98,7 +106,7 @@ def gradients_of(
             order, gradients, wrt, is_everywhere
         )  # not cached, because functions of the user must be called each time
     turn = GradientQuery(order, seeds, wrt) if is_recurring and len(order) <= MAX_REPLAYED_NODES else None
-    replayed = turn.answers() if turn is not None else None
+    replayed = turn.answers(not is_recorded) if turn is not None else None
     if replayed is not None:
         answers: list[Node | GradientSlice | None] = [*replayed]
     else:
@@ -117,10 +125,32 @@ def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
     """
     if _node_order.order is not None and _node_order.roots == tuple(outputs):
         return _node_order.order
-    # Nodes below a `variable` have no gradients.
-    order = [n for n in topological(outputs, lambda n: not n.tracks or n.op == "variable") if n.tracks]
+    order = _operands_first(outputs)
     if _node_order.roots == tuple(outputs):
         _node_order.order = order
+    return order
+
+
+def _operands_first(outputs: Sequence[Node]) -> list[Node]:
+    """Return the nodes of `tracked_nodes`, in the order of `ir.graph.topological`."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(outputs))]
+    while stack:
+        current, rest = stack[-1]
+        for child in rest:
+            if child.tracks and child not in seen:
+                seen.add(child)
+                # Nodes below a `variable` have no gradients.
+                if child.op == "variable":
+                    order.append(child)
+                    continue
+                stack.append((child, iter(child.inputs)))
+                break
+        else:
+            if current is not None:
+                order.append(current)
+            stack.pop()
     return order
 
 

@@ -251,7 +251,8 @@ def run_backward(
         # A tensor that is not a leaf gets the gradient at its current node.
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
-        gradients = gradient_graph.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None, is_recurring)
+        needed = [n for n, _ in wanted]
+        gradients = gradient_graph.gradients_of(roots, seeds, needed, inputs is None, is_recurring, create_graph)
         if storage.thread_state.current is None and (
             fresh := saved_tensors.find_uncounted_changes(roots, storage_of_leaf)
         ):

@@ -5,6 +5,7 @@ The text comes from the `LoopBody` of the op table. A function in it, such as `e
 kernel language would widen them, while NumPy wraps around.
 """
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ def is_pointwise(n: Node) -> bool:
     return widest in op.body.kinds
 
 
+@functools.cache
 def has_function(op: str) -> bool:
     """Return whether the loop body of an operation calls a function.
 

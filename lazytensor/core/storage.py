@@ -22,6 +22,7 @@ from lazytensor.ir import node_replay
 from lazytensor.ir.graph import (
     NO_ATTRS,
     Node,
+    computation,
     leaf,
     new_uninterned_node,
     new_unshared_leaf,
@@ -41,6 +42,8 @@ MAX_CACHED_ELEMENTS = 65536
 """Largest size, in elements, of a value that an abstract run caches on its node after a read."""
 
 
+_REARRANGING_OPS = frozenset(("reshape", "transpose", "broadcast_in_dim"))
+"""Operations whose result has the elements of the operand, unless it is empty."""
 FREED_COUNT_KEY = "spent"
 """Key in `Node.memo`: the number of backward passes that have freed the saved values of the node."""
 
@@ -167,6 +170,8 @@ class ThreadState(threading.local):
     def __init__(self) -> None:
         # Storages with uncomputed values, outside of steps. Weak references: freed storages need no computation.
         self.pending: list[weakref.ref[Storage]] = []
+        # The number of values that were read and of writes; a call that changes it is not remembered by its types.
+        self.effects: int = 0
 
 
 thread_state = ThreadState()
@@ -341,6 +346,7 @@ def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
     """Compute `n` and write its value to the memory of a pinned storage. The version is incremented if `is_counted`."""
     memory = cell.home
     assert isinstance(memory, SharedMemory)
+    thread_state.effects += 1
     memory.write(n, value_of(n), is_counted)
     cell.version += is_counted
 
@@ -374,6 +380,7 @@ def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
         thread_state.current.touch(cell)
     cell.node = n
     cell.version += is_counted
+    thread_state.effects += 1
     if thread_state.current is None:
         if cell.is_inference:
             _note_inference(cell)
@@ -389,6 +396,7 @@ def write_all(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
     It is a faster `write` that queues no uncomputed value. Only valid outside of captured steps and abstract runs, for
     new nodes that no storage has as its value. Raises ValueError for sequences of different lengths.
     """
+    thread_state.effects += 1
     for cell, n in zip(members, nodes, strict=True):
         if cell.home is not None:
             if cell.home.__class__ is SharedMemory:
@@ -449,13 +457,16 @@ def _evaluate_roots(roots: list[Node], remember: bool = False) -> list[np.ndarra
     With `remember`, also keep the values that backward will need, on their nodes. A graph that was evaluated before is
     run as a compiled program, if there is one; otherwise each operation is evaluated.
     """
-    kept = _values_for_backward(roots) if remember else []
+    order = computation(roots)
+    kept = _values_for_backward(roots, order) if remember else []
     wanted = [*roots, *kept]
-    values = repeated_graphs.evaluated(wanted, topological(wanted, _has_value))
+    values = repeated_graphs.evaluated(wanted, order)
     if values is None:
         # Results of BLAS depend on its number of threads, so use one; large products are split by `shared_products`.
+        # A node with several results may have them already, although it has no value.
+        is_whole = all(n.type.__class__ is Type for n in order)
         with blas.one_thread():
-            return evaluate(roots, {}, remember, _evaluate_as_compiled)
+            return evaluate(roots, {}, remember, _evaluate_as_compiled, order if is_whole else None)
     for n, value in zip(wanted, values, strict=True):
         n.value = value
     return values[: len(roots)]
@@ -470,17 +481,17 @@ def _evaluate_as_compiled(n: Node, arrays: list[np.ndarray]) -> np.ndarray | Non
     return product if product is not None or not config.current().jit else unfused_program.shared(n, arrays)
 
 
-def _values_for_backward(roots: list[Node]) -> list[Node]:
+def _values_for_backward(roots: list[Node], order: list[Node]) -> list[Node]:
     """Return the uncomputed nodes with gradient history below `roots`, whose values a backward pass may need.
 
-    Roots without gradient history, roots whose graph was freed, and nodes with several results do not count.
+    `order` is `computation(roots)`. Roots without gradient history, roots whose graph was freed, and nodes with several
+    results do not count.
     """
     open = [r for r in roots if r.tracks and not (r.memo and FREED_COUNT_KEY in r.memo)]
-    return [n for n in topological(open, _has_value) if n.tracks and n.value is None and isinstance(n.type, Type)]
-
-
-def _has_value(n: Node) -> bool:
-    return n.value is not None
+    if not open:
+        return []
+    below = order if len(open) == len(roots) else computation(open)
+    return [n for n in below if n.tracks and n.value is None and n.type.__class__ is Type]
 
 
 def sync() -> None:
@@ -521,6 +532,7 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
     other pending values are computed too; in an abstract run, the result is zeros if the node depends on a leaf without
     an array.
     """
+    thread_state.effects += 1
     if n.value is not None:
         return n.value
     if (step := thread_state.current) is not None:
@@ -532,6 +544,17 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
     if n.value is None:
         n.value = _evaluate_roots([n])[0]
     return n.value
+
+
+def elements_of(n: Node, what: str = "reading it") -> np.ndarray:
+    """Return an array that contains the same elements as the value of `n`, in any order and number.
+
+    A check of ranges needs no more, and does not compute everything pending if `n` is a reshaped or expanded leaf. In
+    other cases it is `value_of(n, what)`.
+    """
+    while n.value is None and n.op in _REARRANGING_OPS:
+        n = n.inputs[0]
+    return value_of(n, what)
 
 
 def is_computable(n: Node) -> bool:

@@ -377,8 +377,8 @@ def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = No
     element would not fit in memory.
     """
     require_memory(Type(index.spec.shape, dt.uint8), index.device)
-    if storage.thread_state.current is None and index.device.type != "meta":
-        check_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
+    if storage.thread_state.current is None and index.device.type != "meta" and index.spec.size:
+        check_bounds(storage.elements_of(index.node, "an index"), extent, dim, -extent if low is None else low)
 
 
 def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:

@@ -77,11 +77,8 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
         or not target.spec.size
     ):
         return
-    n, classes = target.node, input.spec.shape[min(1, input.ndim - 1)]
-    # The labels before a reshape have the same values; reading the reshaped tensor would compute everything pending.
-    while n.op == "reshape":
-        n = n.inputs[0]
-    labels = storage.value_of(n, "the labels of a loss")
+    classes = input.spec.shape[min(1, input.ndim - 1)]
+    labels = storage.elements_of(target.node, "the labels of a loss")
     # Valid labels need two passes only.
     if labels.min() < 0 or labels.max() >= classes:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]

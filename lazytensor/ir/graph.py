@@ -4,7 +4,9 @@ A node is immutable. Mutable tensors have a storage that refers to one node afte
 `Node.value` caches the array that a node represents; it never changes once set.
 """
 
+import functools
 import itertools
+import operator
 import threading
 import weakref
 from collections import Counter
@@ -32,6 +34,9 @@ GraphKey = tuple[Any, ...]
 """A key that is equal for graphs that compute the same function; see `Graph.key`."""
 
 
+_serials = itertools.count()
+
+
 class Node(Algebra):
     """One pure operation with its operands. Create nodes with `node(...)` or `ops.call`, not with the constructor.
 
@@ -47,6 +52,7 @@ class Node(Algebra):
     - `memo`: a dict of cached facts, such as gradients; None if empty.
     - `cells`: the number of storages that were given this node as their value.
     - `storage`: a `storage_versions.StorageRecord`, or None.
+    - `serial`: a number that grows from node to node, so operands have lower ones than their users.
     """
 
     __slots__ = (
@@ -61,6 +67,7 @@ class Node(Algebra):
         "memo",
         "cells",
         "storage",
+        "serial",
         "__weakref__",
     )
 
@@ -76,6 +83,7 @@ class Node(Algebra):
         self.memo: dict[Any, Any] | None = None
         self.cells: int = 0
         self.storage: Any = None
+        self.serial: int = next(_serials)
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
         """Return the node `name(*operands)`; numbers become constants."""
@@ -96,25 +104,19 @@ def set_operators(combine: Callable[..., Node]) -> None:
     _combine = combine
 
 
-class _Entry(weakref.ref[Node]):
-    """A weak reference to an interned node, with its key, so that a freed node is removed from the table."""
-
-    __slots__ = ("key",)
-    key: InternKey
-
-
-_intern_table: dict[InternKey, _Entry] = {}
+_intern_table: dict[InternKey, weakref.ref[Node]] = {}
 _id_counter = itertools.count(1)
 NO_ATTRS: Attrs = {}
 
 
-def _drop_entry(entry: _Entry) -> None:
-    """Remove the table entry of a freed node, unless the key has a new node."""
-    known = _intern_table.pop(entry.key, None)
-    # An equal node may have been interned before the old one was freed.
-    if known is not entry and known is not None:
-        # Another thread may intern an equal node in between; the two are then merely not shared.
-        _intern_table[entry.key] = known
+def _enter(key: InternKey, n: Node) -> None:
+    """Add a node to the table of shared nodes. Its entry is removed when the node is freed.
+
+    If an equal node was entered between the end of a node and the removal of its entry, the other node's entry is
+    removed, and the next equal call creates a new node.
+    """
+    # A function without Python code: each node is freed, and a callback in Python takes half a microsecond.
+    _intern_table[key] = weakref.ref(n, functools.partial(_intern_table.pop, key))
 
 
 def intern_key(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
@@ -149,9 +151,7 @@ def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type
     new = Node(op, inputs, dict(attrs) if attrs else NO_ATTRS, type)
     if attrs:
         new.items = key[2]
-    entry = _Entry(new, _drop_entry)
-    entry.key = key
-    _intern_table[key] = entry
+    _enter(key, new)
     return new
 
 
@@ -181,9 +181,27 @@ def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
     if existing is not None:
         return existing
     new = new_uninterned_node(model, inputs)
-    entry = _Entry(new, _drop_entry)
-    entry.key = key
-    _intern_table[key] = entry
+    _enter(key, new)
+    return new
+
+
+def record_template(model: NodeTemplate, inputs: tuple[Node, ...], place: Where) -> Node:
+    """Return a node like the one of the template `model`, with operands `inputs` and the location `place`.
+
+    The operands must have the types and the tracking of the template's. An equal node that exists is returned, unless
+    each call of it is recorded separately, as in `ops.call`.
+    """
+    op, attrs, items, type, _, tracks = model
+    key: InternKey = (op, inputs, items) if items else (op, inputs)
+    entry = _intern_table.get(key)
+    existing = None if entry is None else entry()
+    if existing is not None:
+        if not is_recorded_separately(existing):
+            return existing
+        key = (*key, unique_id())
+    new = Node(op, inputs, attrs, type)
+    new.items, new.where, new.tracks = items, place, tracks
+    _enter(key, new)
     return new
 
 
@@ -206,9 +224,8 @@ def unintern(n: Node) -> None:
     key, match = find(n.op, n.inputs, n.attrs)
     if match is n:
         # Move it to a unique key instead of removing it, because `is_used` searches the table.
-        entry = _intern_table.pop(key)
-        entry.key = (*key, unique_id())
-        _intern_table[entry.key] = entry
+        del _intern_table[key]
+        _enter((*key, unique_id()), n)
 
 
 class _RecordingMode(threading.local):
@@ -331,6 +348,26 @@ def topological(
                 order.append(current)
             stack.pop()
     return order
+
+
+_serial_of = operator.attrgetter("serial")
+
+
+def computation(outputs: Iterable[Node]) -> list[Node]:
+    """Return the nodes that are needed to compute `outputs`, each once and in the order in which they were created.
+
+    The operands of a node that has its value are not visited; the node itself is included.
+    """
+    seen = set(outputs)
+    # Creation order puts operands before users, so no depth-first order has to be built.
+    stack = [n for n in seen if n.value is None]
+    while stack:
+        for i in stack.pop().inputs:
+            if i not in seen:
+                seen.add(i)
+                if i.inputs and i.value is None:
+                    stack.append(i)
+    return sorted(seen, key=_serial_of)
 
 
 def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:

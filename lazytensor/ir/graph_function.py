@@ -7,6 +7,7 @@ graph of a training step of GPT has less than half as many nodes with calls.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from lazytensor.ir.graph import Graph, Node, NodeTemplate, new_uninterned_node, node_from_template, node_template
 
@@ -46,14 +47,14 @@ class GraphFunction:
             values.append(node_from_template(own, tuple([values[k] for k in places])))
         return [values[k] for k in self.results]
 
-    def call(self, given: Sequence[Node], mark: int) -> list[Node]:
+    def call(self, given: Sequence[Node], mark: int, is_detached: bool = False) -> list[Node]:
         """Return the results for the operands `given`, as results of one new call node.
 
-        If gradients may flow through a result, the function is inlined instead. Results that are operands or constants
-        are returned directly. `mark` is the number of the parameter, as in `inline`.
+        If gradients may flow through a result, the function is inlined instead, unless `is_detached`. Results that are
+        operands or constants are returned directly. `mark` is the number of the parameter, as in `inline`.
         """
         values = [*given, *self.constants]
-        if self._tracks:
+        if self._tracks and not is_detached:
             return self.inline(given, mark)
         # Operands differ for each parameter, so interning would not help.
         call = new_uninterned_node(_set_parameter_id(self._call, mark) if self._is_marked else self._call, tuple(given))
@@ -64,6 +65,29 @@ class GraphFunction:
         ]
 
     @cached_property
+    def _types_by_results(self) -> dict[tuple[int, ...], tuple[Any, ...]]:
+        return {}
+
+    def types_for(self, results: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return the types of the nodes that some results need. `results` are their indices.
+
+        The type of a result that gradients may flow through occurs twice, for the node that detaches it.
+        """
+        known = self._types_by_results.get(results)
+        if known is None:
+            first = self.values + len(self.constants)
+            needed = {self.results[k] for k in results}
+            tracked = [k for k in needed if k >= first and self.nodes[k - first][0][5]]
+            types = [self.nodes[k - first][0][3] for k in tracked]
+            for at in range(len(self.nodes) - 1, -1, -1):
+                model, places = self.nodes[at]
+                if at + first in needed:
+                    needed.update(places)
+                    types.append(model[3])
+            known = self._types_by_results[results] = tuple(types)
+        return known
+
+    @cached_property
     def _is_marked(self) -> bool:
         """Whether the function contains a `variable` node, so that a call needs the number of the parameter."""
         return any(model[0] == VARIABLE_OP for model, _ in self.nodes)
@@ -71,7 +95,8 @@ class GraphFunction:
     @cached_property
     def _tracks(self) -> bool:
         """Whether gradients may flow through a result."""
-        return any(model is not None and model[5] for model in self._models)
+        first = self.values + len(self.constants)
+        return any(k >= first and self.nodes[k - first][0][5] for k in self.results)
 
     @cached_property
     def _call(self) -> NodeTemplate:
@@ -85,7 +110,7 @@ class GraphFunction:
         first = self.values + len(self.constants)
         nodes = [self.nodes[k - first][0] if k >= first else None for k in self.results]
         return [
-            None if n is None else (RESULT_OP, {"index": k}, (("index", k, int),), n[3], n[4], n[5])
+            None if n is None else (RESULT_OP, {"index": k}, (("index", k, int),), n[3], n[4], False)
             for k, n in enumerate(nodes)
         ]
 

@@ -1,35 +1,37 @@
-"""Replay the construction of gradient nodes when a training loop computes the gradients of an equal graph again.
+"""Build gradients once when a training loop computes the gradients of an equal graph again.
 
 A gradient rule depends only on operations, attributes, types and operands. If all of these equal those of an earlier
-iteration, the rules would create the same nodes. Creating them from a recipe is faster than calling the rules.
+iteration, the rules would create the same nodes. From the third equal query on, the gradients are the results of one
+call of a function (`graph_function`) that contains these nodes, and no rule is called.
 """
 
+import contextlib
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from lazytensor.ir.graph import Node, NodeTemplate, node_from_template, node_template, topological
+from lazytensor.ir.graph import Node, node_template, topological
+from lazytensor.ir.graph_function import GraphFunction
 from lazytensor.ir.types import Where
 
-MAX_REMEMBERED_QUERIES = 8
-"""Number of cached gradient queries; an iteration may have several losses."""
+MAX_REMEMBERED_QUERIES = 64
+"""Number of cached gradient queries; an iteration may have several losses. The least recently used one is dropped."""
 MAX_REPLAYED_NODES = 4000
 """Maximum number of nodes in a cached query. Longer graphs come from unrolled loops, mostly of varying length."""
 
 QueryForm = tuple[Hashable, ...]
 
 
-class ReplaySteps(NamedTuple):
-    """A recipe for the result of a query.
+class Recipe(NamedTuple):
+    """How to build the result of a query.
 
-    - `constants`: constant nodes that are reused.
-    - `steps`: a template and operand indices, for each node to create.
-    - `answers`: the index of each result; None for no gradient.
-
-    Indices count the nodes of the query, then the constants, then the created nodes.
+    - `operands`: the indices of the nodes of the query that the function takes.
+    - `function`: the function whose results are the gradients.
+    - `answers`: the index of each gradient in the results of the function; None for no gradient.
     """
 
-    constants: tuple[Node, ...]
-    steps: tuple[tuple[NodeTemplate, tuple[int, ...]], ...]
+    operands: tuple[int, ...]
+    function: GraphFunction
     answers: tuple[int | None, ...]
 
 
@@ -40,11 +42,12 @@ class AnsweredQuery:
 
     def __init__(self, form: QueryForm, places: tuple[Where | None, ...]):
         self.form, self.places = form, places  # keeps the locations alive, whose ids are in the form
-        self.recipe: ReplaySteps | None = None
+        self.recipe: Recipe | None = None
         self.times = 0
 
 
-_answered_queries: list[AnsweredQuery] = []
+_answered_queries: OrderedDict[int, AnsweredQuery] = OrderedDict()
+"""Queries by the hash of their form. A form is long, so the hash is computed once."""
 
 
 class GradientQuery:
@@ -65,7 +68,8 @@ class GradientQuery:
         self._form: QueryForm = (
             len(order),
             tuple([n.op for n in nodes]),
-            tuple([n.items for n in nodes]),
+            # The number of a leaf does not matter: a script may create its leaf in each iteration.
+            tuple([n.items if n.op != "variable" else () for n in nodes]),
             tuple([n.tracks for n in nodes]),
             tuple([id(place) for place in self._places]),  # by identity: equal locations may have different call frames
             tuple([n.type for n in nodes if n.op == "variable" or not n.inputs]),
@@ -77,63 +81,78 @@ class GradientQuery:
         self._known = self._look()
 
     def _look(self) -> AnsweredQuery:
-        """Return the cached query of the same form; if there is none, add a new one to the cache.
-
-        The oldest query is dropped beyond MAX_REMEMBERED_QUERIES.
-        """
-        global _answered_queries
-        form = self._form
-        for known in _answered_queries:
-            if known.form == form:
-                return known
-        known = AnsweredQuery(form, self._places)
-        # Create a new list, because another thread may be iterating over this one.
-        _answered_queries = [known, *_answered_queries[: MAX_REMEMBERED_QUERIES - 1]]
+        """Return the cached query of the same form; if there is none, add a new one to the cache."""
+        digest = hash(self._form)
+        known = _answered_queries.get(digest)
+        if known is None or known.form != self._form:
+            known = _answered_queries[digest] = AnsweredQuery(self._form, self._places)
+            if len(_answered_queries) > MAX_REMEMBERED_QUERIES:
+                _drop_oldest()
+        else:
+            _mark_used(digest)
         return known
 
-    def answers(self) -> list[Node | None] | None:
-        """Return the gradients as nodes built from the recipe, with None for no gradient.
+    def answers(self, is_detached: bool) -> list[Node | None] | None:
+        """Return the gradients as nodes, with None for no gradient. With `is_detached`, they have no gradient history.
 
         Return None if there is no recipe and the rules must be called.
         """
         recipe = self._known.recipe
         if recipe is None:
             return None
-        nodes = [*self._nodes, *recipe.constants]
-        for model, inputs in recipe.steps:
-            nodes.append(node_from_template(model, tuple([nodes[k] for k in inputs])))
-        return [None if k is None else nodes[k] for k in recipe.answers]
+        nodes = self._nodes
+        results = recipe.function.call([nodes[k] for k in recipe.operands], 0, is_detached)
+        return [None if k is None else results[k] for k in recipe.answers]
 
     def remember(self, answers: Sequence[object]) -> None:
         """Record the result of the gradient rules.
 
         `answers` has a node, a GradientSlice or None for each wanted node. The second time an equal query is
-        answered, its recipe is made. There is no recipe if an answer is a GradientSlice or depends on a constant
-        array. Later calls do nothing.
+        answered, its recipe is made. There is no recipe if an answer is a GradientSlice or depends on an array that is
+        not a constant. Later calls do nothing.
         """
         known = self._known
         known.times += 1
         # A `GradientSlice` is not a node.
         if known.times != 2 or not all(n is None or isinstance(n, Node) for n in answers):
             return
-        numbers = dict(self._numbers)
-        roots = [n for n in answers if isinstance(n, Node)]
-        new = [n for n in topological(roots, numbers.__contains__) if n not in numbers]
+        query = self._numbers
+        roots = list(dict.fromkeys(n for n in answers if isinstance(n, Node)))
+        new = [n for n in topological(roots, query.__contains__) if n not in query]
         constants = [n for n in new if not n.inputs]
         work = [n for n in new if n.inputs]
         # Any other leaf holds an array that is not part of the query's graph.
         if any(n.op not in ("full", "const") for n in constants):
             return
-        for n in (*constants, *work):
-            numbers[n] = len(numbers)
-        known.recipe = ReplaySteps(
+        # Only the nodes that the gradients need are operands, so that a call keeps no others alive.
+        read = {*roots, *(i for n in work for i in n.inputs)}
+        operands = [n for n in query if n in read]
+        numbers = {n: k for k, n in enumerate((*operands, *constants, *work))}
+        function = GraphFunction(
+            len(operands),
             tuple(constants),
             tuple((node_template(n), tuple(numbers[i] for i in n.inputs)) for n in work),
-            tuple(numbers[n] if isinstance(n, Node) else None for n in answers),
+            tuple(numbers[n] for n in roots),
         )
+        places = {n: k for k, n in enumerate(roots)}
+        known.recipe = Recipe(
+            tuple(query[n] for n in operands),
+            function,
+            tuple(places[n] if isinstance(n, Node) else None for n in answers),
+        )
+
+
+def _mark_used(digest: int) -> None:
+    # Another thread may have dropped the query in the meantime.
+    with contextlib.suppress(KeyError):
+        _answered_queries.move_to_end(digest)
+
+
+def _drop_oldest() -> None:
+    with contextlib.suppress(KeyError):
+        _answered_queries.popitem(last=False)
 
 
 def clear_answered_queries() -> None:
     """Clear the cache."""
-    global _answered_queries
-    _answered_queries = []
+    _answered_queries.clear()

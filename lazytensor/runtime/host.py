@@ -135,6 +135,11 @@ class HostExecutable:
     def _operands(self, instr: Instr) -> list[np.ndarray]:
         return [self._arrays[b] for b in (*instr.reads, *instr.writes)]
 
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the memory block of the temporary buffers."""
+        return self._arena.size_bytes
+
     def placement(self) -> str:
         """Return the byte offset of each temporary buffer in the arena, and the views, as text; see
         `Executable.placement`.

@@ -4,7 +4,7 @@ The order of additions is that of `kernels.lane_sums` and `compiler.codegen`.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -120,6 +120,7 @@ def row_sums(x: np.ndarray) -> np.ndarray:
     return _rows("add", float32, x, x.shape[-1]).reshape(x.shape[:-1])
 
 
+@lru_cache(1024)
 def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that reduces an array of type `type` over the dimensions `dims`, with the bits of compiled
     loops.

@@ -4,7 +4,7 @@ Tests compare the compiler with it. It also runs graphs that appear only once, f
 it saves. Results may share memory with the given arrays: copy a result to keep it beyond a change of these.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from lazytensor.errors import (
     ShapeError,
     TraceError,
 )
-from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.graph import Node, leaf, topological
+from lazytensor.ir.graph_function import CALL_OP, RESULT_OP
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 
@@ -34,20 +35,26 @@ MOST_BYTES = 1 << 47
 
 
 def evaluate(
-    roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bool = False, shared: Shared | None = None
+    roots: Iterable[Node],
+    env: Mapping[Node, np.ndarray],
+    remember: bool = False,
+    shared: Shared | None = None,
+    order: Sequence[Node] | None = None,
 ) -> list[np.ndarray]:
     """Return the arrays of `roots`.
 
     - `env`: arrays of nodes, which are then not computed. Leaves without a value have to be in it.
     - `remember`: if True, store the values of nodes that a gradient may flow through on the nodes, for backward.
     - `shared`: tried first for each node; see `Shared`.
+    - `order`: the nodes that the roots need, operands first, if the caller has them already.
 
     A value that is neither a root nor remembered is dropped after its last use. Raise the LazyError of an operation
     with the line of its node, and TraceError if a leaf of a captured step has no value.
     """
     roots = list(roots)
     values: dict[Node, np.ndarray] = dict(env)
-    order = topological(roots, is_leaf=lambda n: n in env or _is_known(n))
+    if order is None:
+        order = topological(roots, is_leaf=lambda n: n in env or _is_known(n))
     pending = _uses(order)
     for r in roots:
         # A root counts as read once more, so that it is kept to the end.
@@ -84,7 +91,7 @@ def _remember(n: Node, result: np.ndarray) -> None:
     n.memo = {**(n.memo or {}), RESULTS: result}
 
 
-def _uses(order: list[Node]) -> dict[Node, int]:
+def _uses(order: Sequence[Node]) -> dict[Node, int]:
     """Return for each node how often others read it, so that its value can be dropped after its last use. Unread
     ones are missing.
     """
@@ -102,6 +109,11 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
     for an extent of more than 64 bits. `shared` is tried first; if it returns None, the operation's NumPy function
     computes.
     """
+    if n.op == RESULT_OP:
+        return values[n.inputs[0]][n.attrs["index"]]
+    if n.op == CALL_OP:
+        leaves = [leaf(values[i], i.type) for i in n.inputs]
+        return evaluate(n.attrs["function"].inline(leaves, 0), {}, shared=shared)  # type: ignore[return-value]
     try:
         arrays = [values[i] for i in n.inputs]
         result = shared(n, arrays) if shared is not None else None

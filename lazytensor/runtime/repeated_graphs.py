@@ -10,8 +10,9 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,19 +21,29 @@ from lazytensor.compiler.pipeline import Compilation
 from lazytensor.core.dtype import float64
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, node, rebuild, replace_inputs
-from lazytensor.runtime.backend import Executable
-from lazytensor.runtime.host import HostBackend
+from lazytensor.ir.graph_function import CALL_OP, RESULT_OP, GraphFunction, inline_calls
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.ops.op import OPS
+from lazytensor.runtime.host import HostBackend, HostExecutable
 from lazytensor.runtime.state_store import Store
 from lazytensor.runtime.unfused_program import Unfused
 
 AGAIN = 16
 """The run, counted from 1, from which on a graph is compiled. Compiling takes about as long as 20 unfused runs."""
-MIN_OPERATIONS = 8
-"""Graphs with fewer operations always run in NumPy at once: the passes would cost more than they save."""
-MAX_PROGRAMS, MAX_FORMS, MAX_NUMBERS = 8, 256, 64
-"""The maximum number of compiled programs, each of which has an arena; of forms, each of which has an unfused program;
-and of combinations of numbers for one form.
+MIN_OPERATIONS, MIN_ELEMENTS = 5, 1 << 13
+"""A graph of fewer operations whose arrays all have fewer elements always runs in NumPy: loops make many such graphs,
+often of other shapes in each iteration, and preparing one takes as long as 10 to 20 runs. NumPy rounds differently, so
+the choice depends on the graph only. Constants of one value do not count.
 """
+SLICING_OPS = frozenset(("slice", "select"))
+"""Operations that read a part of an array. Of an array with a value, the part is an input of the graph."""
+MAX_FORMS, MAX_RECENT = 1024, 8
+"""The maximum number of forms, each of which may have an unfused program, and of forms that are found by size."""
+MAX_PROGRAMS, MAX_ARENA_BYTES = 128, 1 << 30
+"""The maximum number of compiled programs, and of bytes in their arenas; the last used program always stays."""
+
+_UNCOUNTED_OPS = frozenset(("full", CALL_OP))
 
 Form = tuple[tuple[Hashable, ...], ...]
 Numbers = tuple[float, ...]
@@ -40,47 +51,58 @@ Numbers = tuple[float, ...]
 
 @dataclass(eq=False)
 class _Program:
-    """The compiled program of a form with certain numbers.
+    """A compiled program of a form.
 
-    - `count`: how often this combination ran.
+    - `numbers`: the numbers that are constants of the program; None if they are inputs.
     - `executable`: the compiled program, or None before it is compiled and after it is dropped from the cache.
     - `is_refused`: whether the passes refused the graph.
     - `lock`: held while the program runs.
     """
 
-    count: int = 0
-    executable: Executable | None = None
+    numbers: Numbers | None
+    executable: HostExecutable | None = None
     is_refused: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(eq=False)
 class _Work:
-    """One form, with its unfused program (None if the passes refuse the graph) and its compiled programs by numbers."""
+    """One form, with its unfused program and its compiled programs.
+
+    - `count`: how often the form ran; `repeats`: how often in a row with the numbers `numbers`.
+    - `unfused`: the unfused program; None before it is prepared, and if the passes refuse the graph.
+    - `fixed`: the program for the first numbers that came AGAIN times in a row, or None. Constants are faster than
+      inputs: a small perceptron with Adam takes 8 % less time with them.
+    - `general`: the program for all other numbers.
+    """
 
     form: Form
-    unfused: Unfused | None
-    programs: OrderedDict[Numbers, _Program] = field(default_factory=OrderedDict)
+    count: int = 0
+    numbers: Numbers = ()
+    repeats: int = 0
+    unfused: Unfused | None = None
+    is_prepared: bool = False
+    fixed: _Program | None = None
+    general: _Program = field(default_factory=lambda: _Program(None))
 
-    def program(self, numbers: Numbers) -> _Program:
-        """Return the program for some numbers and add one to its count.
-
-        Drop the least recently used one over MAX_NUMBERS.
-        """
-        program = self.programs.setdefault(numbers, _Program())
-        program.count += 1
-        self.programs.move_to_end(numbers)
-        if len(self.programs) > MAX_NUMBERS:
-            self.programs.popitem(last=False)
-        return program
+    def program(self, numbers: Numbers) -> _Program | None:
+        """Count a run with `numbers`, and return its program; None if the form has not run often enough."""
+        self.count += 1
+        self.repeats = self.repeats + 1 if numbers == self.numbers else 1
+        self.numbers = numbers
+        if self.fixed is None and self.repeats > AGAIN:
+            self.fixed = _Program(numbers)
+        if self.fixed is not None and self.fixed.numbers == numbers:
+            return self.fixed
+        return self.general if self.count > AGAIN else None
 
 
 _works: OrderedDict[int, _Work] = OrderedDict()
 """Forms by their hash. A form is long, so the hash is computed once and kept as the key."""
 _recent: dict[int, tuple[Form, int]] = {}
 """The last form and its hash, by the number of nodes of the graph."""
-_compiled_programs: OrderedDict[_Program, None] = OrderedDict()
-"""The programs that have an executable, the most recently used ones at the end."""
+_compiled_programs: OrderedDict[_Program, int] = OrderedDict()
+"""The programs that have an executable, with the bytes of its arena, the most recently used ones at the end."""
 _lock = threading.Lock()
 """Held while these tables are read or changed."""
 
@@ -96,38 +118,119 @@ def forget() -> None:
 def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
     """Return the values of `roots`, or None if the caller has to compute them with NumPy.
 
-    `order` lists the nodes that `roots` need, operands first. The result is None if LT_JIT=0, if the graph has fewer
-    than MIN_OPERATIONS operations, if all its leaves have one element, if the passes refuse it, or if running it raises
-    an error. A graph runs operation by operation until it has run AGAIN times with the same numbers; then it is
-    compiled.
+    `order` lists the nodes that `roots` need, operands first. The result is None if LT_JIT=0, if the graph is small
+    (see MIN_OPERATIONS), if all its leaves have one element, if the passes refuse it, or if running it raises an error.
+    Other graphs run operation by operation AGAIN times; then they are compiled.
     """
-    # Values are read once: another thread may set the value of a node in the meantime.
-    known = {n: n.value for n in order if n.value is not None}
-    leaves = [n for n in order if n in known and n.op != "const"]
-    # Graphs of single numbers, such as a learning rate, stay in NumPy, whose cosine has PyTorch's bits; see
-    # `ops.sin_cos`.
-    is_large = len(order) - len(leaves) >= MIN_OPERATIONS and any(known[n].size > 1 for n in leaves)
-    if not is_large or not config.current().jit:
+    if not config.current().jit:
         return None
-    arrays = [known[n] for n in leaves]
-    given = [n for n in order if n not in known and _is_number(n)]
     try:
-        work, program = _work(roots, order, known.keys(), leaves, given)
-        if program.count >= AGAIN and program.lock.acquire(blocking=False):
+        parts = _Parts(roots, order)
+        # Graphs of single numbers, such as a learning rate, stay in NumPy, whose cosine has PyTorch's bits; see
+        # `ops.sin_cos`.
+        if parts.is_small() or not any(a.size > 1 for a in parts.arrays):
+            return None
+        work, program = _look_up(roots, parts)
+        if program is not None and program.lock.acquire(blocking=False):
             try:
-                values = _compiled_values(program, roots, leaves, arrays)
+                values = _compiled_values(program, roots, parts)
             finally:
                 program.lock.release()
             if values is not None:
                 return values
         # There is no compiled program yet, or it runs in another thread now.
+        if not work.is_prepared:
+            work.unfused, work.is_prepared = _unfused(roots, [*parts.leaves, *parts.numbers]), True
         if work.unfused is None:
             return None
-        values = work.unfused.run([*arrays, *map(_repeated, given)])
+        values = work.unfused.run([*parts.arrays, *map(_repeated, parts.numbers)])
         # A broadcast number is a read-only view of one element.
         return [v if v.flags.writeable else v.copy() for v in values]
     except (LazyError, ValueError, TypeError, MemoryError):
         return None  # NumPy computes it, and reports the operation and its line
+
+
+class _Parts:
+    """The nodes of a graph by their role.
+
+    - `leaves`: the inputs, nodes that have a value; `arrays` are the values.
+    - `constants`: the constant arrays.
+    - `numbers`: the numbers of the script that may differ from run to run; see `_is_number`.
+    - `work`: the other nodes, which have to be computed.
+    """
+
+    __slots__ = ("_order", "arrays", "constants", "leaves", "numbers", "work")
+
+    def __init__(self, roots: Sequence[Node], order: Sequence[Node]):
+        self._order = order
+        self.leaves: list[Node] = []
+        self.arrays: list[np.ndarray] = []
+        self.constants: list[Node] = []
+        self.numbers: list[Node] = []
+        self.work: list[Node] = []
+        cut = False
+        for n in order:
+            # The value is read once: another thread may set it in the meantime.
+            value = n.value
+            if value is None and n.op in SLICING_OPS and (base := n.inputs[0].value) is not None:
+                # A loop reads another part of its data in each iteration: the part is an input, not its position.
+                value, cut = np.array(OPS[n.op].eval(base, **n.attrs), order="C"), True
+            if value is None:
+                (self.numbers if n.op == "full" and _is_number(n) else self.work).append(n)
+            elif n.op == "const":
+                self.constants.append(n)
+            else:
+                self.leaves.append(n)
+                self.arrays.append(value)
+        if cut:
+            self._drop_unread(roots)
+
+    def _drop_unread(self, roots: Sequence[Node]) -> None:
+        """Remove leaves that neither the work nor the roots read, such as arrays of which only parts are used."""
+        read = {*roots, *(i for n in self.work for i in n.inputs)}
+        kept = [k for k, n in enumerate(self.leaves) if n in read]
+        self.leaves, self.arrays = [self.leaves[k] for k in kept], [self.arrays[k] for k in kept]
+
+    def is_small(self) -> bool:
+        """Return whether NumPy runs the graph; see MIN_OPERATIONS.
+
+        The result is the same whether gradients are nodes or results of a function call.
+        """
+        count = 0
+        read: dict[Node, list[int]] = {}
+        for n in self.work:
+            if n.op == RESULT_OP:
+                read.setdefault(n.inputs[0], []).append(n.attrs["index"])
+            elif n.op not in _UNCOUNTED_OPS:
+                count += 1
+                if count >= MIN_OPERATIONS or _size(n.type) >= MIN_ELEMENTS:
+                    return False
+        for caller, results in read.items():
+            function: GraphFunction = caller.attrs["function"]
+            types = function.types_for(tuple(results))
+            count += len(types)
+            if count >= MIN_OPERATIONS or any(_size(t) >= MIN_ELEMENTS for t in types):
+                return False
+        return True
+
+    def form(self, roots: Sequence[Node]) -> Form:
+        """Return a hashable key that equal computations of `roots` share: operations, attributes, types and edges.
+
+        It does not contain the values of the leaves and of the numbers.
+        """
+        places = dict(zip(self._order, itertools.count(), strict=False))
+        of = places.__getitem__
+        return (
+            tuple(self.constants),
+            tuple([a.shape for a in self.arrays]),
+            tuple([n.type.dtype for n in self.leaves]),
+            tuple([n.type for n in self.numbers]),
+            tuple([n.op for n in self.work]),
+            # The number of a leaf does not matter: a script may create its leaf in each iteration.
+            tuple([n.items if n.op != "variable" else () for n in self.work]),
+            tuple([tuple(map(of, n.inputs)) for n in self.work]),
+            tuple(map(of, (*self.leaves, *self.constants, *self.numbers, *roots))),
+        )
 
 
 def _is_number(n: Node) -> bool:
@@ -148,92 +251,89 @@ def _repeated(n: Node) -> np.ndarray:
     return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
-def _compiled_values(
-    program: _Program, roots: Sequence[Node], leaves: Sequence[Node], arrays: Sequence[np.ndarray]
-) -> list[np.ndarray] | None:
+def _compiled_values(program: _Program, roots: Sequence[Node], parts: _Parts) -> list[np.ndarray] | None:
     """Return the values of `roots` by the compiled program, or None if the graph cannot be compiled.
 
-    Compile the program if it has no executable. Drop the least recently used executable over MAX_PROGRAMS. Hold the
-    lock of the program.
+    Compile the program if it has no executable, and drop the executables that were not used for longest while there are
+    too many. Hold the lock of the program.
     """
     if program.executable is None and not program.is_refused:
-        program.executable = _compiled(roots, leaves)
+        program.executable = _compiled(roots, parts, program.numbers is None)
         program.is_refused = program.executable is None
+        if program.executable is not None:
+            _keep(program, program.executable.arena_bytes)
     executable = program.executable
     if executable is None:
         return None
     with _lock:
-        _compiled_programs[program] = None
-        _compiled_programs.move_to_end(program)
-        if len(_compiled_programs) > MAX_PROGRAMS:
+        if program in _compiled_programs:
+            _compiled_programs.move_to_end(program)
+    batch = parts.arrays
+    if program.numbers is None:
+        batch = [*batch, *[np.asarray(n.attrs["value"], n.type.dtype.host) for n in parts.numbers]]
+    # The next step overwrites arrays that are not `owned`, so copy them.
+    owned = executable.owned
+    return [v if k in owned else v.copy() for k, v in enumerate(executable.step(batch))]
+
+
+def _keep(program: _Program, size_bytes: int) -> None:
+    """Enter a compiled program in the cache, and drop the executables of others until it is within its bounds."""
+    with _lock:
+        _compiled_programs[program] = size_bytes
+        while len(_compiled_programs) > 1 and (
+            len(_compiled_programs) > MAX_PROGRAMS or sum(_compiled_programs.values()) > MAX_ARENA_BYTES
+        ):
             dropped, _ = _compiled_programs.popitem(last=False)
             dropped.executable = None
-    # The next step overwrites arrays that are not `owned`, so copy them.
-    return [v if k in executable.owned else v.copy() for k, v in enumerate(executable.step(arrays))]
 
 
-def _work(
-    roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
-) -> tuple[_Work, _Program]:
-    """Return the work (the cache entry of a form) that computes `roots`, and its program for the numbers of the nodes
-    `given`.
+def _look_up(roots: Sequence[Node], parts: _Parts) -> tuple[_Work, _Program | None]:
+    """Return the work (the cache entry) of a graph and its program, if it has one, and count the run.
 
-    `order` lists all nodes, operands first; `known` are those with a value, and `leaves` those of them that are inputs.
-    Enter new work in the caches, drop the least recently used one over MAX_FORMS, and count the run.
+    Enter new work in the caches, and drop the least recently used one over MAX_FORMS.
     """
-    form = _form(roots, order, known, leaves, given)
-    numbers = tuple([n.attrs["value"] for n in given])
+    form = parts.form(roots)
+    numbers = tuple([n.attrs["value"] for n in parts.numbers])
     with _lock:
         # Usually the form is the last one, and a comparison is faster than a hash.
-        recent = _recent.get(len(order))
+        size = len(parts.work)
+        recent = _recent.get(size)
         if recent is not None and recent[0] == form:
             form, digest = recent
         else:
             digest = hash(form)
-            if len(_recent) >= MAX_PROGRAMS:
+            if len(_recent) >= MAX_RECENT:
                 _recent.clear()
-            _recent[len(order)] = form, digest
+            _recent[size] = form, digest
         work = _works.get(digest)
-        if work is not None and work.form == form:
-            _works.move_to_end(digest)
-            return work, work.program(numbers)
-    work = _Work(form, _unfused(roots, [*leaves, *given]))
-    with _lock:
-        _works[digest] = work
-        if len(_works) > MAX_FORMS:
-            _works.popitem(last=False)
+        if work is None or work.form != form:
+            work = _works[digest] = _Work(form)
+            if len(_works) > MAX_FORMS:
+                _works.popitem(last=False)
+        _works.move_to_end(digest)
         return work, work.program(numbers)
 
 
-def _form(
-    roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
-) -> Form:
-    """Return a hashable key that equal computations share: operations, attributes, types and edges.
-
-    It does not contain the values of `leaves` and of the numbers `given`. The parameters are those of `_work`.
-    """
-    constants = tuple([n for n in order if n in known and n.op == "const"])
-    numbers = set(given)
-    work = [n for n in order if n not in known and n not in numbers]
-    places = dict(zip((*leaves, *constants, *given, *work), itertools.count(), strict=False))
-    return (
-        constants,
-        tuple([n.value.shape for n in leaves]),  # type: ignore[union-attr]
-        tuple([n.type.dtype for n in leaves]),
-        tuple([n.type for n in given]),
-        tuple([n.op for n in work]),
-        tuple([n.items for n in work]),
-        tuple([len(n.inputs) for n in work]),
-        tuple([places[i] for n in work for i in n.inputs]),
-        tuple([places[r] for r in roots]),
-    )
+def _size(type: Any) -> int:
+    """Return the number of elements of an array of a type, or of the largest one of several types."""
+    return max((t.size for t in type), default=0) if isinstance(type, tuple) else int(type.size)
 
 
-def _graph(roots: Sequence[Node], leaves: Sequence[Node]) -> Graph:
-    """Return the computation of `roots` as a graph whose inputs are `leaves`."""
-    batch = {n: node("batch", (), {"index": k, "name": "", "type": n.type}, n.type) for k, n in enumerate(leaves)}
-    new = rebuild(roots, lambda n, operands: batch[n] if n in batch else replace_inputs(n, operands))
-    return Graph(tuple(batch.values()), {}, tuple(new[r] for r in roots), {})
+def _graph(roots: Sequence[Node], leaves: Sequence[Node], numbers: Sequence[Node] = ()) -> Graph:
+    """Return the computation of `roots` as a graph whose inputs are `leaves`, then `numbers` without dimensions."""
+    inputs = [_input(k, n.type) for k, n in enumerate(leaves)]
+    inputs += [_input(k, Type((), n.type.dtype)) for k, n in enumerate(numbers, len(leaves))]
+    new_nodes = dict(zip(leaves, inputs, strict=False))
+    new_nodes |= {
+        n: call("broadcast_in_dim", scalar, shape=n.type.shape, dims=()) if n.type.shape else scalar
+        for n, scalar in zip(numbers, inputs[len(leaves) :], strict=True)
+    }
+    new = rebuild(roots, lambda n, operands: new_nodes[n] if n in new_nodes else replace_inputs(n, operands))
+    return inline_calls(Graph(tuple(inputs), {}, tuple(new[r] for r in roots), {}))
+
+
+def _input(index: int, type: Type) -> Node:
+    return node("batch", (), {"index": index, "name": "", "type": type}, type)
 
 
 def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
@@ -244,9 +344,15 @@ def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
         return None  # NumPy computes it, and reports the operation and its line
 
 
-def _compiled(roots: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:
-    """Return the compiled program of `roots`, or None if a pass refuses the graph."""
+def _compiled(roots: Sequence[Node], parts: _Parts, are_numbers_inputs: bool) -> HostExecutable | None:
+    """Return the compiled program of `roots`, or None if a pass refuses the graph.
+
+    With `are_numbers_inputs`, it takes the numbers after the leaves, each as an array without dimensions.
+    """
     try:
-        return Compilation(_graph(roots, leaves), backend=HostBackend(), store=Store()).executable
+        graph = _graph(roots, parts.leaves, parts.numbers if are_numbers_inputs else ())
+        executable = Compilation(graph, backend=HostBackend(), store=Store()).executable
     except LazyError:
         return None
+    assert isinstance(executable, HostExecutable)
+    return executable

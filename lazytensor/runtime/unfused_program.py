@@ -181,8 +181,8 @@ def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays:
 def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Return the value of a float node from the arrays of its operands, with the bits that `Unfused` would give it.
 
-    Return None if NumPy gives the same bits, and for a result of one element, which NumPy computes. Graphs of fewer
-    than 8 operations are evaluated with this function. Whether a formula is part of such a graph or of a larger one
+    Return None if NumPy gives the same bits, and for a result of one element, which NumPy computes. Small graphs (see
+    `repeated_graphs`) are evaluated with this function. Whether a formula is part of such a graph or of a larger one
     depends on which values are already computed, so both have to give equal bits.
     """
     if isinstance(n.type, tuple) or n.type.dtype.kind != "f" or n.value is not None:
