@@ -25,37 +25,37 @@ class _AutocastState(threading.local):
     host: DType | None = None
 
 
-_autocast_state = _AutocastState()
+autocast_state = _AutocastState()
 
 
 def half_type() -> DType | None:
     """Return the type for matrix products, or None if no automatic casts are active."""
-    return _autocast_state.half
+    return autocast_state.half
 
 
 @contextmanager
 def autocast(half: DType | None) -> Iterator[None]:
     """Enable automatic casts to `half` in the block; None disables them."""
-    before, _autocast_state.half = _autocast_state.half, half
+    before, autocast_state.half = autocast_state.half, half
     try:
         yield
     finally:
-        _autocast_state.half = before
+        autocast_state.half = before
 
 
 def host_half_type() -> DType | None:
     """Return the type for layer products inside `torch.autocast("cpu")`, or None outside."""
-    return _autocast_state.host
+    return autocast_state.host
 
 
 @contextmanager
 def host_autocast(half: DType | None) -> Iterator[None]:
     """Enable PyTorch's casts for the CPU in the block, for layer products and losses only; None disables them."""
-    before, _autocast_state.host = _autocast_state.host, half
+    before, autocast_state.host = autocast_state.host, half
     try:
         yield
     finally:
-        _autocast_state.host = before
+        autocast_state.host = before
 
 
 def convert_operand(x: Node, dtype: DType) -> Node:
@@ -66,7 +66,7 @@ def convert_operand(x: Node, dtype: DType) -> Node:
     """
     if x.type.dtype is dtype:
         return x
-    is_shared = _autocast_state.half is not None and not is_recorded_separately(x)
+    is_shared = autocast_state.half is not None and not is_recorded_separately(x)
     return call("convert", x, dtype=dtype) if is_shared else cast(x, dtype)
 
 
@@ -77,7 +77,7 @@ def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
     Operands of other types, such as float64 or integers, are never cast.
     """
     # Without automatic casts operands stay unchanged, because PyTorch on the CPU does not convert mixed types either.
-    half = _autocast_state.half
+    half = autocast_state.half
     if half is None:
         return nodes
     # PyTorch has no cbfloat16, so scripts use float16 tensors for it.
@@ -91,9 +91,9 @@ def cast_layer_operands(*nodes: Node) -> tuple[Node, ...]:
     Inside `host_autocast` (PyTorch's `torch.autocast("cpu")`), float32 and half types are cast to the type of that
     block; float64 and integers are unchanged. Otherwise the casts are those of `cast_to_half`.
     """
-    host = _autocast_state.host
+    host = autocast_state.host
     if host is None:
-        return nodes if _autocast_state.half is None else cast_to_half(*nodes)
+        return nodes if autocast_state.half is None else cast_to_half(*nodes)
     # The other half type is cast too; float64 is not.
     return tuple(cast(n, host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
 
@@ -103,6 +103,6 @@ def cast_to_float32(*nodes: Node) -> tuple[Node, ...]:
 
     All are unchanged if neither the wafer's casts (`autocast`) nor PyTorch's (`host_autocast`) are active.
     """
-    if _autocast_state.half is None and _autocast_state.host is None:
+    if autocast_state.half is None and autocast_state.host is None:
         return nodes
     return tuple(convert_operand(n, float32) if n.type.dtype.is_half else n for n in nodes)

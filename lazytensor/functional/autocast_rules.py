@@ -15,6 +15,7 @@ from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.functional.argument_errors import guard_arguments
 from lazytensor.functional.csx_refusals import with_refusals
 from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.remembered_calls import remember_calls
 from lazytensor.functional.vendor_formulas import FORMULAS
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import OPS
@@ -111,6 +112,11 @@ def publish(function: F, name: str = "", place: str | None = "F.") -> F:
     the argument checks is added.
     """
     name = name or function.__name__
+    return remember_calls(_with_casts(function, name, place), name)
+
+
+def _with_casts(function: F, name: str, place: str | None) -> F:
+    """Return `function` with argument checks, wafer refusals and automatic casts; see `publish`."""
     function = with_refusals(name, guard_arguments(function, place))
     if name in FORMULAS:
         function = _record_formula(function, FORMULAS[name])

@@ -5,12 +5,16 @@ from typing import Any
 
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.functional import matmul
 from lazytensor.functional.creation import empty
-from lazytensor.functional.matmul import linear
+from lazytensor.functional.remembered_calls import remember_calls
 from lazytensor.functional.views import flatten
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
+
+_linear = remember_calls(matmul.linear, "linear")
+"""The function without the casts of `F.linear`, because a layer converts its operands itself."""
 
 
 class Linear(Module):
@@ -47,7 +51,7 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return `input` @ weight.T + bias: [..., in_features] -> [..., out_features]."""
-        return linear(input, self.weight, self.bias)
+        return _linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

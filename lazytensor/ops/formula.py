@@ -3,18 +3,37 @@
 A formula is a function from nodes and attributes to a node, or to a tuple of nodes for several results.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazytensor.core import source
 from lazytensor.core.dtype import dtype_of_array, round_to
-from lazytensor.ir.graph import Node, node, set_merging, topological
+from lazytensor.ir.graph import Node, intern_key, node, set_merging, topological
 from lazytensor.ir.operation import OPS, Formula, elementwise_work, no_work
 from lazytensor.ir.types import Type
 from lazytensor.ops.buffer_slices import materialize_slice
 from lazytensor.ops.op import call, op, same_types
+
+MAX_PLANS = 256
+"""Number of remembered evaluations of one formula, by operand types and attributes. A full table is cleared."""
+
+
+class _Plan(NamedTuple):
+    """The operations of a formula, in order.
+
+    - `constants`: the values that do not depend on the operands.
+    - `steps`: for each operation its node, and the indices of its operands. Indices count the operands of the formula,
+      then the constants, then the operations.
+    - `results`: the indices of the results.
+    - `is_tuple`: whether the formula returns a tuple.
+    """
+
+    constants: tuple[np.ndarray, ...]
+    steps: tuple[tuple[Node, tuple[int, ...]], ...]
+    results: tuple[int, ...]
+    is_tuple: bool
 
 
 def evaluate_formula(formula: Formula) -> Callable[..., Any]:
@@ -23,33 +42,53 @@ def evaluate_formula(formula: Formula) -> Callable[..., Any]:
     It takes attributes by name, and returns a tuple if `formula` does. Each operation's result is rounded to its dtype.
     Operand arrays are not converted, even if their dtype is wider than that of the node.
     """
+    plans: dict[Any, _Plan] = {}
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
-        # The graph is built over placeholders with the types of the arrays.
-        types = [Type(a.shape, dtype_of_array(a)) for a in arrays]
-        leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
-        result = formula(*leaves, **attrs)
-        values = dict(zip(leaves, arrays, strict=True))
-        roots = result if isinstance(result, tuple) else (result,)
-        for n in topological(roots, values.__contains__):
-            # The given arrays are not converted, even if their dtype is wider than expected: tests check in float64.
-            if n not in values:
-                values[n] = _evaluate_node(n, [values[i] for i in n.inputs])
-        return tuple(values[n] for n in result) if isinstance(result, tuple) else values[result]
+        key = (*[(a.shape, a.dtype) for a in arrays], intern_key("", (), attrs))
+        try:
+            plan = plans.get(key)
+        except TypeError:  # an attribute is an array
+            return _run(_plan(formula, arrays, attrs), arrays)
+        if plan is None:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plan = plans[key] = _plan(formula, arrays, attrs)
+        return _run(plan, arrays)
 
     return eval
 
 
-def _evaluate_node(n: Node, arrays: Sequence[np.ndarray]) -> Any:
-    if n.value is not None:
-        return n.value
+def _plan(formula: Formula, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> _Plan:
+    # The graph is built over placeholders with the types of the arrays.
+    types = [Type(a.shape, dtype_of_array(a)) for a in arrays]
+    leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
+    result = formula(*leaves, **attrs)
+    roots = result if isinstance(result, tuple) else (result,)
+    new = [n for n in topological(roots, leaves.__contains__) if n not in leaves]
+    constants = [n for n in new if n.value is not None]
+    work = [n for n in new if n.value is None]
+    numbers = {n: k for k, n in enumerate((*leaves, *constants, *work))}
+    return _Plan(
+        tuple(n.value for n in constants if n.value is not None),
+        tuple((n, tuple(numbers[i] for i in n.inputs)) for n in work),
+        tuple(numbers[r] for r in roots),
+        isinstance(result, tuple),
+    )
+
+
+def _run(plan: _Plan, arrays: Sequence[np.ndarray]) -> Any:
+    values: list[Any] = [*arrays, *plan.constants]
     # NumPy warns where PyTorch returns NaN or infinity silently, and tests treat warnings as errors.
     with np.errstate(all="ignore"):
-        result = OPS[n.op].eval(*arrays, **n.attrs)
-    if isinstance(result, tuple):
-        return result
-    # Each step is rounded, as when the graph runs node by node: half types are stored in float32 arrays.
-    return round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
+        for n, operands in plan.steps:
+            result = OPS[n.op].eval(*[values[k] for k in operands], **n.attrs)
+            # Each step is rounded, as when the graph runs node by node: half types are stored in float32 arrays.
+            values.append(
+                result if isinstance(result, tuple) else round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
+            )
+    results = tuple(values[k] for k in plan.results)
+    return results if plan.is_tuple else results[0]
 
 
 class ResultGradients:
