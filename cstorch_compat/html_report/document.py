@@ -49,7 +49,7 @@ def format_html(contents: Mapping[str, Any]) -> str:
 
 
 def _format_verdict(step: Mapping[str, Any]) -> str:
-    """Return the verdict on a step."""
+    """Return the verdict on a step as plain text, or the reason for which the step does not fit."""
     mode = step["modes"][step["mode"]]
     return str(mode["verdict"] if mode["fits"] else f"The step does not fit. {mode['reason']}")
 

@@ -81,6 +81,8 @@ def _is_lowered(text: str, names: list[str]) -> bool:
 def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
     """Run the passes `names` on the graph in `text`. Return the result of the last one, after the name of its form.
 
+    The pass "record", which checks the graph, runs first in any case. Without `names`, its graph is the result.
+
     Raises LazyError for an invalid graph, and for a pass whose input no earlier pass produces.
     """
     graph = read_graph(text)

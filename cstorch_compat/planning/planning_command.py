@@ -84,7 +84,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def plan_script(options: argparse.Namespace) -> int:
-    """Plan a script and print the table.
+    """Plan a script and print the table, or JSON with `options.json`.
 
     Returns 0; 1 if the script cannot be recorded or the page cannot be written; 2 if there is no such script. Prints
     the files that the script has changed.

@@ -79,8 +79,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients in place so that their total norm is at most `max_norm`, and return the norm before.
 
-    The norm has the order `norm_type`. `foreach` is ignored. If `error_if_nonfinite` is true, raises ShapeError for a
-    norm that is not finite.
+    The norm has the order `norm_type`. `foreach` is ignored. If `error_if_nonfinite` is true, the norm is read: raises
+    ShapeError if it is not finite, and TraceError in a traced step.
     """
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     # One source location for all operations recorded here.

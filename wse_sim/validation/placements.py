@@ -130,7 +130,10 @@ def make_placement_table(placed: Sequence[PlacedNet]) -> Table:
 
 
 def _table_row(one: PlacedNet) -> tuple[Any, ...]:
-    """Return the row of a network. If it does not fit, the last column has the reason and figures are 0 or "-"."""
+    """Return the row of a network. The last column is the share of adapter PEs.
+
+    If the network does not fit, the last column has the reason, and figures are 0 or "-".
+    """
     if one.reason:
         return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", "-", one.reason
     return (

@@ -22,7 +22,8 @@ def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0)
     Source: Jacquelin et al., arXiv:2204.03775. Of five consecutive PEs of a line, one after the other sends its column
     to the four others, in each of four directions. Then each cell has 17 multiplications, 17 additions, 8 multiply-adds
     and 1 subtraction, as the paper counts them. The multiply-adds read one column at several offsets in the same bank.
-    `slowdown` replaces the machine's slowdown of conflicts, if it is not 0.
+    `slowdown` replaces the machine's slowdown of conflicts, if it is not 0. Raise LazyError for a rectangle with a side
+    of fewer than 5 PEs.
     """
     # Broadcasts in turns: of five PEs one sends at a time, so each PE receives from each neighbour within reach once.
     turns = STAR_RADIUS + 1
