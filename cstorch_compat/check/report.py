@@ -134,7 +134,10 @@ def _format_coverage(outcome: CheckOutcome) -> str:
 
 
 def format_verdict(findings: Findings, outcome: CheckOutcome) -> str:
-    """Return the last line of the report: the verdict, the next action, and the number of missing names."""
+    """Return the last line of the report: the verdict of `findings` and `outcome`, and the next action.
+
+    If names are missing, the line also has their number and the file and line of the first one.
+    """
     missing = outcome.missing
     if not missing:
         return _format_findings_verdict(findings, outcome)

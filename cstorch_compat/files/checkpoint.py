@@ -126,9 +126,10 @@ def load(
 
 
 def _load_h5(path: str) -> Any:
-    """Return the structure in an HDF5 file, whose tensors are read at their first use.
+    """Return the structure in the HDF5 file `path`.
 
-    Pickled objects become DeferredObjects, and one warning names all of them.
+    Tensors are read at their first use, NumPy arrays immediately. Pickled objects are never loaded. Each becomes a
+    DeferredObject, which raises CheckpointError when it is used, and one warning names all of them.
     """
     closed: list[str] = []
 

@@ -294,9 +294,13 @@ def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
 
 
 def _to_stored(key: str, leaf: Any) -> np.ndarray:
-    """Return the values of a leaf as its dataset contains them: little-endian, in C order, half types in two bytes.
+    """Return the values of `leaf` as its dataset contains them: little-endian and in C order.
 
-    Raises CheckpointError if the values do not fit the leaf's dtype.
+    The values of an ArrayLeaf are computed if they are a function, and rounded to its dtype. Elements of a LazyArray
+    keep the bits of their file, including NaN payloads. bfloat16 is stored as its bits in int16.
+
+    Raises CheckpointError if NumPy cannot safely cast the dtype of an ArrayLeaf's values to the declared one, whatever
+    the values are. `key` names the leaf in this error.
     """
     if isinstance(leaf, ArrayLeaf):
         values = np.asarray(leaf.array() if callable(leaf.array) else leaf.array)

@@ -26,7 +26,12 @@ def flatten(tree: Any, path: str = "") -> list[tuple[str, Tensor]]:
 
 
 def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
-    """Return a copy of a structure with each tensor `t` replaced by `change(t)`. Other leaves stay the same objects."""
+    """Return a copy of a structure with each tensor `t` replaced by `change(t)`.
+
+    Lists, tuples, namedtuples and mappings are copied at every level and keep their class. Other objects are not
+    copied, and tensors inside them are not replaced. Raises TypeError for a defaultdict, whose constructor takes no
+    pairs.
+    """
     if isinstance(tree, Tensor):
         return change(tree)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):

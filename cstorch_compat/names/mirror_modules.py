@@ -56,10 +56,15 @@ class Mirror(ModuleType):
             own["__version__"] = f"{span.until}.0"
 
     def __getattr__(self, name: str) -> Any:
-        """Return the value of a name and cache it in the module. `__all__` gives the names that the release has.
+        """Return the value of a public name or submodule, and cache it in the module.
 
-        A name that does not exist, or not in the release, raises AttributeError with an explanation. In `lazywafer
-        check` it gives a StandIn, a placeholder, instead.
+        A row of an older release takes precedence over the table. The first name taken from a package below `cstorch`
+        imports all sources of that package. A name that the release does not have raises AttributeError with an
+        explanation; `lazywafer check` returns a StandIn, a placeholder, instead. An unknown name that begins with "__"
+        always raises a plain AttributeError.
+
+        `__all__` gives the names that the release has and that do not begin with an underscore. `__all__` and
+        placeholders are not cached.
         """
         if name == "__all__":
             return [n for n in list_visible_names(self._path, self._span) if not n.startswith("_")]

@@ -146,9 +146,11 @@ def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None
 
 
 def find_mirror_path(name: str) -> str | None:
-    """Return the dotted path in the mirror table that the module `name` has in the installed shim's release.
+    """Return the dotted path in the mirror table for the module `name`, in the release of the installed shim.
 
-    Return None if the module is not emulated or is only a parent package.
+    Return None if the module is not emulated in that release or is only a parent package. If no shim is installed, or
+    it was installed without a release, a name has its meaning in the default releases of its spelling. For `torch` and
+    `torchvision` the path is `name` itself, even if the table has no such module.
     """
     meaning = None if releases.is_parent_package(name) else resolve_import(name, _finder.api if _finder else None)
     return meaning[0] if meaning else None

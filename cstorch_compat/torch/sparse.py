@@ -101,7 +101,10 @@ class SparseTensor(Tensor):
         return SparseTensor(from_array(ordered, dt.int64), total, self._extents, True)
 
     def to_dense(self, dtype: DType | None = None, **_: Any) -> Tensor:
-        """Return the dense tensor, cast to `dtype` if that is given."""
+        """Return the dense tensor with the gradient history of this one, cast to `dtype` if that is given.
+
+        Without a cast the result shares the storage of this tensor. Other keyword arguments are ignored.
+        """
         dense = tensor_from_storage(self.cell, self.view_ops, self.history)
         return dense if dtype is None else pw.cast_to(dense, dtype)
 

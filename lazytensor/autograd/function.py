@@ -227,10 +227,15 @@ def _assign_grad(t: Tensor, value: Any) -> None:
 
 
 def _refuse_grad(t: Tensor, value: Any) -> None:
-    """Raise PyTorch's error for a value that was found invalid as `t.grad`.
+    """Raise PyTorch's error for `value`, which the caller has found invalid as `t.grad`.
 
-    Raises AutogradError for `t` itself and for another shape or dtype, and TypeError for a value that is no Tensor.
-    If one of two different tensors is not on the CPU, do nothing.
+    The first case that applies decides:
+
+    - `value` is `t`: AutogradError.
+    - `value` is not a Tensor: TypeError.
+    - `t` or `value` is not on the CPU: return without an error.
+    - The shapes differ: AutogradError about the shapes.
+    - Otherwise: AutogradError about the dtypes, which are not compared again.
     """
     if value is t:
         raise AutogradError("can't assign Variable as its own grad", where=source.where())

@@ -30,9 +30,11 @@ def encode_elements(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def decode_elements(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return elements in the type of a file, as `encode_elements` makes them, in the host type of `dtype`.
+    """Return an array of elements in the type of a file as an array in the host type of `dtype`.
 
-    The result may share memory with `array`. Any non-zero byte is True for bool.
+    This is the inverse of `encode_elements`. bfloat16, whose bits are in an array of uint16, becomes float32. Any
+    non-zero byte becomes True for bool. For other types the result is `array` itself if it has the host type already;
+    otherwise signalling NaNs may become quiet.
     """
     if dtype is dt.bfloat16:
         return np.asarray(array.astype(np.uint32) << np.uint32(16)).view(np.float32)

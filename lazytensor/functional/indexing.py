@@ -323,7 +323,11 @@ def _index_tensor(p: Tensor) -> Any:
 
 
 def _count_indexed_dims(p: Any) -> int:
-    """Return the number of tensor dimensions that a part of an index covers."""
+    """Return the number of tensor dimensions that `p` covers, a part of an index from `_normalize_part`.
+
+    None, Ellipsis, True and False cover 0. A bool tensor covers as many as it has dimensions. An integer, a slice or an
+    integer tensor covers 1.
+    """
     if p is None or p is Ellipsis or isinstance(p, bool):
         return 0
     return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1

@@ -50,8 +50,11 @@ class GraphFunction:
     def call(self, given: Sequence[Node], mark: int, is_detached: bool = False) -> list[Node]:
         """Return the results for the operands `given`, as results of one new call node.
 
-        If gradients may flow through a result, the function is inlined instead, unless `is_detached`. Results that are
-        operands or constants are returned directly. `mark` is the number of the parameter, as in `inline`.
+        A result that is an operand or a constant is returned itself. If a recorded result has a gradient history
+        (`_tracks`), no call node is created and the nodes are inlined instead, unless `is_detached`.
+
+        `mark` is the number of the parameter (`Tensor.leaf_id`) for the `variable` nodes of the function. It has no
+        effect if the function has no such node.
         """
         values = [*given, *self.constants]
         if self._tracks and not is_detached:

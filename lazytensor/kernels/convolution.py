@@ -468,9 +468,11 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
 
 
 def _together(sum: Sum, c: Channels, band: int, each: int) -> int:
-    """Return how many small images to sum over at a time: as many as fit a cache and divide the images of every part.
+    """Return the number of images to sum over at a time.
 
-    `each` is the number of images in a part. Return 1 if one image needs several bands.
+    Return 1 if `band`, the rows of results at a time, is less than all rows. Otherwise return the largest number of
+    images whose inputs have at most IMAGE_ELEMENTS elements, or 1 if a single image has more. The number divides the
+    `each` images of a part, and the images of the last part, which may have fewer.
     """
     if band < sum.rows:
         return 1

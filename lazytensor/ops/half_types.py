@@ -42,10 +42,10 @@ def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: D
 
 
 def _number_power(x: Node, *, exponent: float, half: DType | None) -> Node:
-    """Return x ** exponent with the roundings of PyTorch's kernels for half types.
+    """Return x ** exponent, rounded inside as in PyTorch's kernels for half types. The result itself is not rounded.
 
-    The exponent is rounded to the type `half`, unless that is None. For bfloat16 and the exponents 3 and -2 the square
-    is rounded first.
+    The exponent is rounded to the type `half`, unless that is None. If `half` is bfloat16 and the exponent is 3 or -2,
+    x * x is rounded before its use.
     """
     power = _round_number(exponent, half)
     # PyTorch's vectorised code for bfloat16 rounds the square.

@@ -121,10 +121,11 @@ def storage_record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any
 
 
 def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...]) -> None:
-    """Raise CheckpointError unless a view with this offset, size and stride is inside a storage of `count` elements.
+    """Raise CheckpointError unless a view is valid and inside a storage of `count` elements.
 
-    All numbers count elements and must be non-negative integers. Raises CheckpointError also for more than
-    MAX_STORAGE_ELEMENTS elements. An empty view is always inside.
+    `offset`, `size` and `stride` count elements. They must be non-negative integers; bools are refused. `size` and
+    `stride` must have the same length. The view may have at most MAX_STORAGE_ELEMENTS elements. A view without elements
+    is inside at any offset.
     """
     # bool is a subclass of int in Python, but is not allowed here.
     numbers = (offset, *size, *stride)

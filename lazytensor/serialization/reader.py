@@ -159,7 +159,8 @@ class Reader:
     def stack_named(self, _: Any) -> None:
         """Pop a module and a name, and push the object for the name.
 
-        Raises CheckpointError if they are no strings or the name is not in the tables.
+        Names of Python 2 are first converted to those of Python 3. Raises CheckpointError if either is not a string,
+        the module contains a space, or the name is in no table or is one of unsupported tensors.
         """
         module, name = self.take(2)
         if not isinstance(module, str) or not isinstance(name, str) or " " in module:
@@ -242,7 +243,11 @@ class Reader:
         set.update(self._container(set), map(check_hashable, items))
 
     def set_items(self, _: Any) -> None:
-        """Pop the keys and values above the mark and store them in the dict below. Errors are those of `_fill`."""
+        """Pop the items above the mark, which are keys and values in turn, and store them in the dict below.
+
+        Raises CheckpointError if there is no dict below or a key is unsafe to hash, TypeError for an unhashable key,
+        and ValueError if the last key has no value.
+        """
         items = self.pop_to_mark()
         self._fill(items[::2], items[1::2])
 

@@ -72,8 +72,11 @@ class Writer:
         self.out += b"j" + struct.pack("<I", self.memo[key])
 
     def _put(self, key: Any, value: Any = None) -> None:
-        """Write an opcode that stores the top of the stack in the memo, and remember its number under `key`."""
-        # LONG_BINPUT stores the top of the stack under the next number; `_get` (LONG_BINGET) reads it.
+        """Write LONG_BINPUT, which stores the top of the stack under the next memo number, and remember it under `key`.
+
+        If `key` is the id of an object, pass the object as `value`: it is kept alive, so that no other object gets its
+        id.
+        """
         self.memo[key] = len(self.memo)
         self.kept.append(value)
         self.out += b"r" + struct.pack("<I", self.memo[key])

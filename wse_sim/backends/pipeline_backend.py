@@ -29,9 +29,12 @@ class PipelineBackend:
     def compile(self, program: Program, store: Store) -> "PipelineExecutable":
         """Return an executable with the routes and the programs of all cores.
 
-        Raise PlacementError if the plan does not run the program on simulated cores, because it does not fit or is no
-        chain of layers. With `rects`, raise LazyError if the program is no chain of layers or `micro` does not divide
-        the batch, and PlacementError if the rectangles are unsuitable.
+        Without `rects`, the planner chooses rectangles and micro-batches, and `micro` is ignored. The executable then
+        has the report of the plan. Raise PlacementError if the plan does not run the program on simulated cores,
+        because it does not fit, it is no chain of layers, or the mesh has more cores than the planner simulates.
+
+        With `rects`, the program runs with these and `micro`, and the report is None. Raise LazyError if the program is
+        no chain of layers or `micro` does not divide the batch, and PlacementError if the rectangles are unsuitable.
         """
         if self.rects:
             step = PipelineStep(program, self.rects, self.machine, self.micro)

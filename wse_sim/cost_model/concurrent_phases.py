@@ -89,7 +89,12 @@ class PhaseLoad:
         )
 
     def times(self, n: int) -> "PhaseLoad":
-        """Return the load of `n` repetitions, one after the other; empty if `n` is 0."""
+        """Return the load of `n` repetitions, one after the other. Return an empty load if `n` is 0.
+
+        Cycles, words and issue cycles are multiplied by `n`. `later_cycles` and `later_words` grow by the cycles and
+        words of n - 1 rounds, because these start after an operation of the first. Rectangles, threads and `is_local`
+        do not change; `lead_cycles`, `issue_slack_cycles` and `quiet_cycles` are reset to 0.
+        """
         if not n:
             return PhaseLoad()
         return PhaseLoad(

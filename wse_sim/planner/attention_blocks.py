@@ -128,8 +128,12 @@ class _BlockFinder:
     def _group(self, softmax: int) -> _ScoreGroup:
         """Return the instructions that share scores with the softmax at index `softmax`, directly or through others.
 
-        Raise _NotABlockError if the scores have fewer than 3 dimensions or fewer than 2 rows or keys, if a member is
-        fetched or existed before the step, or if an instruction does not fit into a block.
+        Raise _NotABlockError in these cases:
+
+        - The scores have fewer than 3 dimensions, or fewer than 2 rows or keys.
+        - A shared tensor is fetched, or was written before the step.
+        - Two instructions use a shared tensor differently, as scores ("tile") and as statistics ("stat").
+        - An instruction does not fit into a block (see `_shared`).
         """
         shape = self.buffers[self.instrs[softmax].reads[0]].type.shape
         # With a single row or key, scores and statistics have the same accesses.

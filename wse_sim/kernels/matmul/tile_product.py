@@ -112,7 +112,11 @@ def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
 
 
 def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
-    """Return a phase that sets tiles to zero."""
+    """Return a local phase in which each PE of `rect` sets every element of its tiles `placed` to zero.
+
+    `room` is the allocator of the tiles, which provides the builder of the instructions. Without tiles the phase is
+    empty.
+    """
     builder = room.builder()
     for one in placed:
         builder.move(one.vector(), 0.0, one.elements)

@@ -74,7 +74,12 @@ class LayerWork:
 
     @classmethod
     def of(cls, dataflow: Dataflow, layer: Layer) -> "LayerWork":
-        """Return the work of a layer; all numbers are 0 if it has no kernels."""
+        """Return the work of `layer`. All numbers are 0 if it has no kernels.
+
+        `flops` and `bytes` (read plus written) count its forward, backward and update kernels, each once. `sweep_flops`
+        counts only forward and backward kernels. `item_bytes` is the element size of the one of these with the most
+        operations.
+        """
         instrs = dataflow.program.instrs
         works = [instruction_work(instrs[i]) for i in layer.every_kernel]
         # Attention recomputes scores. Utilisation counts each operation of the user's step once.
