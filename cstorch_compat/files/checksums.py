@@ -124,7 +124,16 @@ def _find_hdf5_end(file: RawFile) -> int:
 
 
 def verify_checksum(trailer: Trailer | None, offset: int, data: np.ndarray) -> None:
-    """Raise CheckpointError if `data`, read from `offset`, does not have its checksum. Do nothing if there is none."""
-    crc = None if trailer is None else trailer.arrays.get((offset, data.nbytes))
-    if crc is not None and zlib.crc32(data.reshape(-1).data) != crc:
+    """Raise CheckpointError if the CRC-32 of `data`, read from `offset`, differs from the one in `trailer`.
+
+    Do nothing if `trailer` is None, or if the data overlap no array of `trailer`: `read_trailer` has verified these
+    bytes. Raises CheckpointError also if an array of `trailer` has only a part of these bytes, or further ones.
+    """
+    if trailer is None:
+        return
+    crc = trailer.arrays.get((offset, data.nbytes))
+    if crc is None:
+        if any(at < offset + data.nbytes and offset < at + size for at, size in trailer.arrays):
+            raise CheckpointError("damaged: its checksum is for another number of bytes", hint=RESTORE_HINT)
+    elif zlib.crc32(data.reshape(-1).data) != crc:
         raise CheckpointError("damaged: the checksum of its bytes does not match", hint=RESTORE_HINT)

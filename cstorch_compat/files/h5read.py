@@ -264,11 +264,13 @@ def _parse_dtype(name: str) -> DType:
 
 
 def _shape(sizes: Any) -> tuple[int, ...]:
-    """Return `sizes` as a shape.
+    """Return the list `sizes` as a tuple of integers.
 
-    Raises CheckpointError unless it has at most MAX_AXES integers that are not negative.
+    Raises CheckpointError unless it is a list of at most MAX_AXES integers that are not negative. A bool is not an
+    integer here.
     """
-    if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > MAX_AXES:
+    # Other JSON values, such as null or "", come from damaged files.
+    if not isinstance(sizes, list) or not all(type(n) is int and n >= 0 for n in sizes) or len(sizes) > MAX_AXES:
         raise CheckpointError(f"{sizes!r} is not a shape")
     return tuple(sizes)
 

@@ -277,15 +277,15 @@ class Reader:
     def build(self, _: Any) -> None:
         """Pop a dict and set it as attributes of the OrderedDict below, such as the `_metadata` of a state dict.
 
-        None sets nothing. Names that the class OrderedDict has are skipped. Raises CheckpointError for an object of
-        another class.
+        None sets nothing. Names that the class OrderedDict has are skipped. Raises CheckpointError if the object below
+        has another class, the popped object is neither a dict nor None, or an attribute's name is neither a string nor
+        an integer.
         """
         (state,) = self.take(1)
         target = self._container(OrderedDict)
         # Skip names of the class, so that a file cannot replace methods.
-        vars(target).update(
-            {_check_text(k): v for k, v in (state or {}).items() if not hasattr(OrderedDict, _check_text(k))}
-        )
+        attributes = _check_attributes(state)
+        vars(target).update({name: v for name, v in attributes.items() if not hasattr(OrderedDict, name)})
 
     def _container(self, kind: Any) -> Any:
         """Return the top of the stack. Raises CheckpointError if it is not an instance of `kind`."""
@@ -351,18 +351,20 @@ def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires
 
 
 def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
-    """Return a tensor of a subclass as a plain tensor with its attributes.
+    """Return `function(*args)`, a plain tensor, with the attributes in `state`.
 
-    PyTorch's name of the function is `torch._tensor._rebuild_from_type_v2`. `function` and `args` create the tensor;
-    the class `kind` is ignored. `state` is a dict of attributes, or a tuple of such dicts; names that the class has are
-    skipped.
+    `state` is a dict of attributes, None, or a tuple of these. Names that the class of the new tensor defines are
+    skipped. The class `kind` in the file is ignored. A LazyArray, the result for a lazy reader, gets no attributes.
+    Raises CheckpointError if `state` has another type or an attribute's name is neither a string nor an integer.
+
+    PyTorch's name of the function is `torch._tensor._rebuild_from_type_v2`.
     """
     tensor = r.called(function, args)
     # Attributes that a script set on the tensor; slots are in a second dict.
-    for attributes in state if isinstance(state, tuple) else (state,):
-        for name, value in (attributes or {}).items():
-            if not hasattr(type(tensor), _check_text(name)):  # skip attributes and methods of the class
-                setattr(tensor, _check_text(name), value)
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in _check_attributes(part).items():
+            if not hasattr(type(tensor), name) and not isinstance(tensor, LazyArray):
+                setattr(tensor, name, value)
     return tensor
 
 
@@ -376,6 +378,16 @@ def _rebuild_parameter_with_state(r: Reader, data: Any, requires_grad: bool, hoo
     return _rebuild_from_type(
         r, NamedGlobal("torch._utils _rebuild_parameter"), None, (data, requires_grad, hooks), state
     )
+
+
+def _check_attributes(state: Any) -> dict[str, Any]:
+    """Return the attributes `state` of an object in the file, with their names as strings. None has no attributes.
+
+    Raises CheckpointError if `state` is neither a dict nor None, or a name is neither a string nor an integer.
+    """
+    if not isinstance(state, dict | None):
+        raise file_error(f"the file has a {type(state).__name__} where a dict of attributes is expected")
+    return {_check_text(name): value for name, value in (state or {}).items()}
 
 
 def _check_text(value: Any) -> str:

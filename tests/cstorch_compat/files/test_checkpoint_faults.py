@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import h5py
@@ -17,8 +18,9 @@ import pytest
 import lazytensor as lt
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.convert import convert
-from cstorch_compat.files import h5_file_object, h5write
+from cstorch_compat.files import checksums, h5_file_object, h5write
 from cstorch_compat.files.h5_file_object import BackgroundWriter, H5Sink
+from cstorch_compat.files.rawfile import RawFile
 from cstorch_compat.files.safetensors import read as read_safetensors
 from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import CheckpointError
@@ -265,6 +267,38 @@ def test_every_flipped_byte_of_a_checkpoint_is_an_error_or_changes_nothing(tmp_p
         if not same:
             silent.append(at)
     assert not silent
+
+
+@pytest.mark.parametrize("begin, end", [(0, 80), (8, 160), (40, 80), (0, 200), (-8, 8)])
+def test_a_checksum_of_other_bytes_than_those_of_the_array_is_an_error(begin, end, tmp_path):
+    path = saved(tmp_path / "t.mdl")
+    with h5py.File(path) as file:
+        at = file["a"].id.get_offset()
+    # Replace the entry of the array by one for another range, in a trailer whose other checksums are right.
+    file = RawFile(str(path))
+    trailer = checksums.read_trailer(file)
+    data = path.read_bytes()[: trailer.size]
+    arrays = dict(trailer.arrays)
+    del arrays[at, 160]
+    arrays[at + begin, end - begin] = zlib.crc32(data[at + begin : at + end])
+    rest = checksums.compute_rest_checksum(file.descriptor, arrays, trailer.size)
+    path.write_bytes(data + checksums.encode_trailer(checksums.Trailer(trailer.size, arrays, rest)))
+    with pytest.raises(RuntimeError, match="'a' cannot be read: damaged: its checksum is for another number of bytes"):
+        cstorch.load(path)["a"].numpy()
+
+
+def test_an_array_without_a_checksum_is_verified_with_the_tables(tmp_path):
+    path = saved(tmp_path / "t.mdl")
+    trailer = checksums.read_trailer(RawFile(str(path)))
+    data = path.read_bytes()[: trailer.size]
+    tail = checksums.encode_trailer(checksums.Trailer(trailer.size, {}, zlib.crc32(data)))
+    path.write_bytes(data + tail)
+    assert np.array_equal(cstorch.load(path)["a"], TREE["a"])
+    with h5py.File(path) as file:
+        at = file["a"].id.get_offset()
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] + tail)
+    with pytest.raises(RuntimeError, match="the checksum of its tables does not match"):
+        cstorch.load(path)
 
 
 @pytest.mark.process

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -425,6 +426,7 @@ SAID = [  # what the description of a float32[4] says instead
     {"__TYPE__": "ScalarSerializer"}, {"__TYPE__": "ScalarSerializer", "scalar_value": [1]},
     {**FULL, "shape": [2**40, 2**40], "fill_value": 0}, {**FULL, "shape": [2], "fill_value": 300},
 ]  # fmt: skip
+NO_SHAPES = [None, 3, "", "22", {}, [True], [2.0], [-1], [None], [1] * 33]
 HUGE = {"shape": (2**40,), "dtype": "f4"}
 STORED = [  # the dataset that is there instead
     HUGE, {**HUGE, "chunks": (4,)}, {"data": np.ones(5, np.float32)}, {"data": ["a", "b", "c", "d"]},
@@ -443,6 +445,16 @@ def test_contradictory_file_is_refused_by_key(change, tmp_path):
     path = edited(save(tmp_path / "t.mdl", {"x": ramp(4)}), change)
     with pytest.raises(CheckpointError, match="'x'"):
         h5read.read(path, lambda lazy: lazy.read())
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("shape", NO_SHAPES, ids=range(len(NO_SHAPES)))
+def test_shape_that_is_no_list_of_sizes_is_named_in_the_error(shape, tmp_path):
+    for said in ({"shapes": [shape]}, {**FULL, "shape": shape, "fill_value": 0}):
+        path = edited(save(tmp_path / "t.mdl", {"x": ramp(4)}), lambda _, meta, said=said: meta.update(said))
+        with pytest.raises(CheckpointError, match=re.escape(f"{shape!r} is not a shape")):
+            h5read.read(path, lambda lazy: lazy.read())
+        path.unlink()
 
 
 LEAF = '{"type": null, "context": null, "children_spec": []}'

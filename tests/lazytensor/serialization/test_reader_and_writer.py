@@ -17,7 +17,7 @@ from cstorch_compat.torch.serialization.save_and_load import load as torch_load
 from lazytensor.core.dtype import ALL as ALL_DTYPES
 from lazytensor.errors import CheckpointError
 from lazytensor.optim import eager
-from lazytensor.serialization import load, save
+from lazytensor.serialization import load, load_lazily, save
 from lazytensor.serialization.layout import check_view
 from tests.golden.record_torch_files import check, saved
 
@@ -184,13 +184,17 @@ def test_description_that_no_writer_makes_is_refused(pickled, message):
         read(archive(pickled))
 
 
-def tensor_pickle(count: int, offset: int, size: int, stride: int) -> bytes:
+def tensor_arguments(count: int, offset: int, size: int, stride: int) -> bytes:
+    """The pickled tuple of arguments of `_rebuild_tensor_v2`."""
     i = lambda n: b"J" + int(n).to_bytes(4, "little", signed=True)  # noqa: E731
     storage = (
         b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpu" + i(count) + b"tQ"
     )
-    rebuilt = i(offset) + i(size) + b"\x85" + i(stride) + b"\x85\x89ccollections\nOrderedDict\n)RtR."
-    return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rebuilt
+    return b"(" + storage + i(offset) + i(size) + b"\x85" + i(stride) + b"\x85\x89ccollections\nOrderedDict\n)Rt"
+
+
+def tensor_pickle(*numbers: int) -> bytes:
+    return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + tensor_arguments(*numbers) + b"R."
 
 
 @pytest.mark.parametrize(
@@ -211,6 +215,42 @@ def test_numbers_that_reach_outside_are_refused(numbers, message):
     assert good.tolist() == [1.0, 3.0]
     with pytest.raises(CheckpointError, match=message):
         read(archive(tensor_pickle(*numbers), {"0": np.arange(4, dtype="<f4").tobytes()}))
+
+
+def attributed(state: bytes) -> bytes:
+    """An archive of a tensor [0, 1] with the pickled attributes `state`."""
+    call = b"(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n" + tensor_arguments(2, 0, 2, 1) + state + b"tR."
+    pickled = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n" + call
+    return archive(pickled, {"0": np.arange(2, dtype="<f4").tobytes()})
+
+
+NOTE = b"}X\x04\x00\x00\x00noteK\x05s"  # {"note": 5}
+SUM = b"}X\x03\x00\x00\x00sumK\x05s"
+
+
+@pytest.mark.parametrize(
+    "state, attributes",
+    [(b"N", {}), (b")", {}), (NOTE, {"note": 5}), (NOTE + b"N\x86", {"note": 5}), (SUM + NOTE + b"\x86", {"note": 5})],
+)
+def test_attributes_of_a_tensor_come_back_but_not_those_of_its_class(state, attributes):
+    tensor = read(attributed(state))
+    assert vars(tensor) == attributes and tensor.sum().item() == 1
+    # Arrays that are read on demand have no attributes, but the file is a valid one.
+    lazy = load_lazily(io.BytesIO(attributed(state)), "file")
+    assert lazy.read().tolist() == [0, 1]
+
+
+META = b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\nK\x02\x85K\x01\x85\x89tR"
+NO_ATTRIBUTES = {"int": b"K\x05", "list": b"]", "DType": b"ctorch\nfloat32\n", "Tensor": META, "tuple": b")\x85"}
+
+
+@pytest.mark.parametrize("kind", NO_ATTRIBUTES)
+def test_attributes_that_are_no_dict_are_refused(kind):
+    message = f"a {kind} where a dict of attributes is expected"
+    ordered = archive(b"\x80\x02ccollections\nOrderedDict\n)R" + NO_ATTRIBUTES[kind] + b"b.")
+    for raw in (attributed(NO_ATTRIBUTES[kind]), attributed(NO_ATTRIBUTES[kind] + b"\x85"), ordered):
+        with pytest.raises(CheckpointError, match=message):
+            read(raw)
 
 
 def doubled(levels: int) -> bytes:
