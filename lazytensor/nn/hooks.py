@@ -1,5 +1,6 @@
 """Hooks of modules: functions that are called before and after `forward`, and with gradients in the backward pass."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ CALL_HOOK_TABLES = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "
 GLOBAL_HOOKS: dict[str, dict[int, Callable[..., Any]]] = {name: {} for name in CALL_HOOK_TABLES}
 """Hooks of all modules, which run before those of a module. They are cleared at the start of a run."""
 _global_hooks_with_kwargs: set[int] = set()
+_warning_registry: dict[Any, Any] = {}  # the lines of the script that Python has warned of
 
 
 def add_hook(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_first: bool = False) -> RemovableHandle:
@@ -183,21 +185,28 @@ class _BackwardHookCall:
         return tuple(reporting)
 
     def leave(self, out: Any) -> Any:
-        """Return `out` in which each tensor that requires a gradient is replaced by one that reports its gradient.
+        """Return the module's output `out`, with tensors that report their gradients to this call.
 
-        Outputs other than tensors, tuples and lists are returned unchanged, and no hooks run.
+        `out` is a tensor, or a tuple of any class, which is kept. Only tensors that require a gradient are replaced,
+        and tensors in nested containers are not. `grad_outputs` gets one None for each output.
+
+        Other outputs are returned unchanged with a warning. They and outputs without a tensor that requires a gradient
+        end the call: no hooks run.
         """
-        if not isinstance(out, Tensor | tuple | list):
-            # PyTorch does not report gradients of tensors in a dictionary.
+        results = out if isinstance(out, tuple) else (out,)
+        watched = {i for i, r in enumerate(results) if isinstance(r, Tensor) and r.requires_grad}
+        if not watched:
             self.is_over = True
+            if not isinstance(out, Tensor | tuple):
+                _warn_of_output(out)
             return out
-        results = list(out) if isinstance(out, tuple | list) else [out]
         self.grad_outputs = [None] * len(results)
         seen = [
-            _report_gradient(r, partial(self.started, i, r.device)) if isinstance(r, Tensor) and r.requires_grad else r
+            _report_gradient(r, partial(self.started, i, r.device)) if i in watched else r
             for i, r in enumerate(results)
         ]
-        return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
+        # Not by the class, whose constructor may take other arguments, as that of a namedtuple does.
+        return tuple.__new__(type(out), seen) if isinstance(out, tuple) else seen[0]
 
     def started(self, i: int, device: Device, g: Node) -> Node:
         """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the resulting gradient.
@@ -243,7 +252,7 @@ class _BackwardHookCall:
     def call(self) -> Any:
         """Run the backward hooks and return the last value that one returned, or None.
 
-        None run if the output was neither a tensor, a tuple nor a list.
+        None run if the output was no tensor or tuple, or had no tensor that requires a gradient.
         """
         replaced = None
         if self.is_over:
@@ -252,6 +261,16 @@ class _BackwardHookCall:
             answer = hook(self.module, tuple(self.grad_inputs), tuple(self.grad_outputs))
             replaced = replaced if answer is None else answer
         return replaced
+
+
+def _warn_of_output(out: Any) -> None:
+    """Warn, with PyTorch's text, that backward hooks do not run for the output `out`; once for a line of the script."""
+    place = source.where()
+    text = (
+        "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+        f"{type(out)}"
+    )
+    warnings.warn_explicit(text, UserWarning, place.file, place.line, registry=_warning_registry)
 
 
 def _report_gradient(t: Tensor, report: Callable[[Node], Node]) -> Tensor:

@@ -5,13 +5,15 @@ import json
 import pathlib
 import pickle
 import re
-from collections import OrderedDict
+import warnings
+from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
 
 import lazytensor as lt
 from lazytensor import nn, optim
+from lazytensor.core.pytree import tree_leaves
 from lazytensor.nn import hooks
 from lazytensor.nn.module_scopes import name_scopes
 
@@ -408,6 +410,52 @@ def test_backward_hooks_see_the_gradient_of_what_forward_hooks_made_of_the_outpu
     layer.register_forward_hook(lambda m, args, out: out * 10)
     layer(lt.ones(1, 2)).sum().backward()
     assert seen == [[[1.0]]] and layer.weight.grad.tolist() == [[10.0, 10.0]]
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Pieces(nn.Module):
+    """A module that returns x weight and x + 1 in the container that `pack` makes of them."""
+
+    def __init__(self, pack):
+        super().__init__()
+        self.weight, self.pack = nn.Parameter(lt.tensor([2.0, 3.0])), pack
+
+    def forward(self, x):
+        return self.pack(x * self.weight, x + 1)
+
+
+ONES = [1.0, 1.0]
+# The gradients of the outputs that hooks see in PyTorch 2.13, or None if no hook runs.
+PACKED = {
+    "tuple": (lambda a, b: (a, b), [ONES, ONES]),
+    "namedtuple": (Pair, [ONES, ONES]),
+    "namedtuple with a number": (lambda a, b: Pair(a, 5), [ONES, None]),
+    "nested": (lambda a, b: (a, (b, a)), [ONES, None]),
+    "nested only": (lambda a, b: ((a, b),), None),
+    "list": (lambda a, b: [a, b], None),
+    "dict": (lambda a, b: {"a": a, "b": b}, None),
+}
+
+
+@pytest.mark.parametrize("pack, outputs", PACKED.values(), ids=PACKED)
+def test_backward_hooks_see_the_gradients_of_tuples_only(pack, outputs):
+    layer, seen = Pieces(pack), []
+    layer.register_full_backward_hook(lambda m, ins, outs: seen.append([g if g is None else g.tolist() for g in outs]))
+    x = lt.tensor([1.0, 4.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            out = layer(x)
+    assert type(out) is type(pack(x, x))
+    leaves = tree_leaves(out)
+    sum(t.sum() for t in leaves if isinstance(t, lt.Tensor)).backward()
+    assert seen == ([] if outputs is None else [outputs])
+    # One warning for a line, however often it runs.
+    assert len(found) == isinstance(out, list | dict)
+    assert all("should be a Tensor or a tuple of Tensors" in str(w.message) for w in found)
+    assert all(w.filename == __file__ for w in found)
 
 
 def test_hooks_of_state_dicts_are_told_before_and_may_do_without_the_module():
