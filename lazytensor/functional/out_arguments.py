@@ -64,9 +64,10 @@ def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` wrapped to accept `out=` and PyTorch's names of the first two operands.
 
     A function that has a parameter `out` is returned itself. With `out=`, the result is written to `out`, in its dtype,
-    and `out` is returned. An empty `out` takes the shape of the result. The call raises AutogradError if an argument
-    requires a gradient while gradients are recorded, and ShapeError if `out` has another shape, if its dtype cannot
-    hold the result, or if it overlaps an operand in a way that PyTorch refuses.
+    and `out` is returned; several results are written to a tuple of tensors, which are returned in a new tuple. An
+    empty `out` takes the shape of the result. The call raises AutogradError if an argument requires a gradient while
+    gradients are recorded, and ShapeError if `out` has another shape, if its dtype cannot hold the result, or if it
+    overlaps an operand in a way that PyTorch refuses.
     """
     # Inspected once, when the function is published, and not at each call.
     parameters = list(inspect.signature(function).parameters.values())
@@ -114,16 +115,18 @@ def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def _write_results(value: Any, out: Any) -> Any:
-    """Write `value` to `out` and return `out`. Several results need a tuple of as many tensors.
+    """Write `value` to `out`, and return the tensors of `out` in the structure of `value`.
+
+    For a tensor, `out` is a tensor and is returned itself. For a tuple, namedtuple or list, `out` is a tuple or list of
+    as many tensors. These are then returned in a new object of the class of `value`, as PyTorch does.
 
     Raises ArgumentInvalid (a TypeError) if `out` has another structure.
     """
     if isinstance(value, Tensor):
         return _write_result(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
-        raise ArgumentInvalid(
-            f"out= must be {_expected_out_text(value)}, not {type(out).__name__}", where=source.where()
-        )
+        kind = f"{type(out).__name__} of {len(out)}" if isinstance(out, tuple | list) else type(out).__name__
+        raise ArgumentInvalid(f"out= must be {_expected_out_text(value)}, not a {kind}", where=source.where())
     written = [_write_result(v, o) for v, o in zip(value, out, strict=True)]
     # Named tuples keep their class: `torch.max(x, 0, out=...)` has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)

@@ -41,9 +41,16 @@ def test_empty_output_takes_the_shape_and_shares_nothing():
 
 def test_several_results_go_to_a_tuple():
     values, places = lt.zeros(2), lt.zeros(2, dtype=lt.int64)
-    got = lt.max(lt.tensor([[1.0, 3.0], [5.0, 4.0]]), 1, out=(values, places))
-    assert got.values is values and got.indices is places
-    assert (values.tolist(), places.tolist()) == ([3, 5], [1, 0])
+    for out in ((values, places), [values, places]):
+        got = lt.max(lt.tensor([[1.0, 3.0], [5.0, 4.0]]), 1, out=out)
+        assert got.values is values and got.indices is places and got is not out
+        assert (values.tolist(), places.tolist()) == ([3, 5], [1, 0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_tuple_of_another_length_is_refused_with_both_lengths(count):
+    with pytest.raises(TypeError, match=f"must be a tuple of 2 tensors, not a tuple of {count}"):
+        lt.max(lt.ones(2, 2), 1, out=(lt.zeros(2),) * count)
 
 
 @pytest.mark.parametrize(
