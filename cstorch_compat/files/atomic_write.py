@@ -69,7 +69,8 @@ def replace_file(path: str, write: Callable[[str], object]) -> None:
     """Call `write` with a temporary name, and rename the file to `path` afterwards, replacing an existing one.
 
     A symbolic link is kept and its target replaced. `write` gets `path` itself if that is a device or pipe, or an
-    existing file in a folder without write permission. Raises the errors of `new_file`.
+    existing file in a folder without write permission. Raises CheckpointMissing if the directory does not exist, and
+    CheckpointError for an OSError of `write` or of the rename. With `path` itself, errors of `write` propagate.
     """
     target = os.path.realpath(path)
     is_special = os.path.exists(target) and not os.path.isfile(target)

@@ -150,9 +150,10 @@ def _load_h5(path: str) -> Any:
 
 
 def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
-    """Return the structure in a PyTorch file. Errors name the file.
+    """Return the structure in the PyTorch file `path`, as `read_torch(path, location, **options)` returns it.
 
-    `weights_only` is False unless `options` has it. `map_location` "cache" stands for the CPU.
+    `weights_only` is False unless `options` has it. `map_location` "cache" stands for the CPU. A CheckpointError of
+    `read_torch` is raised again with `path` in its text.
     """
     try:
         # Only the original has the location `cache`. It also loads without `weights_only`.

@@ -153,7 +153,10 @@ class H5Sink(io.RawIOBase):
         return size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the current position and return it."""
+        """Move the current position and return it.
+
+        `offset` counts from the start, the current position or the end of the bytes written so far, as `whence` states.
+        """
         # Use the real size, because HDF5 seeks to the end to determine it.
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}
         self._at = starts[whence] + offset

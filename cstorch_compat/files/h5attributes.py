@@ -19,9 +19,10 @@ def put_text(owner: Any, name: str, text: str) -> None:
 
 
 def put_attribute(owner: Any, name: str, value: object) -> None:
-    """Write a new attribute: a text, bool or number, or a list of texts or numbers.
+    """Write the new attribute `name` of the file or dataset `owner`, like `owner.attrs[name] = value`.
 
-    The conversion of equal values is cached.
+    `value` is a text, bool or number, or a list of texts or numbers. The conversion of equal values is cached. An empty
+    list is written by h5py, which has a special encoding for it.
     """
     array = _array_from_key(_make_hashable(value))
     if array.size:

@@ -107,11 +107,13 @@ def _convert_leaf(value: object, make_leaf: Callable[[LazyArray], object], pickl
 def _read_tables(
     source: RawFile, checks: Trailer | None, namedtuples: Mapping[str, type], beat: Heartbeat = lambda: None
 ) -> tuple[Values, BuildTree]:
-    """Return the values in the file, and the function that builds the tree from them.
+    """Return the values in the file `source`, and the function that builds the tree from them.
 
     All tables of the file are read and the HDF5 handle is closed. LazyArrays then read byte ranges of an open
-    descriptor, so the file may be replaced meanwhile. `beat` is called before each leaf. Raises VersionMissing if the
-    file is no checkpoint, and CheckpointError if it is damaged.
+    descriptor, so the file may be replaced meanwhile; they are verified by the checksums `checks`, unless that is None.
+    `namedtuples` are the namedtuple classes that may occur, by recorded name. `beat` is called before each leaf.
+
+    Raises VersionMissing if the file is no checkpoint, and CheckpointError if it is damaged.
     """
     with _translate_errors(source.path):
         file = source.open_hdf5()
@@ -122,9 +124,10 @@ def _read_tables(
 
 @contextmanager
 def _translate_errors(path: str) -> Iterator[None]:
-    """Raise a CheckpointError in place of errors of h5py and others for a file that is damaged or no HDF5.
+    """Raise a CheckpointError for the file `path` in place of the errors that file readers raise for a damaged file.
 
-    A CheckpointError of the block propagates unchanged.
+    These are the FILE_READER_ERRORS, such as OSError, ValueError and TypeError. A CheckpointError of the block
+    propagates unchanged, and so do other exceptions.
     """
     try:
         yield

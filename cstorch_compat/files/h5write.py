@@ -83,8 +83,13 @@ def write(
     Arrays are requested one at a time. An object that occurs twice is stored once and linked. `namedtuples` are the
     namedtuple classes that may occur, by the name to record. An existing file is replaced only if `replace`.
 
-    Raises CheckpointExists, CheckpointMissing (no folder), DtypeRefused, LeafRefused or CheckpointError. No file
-    remains after an error.
+    No file remains after an error. Raises
+
+    - CheckpointExists if `path` exists and `replace` is False, and CheckpointMissing if its folder does not exist,
+    - DtypeRefused for a tensor whose dtype the format does not have,
+    - LeafRefused for an object that would have to be pickled, and for an array that is the whole tree,
+    - CheckpointError for a key that the file cannot contain, an array of more than MAX_AXES dimensions, values that
+      cannot be cast safely to the declared dtype, and if writing fails.
     """
     path = os.fspath(path)
     # Check the keys before an existing file is touched.

@@ -86,7 +86,8 @@ class StoredArray:
         """Locate the bytes of `dataset`, an h5py low-level dataset of `file`. No values are read.
 
         `number` is HDF5's number of the open file. `checks` are the checksums of the file, if it has any. Raises
-        CheckpointError as the class states.
+        CheckpointError if the data is in another file, was stored by another filter than LZ4, is neither contiguous nor
+        chunked, extends beyond the end of the file, or does not have the size of its shape.
         """
         self.checks = checks
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
@@ -171,9 +172,10 @@ class StoredArray:
         return np.asarray(array.view(np.uint8) != 0) if self.stored.kind == "b" else array
 
     def _place(self, array: np.ndarray, extent: _Extent) -> None:
-        """Read an extent, verify and decompress it, and copy it into `array`.
+        """Read `extent`, verify and decompress it, and copy it into `array`.
 
-        Padding of chunks at the border is left out. Raises CheckpointError as `read` does.
+        Padding of chunks at the border is left out. Raises CheckpointError if its checksum does not match, its
+        compressed bytes are malformed, or the file has become shorter.
         """
         # Common case, files written by this package: read directly into the array.
         if self.block == self.shape and not extent.is_packed:

@@ -114,7 +114,7 @@ def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
-    """Return the entry `said` of a header as an _ArrayEntry.
+    """Return the entry `said` of a header, for the array `key` with this `checksum`, as an _ArrayEntry.
 
     Raises CheckpointError unless it has exactly dtype, shape and data offsets that are valid and agree in size.
     """
@@ -190,8 +190,9 @@ def _compute_checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
     """Write a new file, one array after another, with checksums. The arrays are sorted by decreasing element size.
 
-    Raises CheckpointError for names and dtypes that the format does not have, and the errors of `new_file`. An existing
-    file is replaced only if `replace`.
+    An existing file is replaced only if `replace`. Raises CheckpointError for a dtype that the format does not have,
+    for the name "__metadata__", and if writing fails. Raises CheckpointExists if `path` exists and `replace` is False,
+    and CheckpointMissing if its directory does not exist.
     """
     # Hugging Face's loader requires the entry "format". The checksums are known only after the arrays are written, so
     # the header is written again at the end, with the same length.

@@ -56,8 +56,12 @@ class TreeNode:
 def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
     """Return the leaves and the description of `tree`.
 
-    `namedtuples` are the namedtuple classes that may occur, by the name to record. Raises CheckpointError for keys that
-    the file cannot contain, for equal keys, and for a tree that is nested too deeply.
+    `namedtuples` are the namedtuple classes that may occur, by the name to record. Containers of other classes are
+    leaves. Raises CheckpointError
+
+    - for a key of a dict that is not a str, int, float, bool or None,
+    - for two leaves with the same dotted key, and for a dotted key that `check_name` refuses,
+    - for a tree that is nested too deeply or contains itself.
     """
     pairs: list[tuple[str, object]] = []
     names = {kind: name for name, kind in namedtuples.items()}
@@ -252,9 +256,9 @@ def leaf_keys(node: TreeNode, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def rebuild_tree(node: TreeNode, values: Iterator[object]) -> object:
-    """Return the tree of `node` with `values` as its leaves, in order.
+    """Return the tree of `node` with the next items of `values` as its leaves, in order.
 
-    Raises CheckpointError if a container refuses them.
+    Raises CheckpointError if a member of a set is unhashable, or a namedtuple class has another number of fields.
     """
     if node.make is None:
         return next(values)

@@ -213,10 +213,11 @@ def refuse_absent_name(public: str, name: str, path: str, why: str, hint: str) -
 
 
 def explain_missing_attributes(public: str, kind: Any) -> None:
-    """Set `kind.__getattr__`, so that instances explain missing attributes as `refuse_name` does.
+    """Set `kind.__getattr__`, so that a missing attribute of an instance raises NameMissing with an explanation.
 
-    `public` is the public name of the class. Names that begin with "__" raise a plain AttributeError, and other private
-    ones NameMissing.
+    `public` is the public name of the class. As in `refuse_name`, `lazywafer check` records a finding and returns a
+    placeholder instead. A name that begins with "__" raises a plain AttributeError. Another private name raises
+    NameMissing, in `lazywafer check` too.
     """
 
     def missing(self: object, name: str) -> Any:

@@ -101,9 +101,9 @@ class Mirror(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute.
+        """Set an attribute, unless `value` is a submodule of this module and `name` is also a public name of it.
 
-        A submodule does not replace a public name of the same spelling, such as `cstorch.backend`.
+        Then nothing is set, so that the public name, such as the function `cstorch.backend`, stays.
         """
         # Python sets an imported submodule as an attribute of its parent. Keep a public name of the same spelling, such
         # as the function `cstorch.backend`.
@@ -134,7 +134,11 @@ class _CallableMirror(Mirror):
 
 
 def list_visible_names(path: str, span: ReleaseRange | None) -> list[str]:
-    """Return the sorted names of a module in the releases `span`, including its submodules; all names if it is None."""
+    """Return the sorted names of the module `path` in the releases `span`, including its submodules.
+
+    If `span` is None, return all names of the table. Otherwise names that only other releases have are left out, and
+    names that older releases of `span` have and the latest one lacks are included.
+    """
     latest = {*mirror_table.list_names(path), *mirror_table.find_submodules(path)}
     if span is None:
         return sorted(latest)
@@ -154,9 +158,9 @@ def resolve_target(target: str) -> Any:
 
 
 def _resolve_with_public_module(origin: mirror_table.NameOrigin) -> Any:
-    """Return the value of a name.
+    """Return the value at `origin`.
 
-    The `__module__` of a class of this package is set to its public module, by which it is pickled.
+    If it is a class of this package, its `__module__` is set to its public module, by which it is pickled.
     """
     value = origin.value()
     if isinstance(value, type) and value.__module__.startswith(MIRROR_CODE_PREFIX):

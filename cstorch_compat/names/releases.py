@@ -350,7 +350,10 @@ def find_rows(path: str) -> list[ReleaseRow]:
 
 
 def find_row(path: str, span: ReleaseRange) -> ReleaseRow | None:
-    """Return the row of a name for the newest release in `span` that has it. Return None if there is no such row."""
+    """Return the row of the name `path` for the newest release in `span` that has it, or None if there is no such row.
+
+    There is none for a name that exists in all releases or in none.
+    """
     return next((row for row in reversed(find_rows(path)) if row.span.meets(span)), None)
 
 

@@ -91,9 +91,10 @@ class _Finder(metadata.DistributionFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of an emulated module, or None for other modules.
+        """Return the spec of the emulated module `fullname`, or None for other modules. `target` is ignored.
 
-        Raises ModuleNotFoundError if only other releases have the module.
+        `path` is only used to find other distributions' parts of a namespace package. Raises ModuleNotFoundError, with
+        the releases to choose, if only other releases have the module.
         """
         loader = self._loader(fullname)
         if loader is None:

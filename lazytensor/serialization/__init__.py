@@ -29,10 +29,11 @@ S = TypeVar("S", SavedStorages, LazyStorages)
 def save(
     obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, *, writer: Writer | None = None, **_: Any
 ) -> None:
-    """Write an object made of tensors, numbers, strings and plain containers to a file or stream, like `torch.save`.
+    """Write `obj`, made of tensors, numbers, strings and plain containers, to a file or stream `f`, like `torch.save`.
 
     Storages are written one at a time. `pickle_module`, `pickle_protocol` and other keyword arguments are ignored.
-    Raises CheckpointError for an object of another type, unless `writer` supports it.
+    `writer` is an unused Writer, by default a new one. Raises CheckpointError for an object that it does not support,
+    before anything is written.
     """
     writer = writer or Writer()
     writer.write(obj)
@@ -63,13 +64,15 @@ def load(
     reader: Callable[[Any], Reader] = Reader,
     **_: Any,
 ) -> Any:
-    """Read an object that `save` or PyTorch wrote. Tensors that shared a storage share it again.
+    """Read the object that `save` or PyTorch wrote to the file or stream `f`.
 
-    `map_location` is a device, a dict from the file's devices to devices, or a function of (storage, device in the
-    file) that returns the storage or None. Only the devices "cpu" and "meta" are available. Raises CheckpointError if
-    the file is damaged, has an old format, needs an unavailable device, or contains anything but tensors and plain
-    containers. Nothing in the file is executed, whatever `weights_only` is. `pickle_module`, `mmap` and other keyword
-    arguments are ignored.
+    Tensors that shared a storage share it again. `map_location` is a device, a dict from the file's devices to devices,
+    or a function of (storage, device in the file) that returns the storage or None. Only the devices "cpu" and "meta"
+    are available. `reader` creates the interpreter from the storages of the file. Nothing in the file is executed,
+    whatever `weights_only` is. `pickle_module`, `mmap` and other keyword arguments are ignored. A stream stays open.
+
+    Raises CheckpointError if the file is damaged, has an old format, needs an unavailable device, or contains anything
+    but tensors and plain containers, and TypeError for a `map_location` of another type.
     """
     # A file that is opened here is closed here; a stream of the caller stays open.
     if isinstance(f, str | pathlib.Path):
@@ -86,10 +89,11 @@ def load(
 
 
 def load_lazily(f: BinaryIO, path: str) -> Any:
-    """Return the object in a stream, with each tensor replaced by a LazyArray that reads from the stream on demand.
+    """Return the object in the stream `f`, with each tensor replaced by a LazyArray that reads from `f` on demand.
 
-    The stream must be at the start of the archive and stay open. `path` names the file in error messages. Raises
-    CheckpointError as `load` does; devices are ignored.
+    `f` must be at the start of the archive and stay open. `path` names the file in error messages. Devices,
+    `requires_grad` and attributes of tensors are ignored. Raises CheckpointError if the file is damaged, has an old
+    format, or contains anything but tensors and plain containers.
     """
     # The archive stays open, because the arrays read from it later.
     archive = _open_archive(f)
@@ -97,9 +101,10 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
 
 
 def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
-    """Open a zip archive that starts at the current position of a stream.
+    """Open the zip archive that starts at the current position of the stream `f`. The caller closes it.
 
-    Raises CheckpointError if it is damaged or does not start there. The caller closes it.
+    Raises CheckpointError if `f` has no zip archive, the archive is damaged, or other data or another archive precede
+    it.
     """
     start = f.tell()
     try:
@@ -122,8 +127,8 @@ def _read_object(
 ) -> tuple[Any, S]:
     """Return the object in an archive, and the storages of its tensors.
 
-    `open_storages(root)` creates the storages, given the folder of data.pkl. Raises CheckpointError for a damaged or
-    unsupported file.
+    `open_storages(root)` creates the storages, given the folder of data.pkl, and `reader(storages)` the interpreter.
+    Raises CheckpointError for a damaged or unsupported file.
     """
     try:
         root = description_root(archive)

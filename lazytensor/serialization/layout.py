@@ -146,7 +146,10 @@ def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any
 
 
 def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> int:
-    """Return the index in the storage of the last element of a non-empty view."""
+    """Return the index in the storage of the last element of a view with this `offset`, `size` and `stride`.
+
+    All count elements. The result is meaningless for a view without elements.
+    """
     return offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
 
 
@@ -170,7 +173,8 @@ def description_root(archive: zipfile.ZipFile) -> str:
 def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     """Raise CheckpointError for an archive that no writer creates.
 
-    Its records are compressed, duplicate or overlapping, or the file is big endian.
+    This is an archive with compressed records, with two records of one name, or with records that claim more bytes than
+    the file has, and one whose record `root`/byteorder is not "little".
     """
     names = archive.namelist()
     # Which of two equal names is read depends on the reader, so a file could deceive a security scanner.

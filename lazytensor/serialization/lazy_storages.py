@@ -44,9 +44,10 @@ class LazyStorages:
     def tensor(
         self, storage: Any, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...], requires_grad: bool
     ) -> LazyArray:
-        """Return an array that is a view of a storage, read on demand. Offset and strides count elements.
+        """Return a LazyArray of the view of `storage` with this `offset`, `size` and `stride`, which count elements.
 
-        Raises CheckpointError if `storage` is no storage or if the view is out of bounds. `requires_grad` is ignored.
+        The view is checked now, and its elements are read on demand. `requires_grad` is ignored. Raises CheckpointError
+        if `storage` is no storage, a number is invalid, or the view is out of bounds.
         """
         if not isinstance(storage, _LazyStorage):
             raise file_error("a tensor in the file has no valid storage")

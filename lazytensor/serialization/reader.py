@@ -168,7 +168,11 @@ class Reader:
         self.named(python3_path(f"{module} {name}"))
 
     def reduce(self, _: Any) -> None:
-        """Pop a function and its arguments, and push the result of the call (see `called`)."""
+        """Pop a function and its arguments, and push the result of the call.
+
+        Raises CheckpointError if the function is not in the tables, the arguments are no tuple, or one of them is
+        invalid.
+        """
         function, args = self.take(2)
         self.stack.append(self.called(function, args))
 
@@ -190,7 +194,10 @@ class Reader:
         raise file_error("the file calls an object that is not on the list of allowed functions")
 
     def persistent(self, _: Any) -> None:
-        """Pop a persistent id and push the storage that it refers to."""
+        """Pop a persistent id and push the storage that it refers to.
+
+        Raises CheckpointError if the id has another form than `referred` describes, or the file has no such storage.
+        """
         (answer,) = self.take(1)
         self.stack.append(self.referred(answer))
 
@@ -252,7 +259,11 @@ class Reader:
         self._fill(items[::2], items[1::2])
 
     def set_item(self, _: Any) -> None:
-        """Pop a key and a value and store them in the dict below."""
+        """Pop a key and a value and store them in the dict below.
+
+        Raises CheckpointError if there is no dict below or the key is unsafe to hash, and TypeError for an unhashable
+        key.
+        """
         key, value = self.take(2)
         self._fill([key], [value])
 
@@ -269,7 +280,11 @@ class Reader:
             store(target, check_hashable(key), value)
 
     def dictionary(self, _: Any) -> None:
-        """Pop the keys and values above the mark and push a dict of them. Errors are those of `_fill`."""
+        """Pop the items above the mark, which are keys and values in turn, and push a new dict of them.
+
+        Raises CheckpointError if a key is unsafe to hash, TypeError for an unhashable key, and ValueError if the last
+        key has no value.
+        """
         items = self.pop_to_mark()
         self.push({})
         self._fill(items[::2], items[1::2])
@@ -327,16 +342,22 @@ def _rebuild_tensor(
     requires_grad: bool = False,
     *_: Any,
 ) -> Tensor | LazyArray:
-    """Return a view of a storage, for `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`."""
+    """Return a view of `storage`, for `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`.
+
+    `offset`, `size` and `stride` count elements. The tensor requires a gradient only if `requires_grad` is True itself.
+    Further arguments, such as hooks, are ignored. Raises CheckpointError if `storage` is no storage or the view is out
+    of bounds.
+    """
     return r.storages.tensor(storage, offset, tuple(size), tuple(stride), requires_grad is True)
 
 
 def _rebuild_typed_tensor(
     r: Reader, storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *_: Any
 ) -> Tensor | LazyArray:
-    """Return a view of an untyped storage as elements of `dtype`, for `torch._utils._rebuild_tensor_v3`.
+    """Return a view of the untyped `storage` as elements of `dtype`, for `torch._utils._rebuild_tensor_v3`.
 
-    Offset and strides count elements. Raises CheckpointError if `storage` has a type already or `dtype` is no DType.
+    `offset`, `size` and `stride` count elements of `dtype`. `hooks` and further arguments are ignored. Raises
+    CheckpointError if `storage` has a type already, `dtype` is no DType, or the view is out of bounds.
     """
     if not isinstance(storage, _UntypedBytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
         raise file_error("a tensor in the file has no valid storage or dtype")

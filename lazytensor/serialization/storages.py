@@ -105,10 +105,11 @@ class SavedStorages:
         self._requiring: list[Tensor] = []
 
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> SavedStorage:
-        """Return the storage `key`, reading it at the first call.
+        """Return the storage `key`.
 
-        Raises CheckpointError if its size is not that of `count` elements, or if it was used with another type or
-        count.
+        The first call reads it, and chooses its device by `location`, the device in the file. Raises CheckpointError if
+        the file has no such storage, its size is not that of `count` elements, it was used with another type or count,
+        or its device is not available.
         """
         storage = self._known.get(key)
         if storage is None:
@@ -123,10 +124,11 @@ class SavedStorages:
         return storage
 
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
-        """Return a tensor that is a view of a storage. It has no value until `finish` is called.
+        """Return a tensor that is a view of `storage`. It has no value until `finish` is called.
 
-        Offset and strides count elements. Raises CheckpointError if `storage` is no storage or if the view is out of
-        bounds.
+        `offset`, `size` and `stride` count elements. If `requires_grad`, `finish` also makes the tensor require a
+        gradient. Raises CheckpointError if `storage` is neither a storage nor a part of one, a number is invalid, or
+        the view is out of bounds of either.
         """
         if isinstance(storage, SavedStoragePart):
             check_view(storage.count, offset, size, stride)
@@ -143,9 +145,9 @@ class SavedStorages:
         return tensor
 
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
-        """Return a parameter that shares the storage of a tensor of the file.
+        """Return a parameter that shares the storage of `data`, a tensor of the file.
 
-        It has no value until `finish` is called.
+        It has no value until `finish` is called, which also makes it require a gradient if `requires_grad`.
         """
         # Bypass the constructor, which needs data that do not exist before `finish`.
         parameter = new_uninitialized(Parameter)

@@ -90,7 +90,7 @@ class Writer:
         return self._put(path)
 
     def number(self, value: Any) -> None:
-        """Write None, a bool, an integer or a float."""
+        """Write None, a bool, an integer or a float. An instance of a subclass, such as IntEnum, becomes a number."""
         # Opcodes NONE, NEWTRUE, NEWFALSE, BINFLOAT (big endian) and BININT.
         if value is None or isinstance(value, bool):
             self.out += b"N" if value is None else b"\x88" if value else b"\x89"
@@ -111,7 +111,7 @@ class Writer:
         self.out += b"X" + struct.pack("<I", len(raw)) + raw
 
     def some(self, value: Any) -> None:
-        """Write a tuple, or a Size as a call of `torch.Size`."""
+        """Write a tuple, or a Size as a call of `torch.Size`. An instance of another subclass becomes a tuple."""
         if isinstance(value, Size):
             # REDUCE calls the name with a tuple of one argument.
             self.name("torch Size")
@@ -123,7 +123,7 @@ class Writer:
         self.out += b"t"
 
     def listing(self, value: list[Any]) -> None:
-        """Write a list, which may contain itself."""
+        """Write a list, which may contain itself. An instance of a subclass becomes a list."""
         self.out += b"]"
         # Store it in the memo before its members, because a list may contain itself.
         self._put(id(value), value)
@@ -249,9 +249,10 @@ class Writer:
         self.out += b")RtR"
 
     def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
-        """Write a call that creates a view of an untyped storage, for types without a storage class.
+        """Write a call that creates a view of the untyped storage `key`, for types without a storage class.
 
-        `size`, `offset` and `stride` count elements of `dtype`; the tensor requires no gradient.
+        `size`, the elements of the storage, `offset` and `stride` count elements of `dtype`. `shape` is that of the
+        view. The tensor requires no gradient.
         """
         # For types without a storage class: an untyped storage, and the type as last argument.
         self.name("torch._utils _rebuild_tensor_v3")

@@ -45,7 +45,11 @@ def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def _nest(nest: Nest, cores: Cores) -> MeshCall:
-    """Return the `MeshCall` of a loop nest."""
+    """Return the `MeshCall` of a loop nest, which computes in floating point.
+
+    Raises LazyError for operations, types and reductions that cores do not have and, when it runs, for integers beyond
+    `LARGEST_INTEGER` of `kernels.nest`.
+    """
     return MeshCall(
         nest_kernel(cores.rect, nest),
         lambda arrays, number: nest_operands(nest, cores.rect, arrays),

@@ -236,8 +236,10 @@ class Room:
     def place(
         self, name: str, rect: Rect, rows: int, columns: int, dtype: str, bank: int | None = None, **how: Any
     ) -> Placed:
-        """Allocate a matrix and return its placement; `bank` is as in `take`, and `how` are further fields
-        of `Placed`.
+        """Allocate tiles for the matrix `name` of `rows` x `columns` on `rect`, and return its placement.
+
+        The tiles start in the pair of banks `bank`, by default the one after that of the last allocation. `how` are
+        further fields of `Placed`. Raises LazyError for a `dtype` that cores do not support.
         """
         placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
@@ -247,8 +249,9 @@ class Room:
         return self.place(name, rect, rows, columns, dtype, row_kind="replicated", column_kind="replicated")
 
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
-        """Allocate a second tile for a matrix and return its placement; by default the tile starts in the
-        same pair of banks.
+        """Allocate a second tile for the matrix `placed` and return its placement. The elements are not copied.
+
+        The tile starts in the pair of banks `bank`, by default the same as that of `placed`.
         """
         own = placed.address % BANK_PAIRS if bank is None else bank
         return placed.moved(self.take(placed.elements, placed.dtype, own))

@@ -52,9 +52,10 @@ def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
 
 
 def _cast(source: str, target: str) -> Pointwise:
-    """Return the implementation of a cast between kinds of types: "f" floating point, "i" integer, "b" truth value.
+    """Return the implementation of a cast from the kind of types `source` to the kind `target`.
 
-    A float becomes an integer by dropping its fraction, and a truth value by comparing with zero.
+    Kinds are "f" floating point, "i" integer and "b" truth value. A float becomes an integer by dropping its fraction,
+    and anything but a truth value becomes one by comparing with zero. All other casts only convert the element type.
     """
     if target == "b" and source != "b":
         return _NOT_ZERO
@@ -62,9 +63,9 @@ def _cast(source: str, target: str) -> Pointwise:
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
-    """Append the instruction `op` with a target and sources.
+    """Append the instruction `op`, with the target and the sources `operands`, for `length` elements.
 
-    `op` is a method of `Builder` or one of `SPECIAL_OPS`.
+    `op` is a method of `Builder`, or one of `SPECIAL_OPS`, which have one source.
     """
     if op in SPECIAL_OPS:
         build.special(op, operands[0], operands[1], length)

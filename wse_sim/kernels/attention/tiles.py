@@ -403,9 +403,10 @@ class _Chunk:
         return self._given(on.placed[value], on.block.values[value].kind)
 
     def _given(self, placed: Placed, kind: Kind) -> Memory:
-        """Return an operand of the kernel as an operand for all scores of the chunk.
+        """Return the tile `placed`, of this `kind`, as an operand for all scores of the chunk.
 
-        Numbers of keys repeat for each row, those of rows for each key. A grid is used from the row `start` on.
+        Numbers of keys repeat for each row, and those of rows, from the row `start` on, for each key. A grid is used
+        from the row `start` on.
         """
         if kind == "keys":
             return Memory(placed.base, dtype=placed.dtype, outer=((self.count, 0),))
@@ -414,22 +415,26 @@ class _Chunk:
         return Memory(placed.base + self.start * self.on.columns, dtype=placed.dtype)
 
     def _of_rows(self, memory: Memory) -> Memory:
-        """Return one number for all scores of a row; as a destination it accumulates."""
+        """Return `memory`, a number for each row of the chunk, as an operand that repeats it for the row's scores.
+
+        As a destination it accumulates: each number gets the result over the row.
+        """
         return replace(memory, stride=0, outer=((self.count, 1),))
 
     def _tile(self, memory: Memory) -> MatrixView:
         return MatrixView.packed(memory.base, self.count, self.on.columns, memory.dtype)
 
     def _rows(self, placed: Placed) -> MatrixView:
-        """Return the rows of the chunk."""
+        """Return the rows of the chunk in the tile of `placed`, as a view of the same elements."""
         return MatrixView.of(placed).some(range(self.start, self.start + self.count))
 
     # Steps.
 
     def _pairs(self, step: Step, places: Places) -> None:
-        """Append the products of rows and keys, which are the scores of the chunk.
+        """Append the products of the rows and keys that `step` reads, which are the scores of the chunk.
 
-        If `sum_dtype` is another type than theirs, they are summed in a scratch tile and then converted.
+        If `sum_dtype` is another type than theirs, they are summed in a scratch tile and then converted. `places` is
+        unused.
         """
         target, (rows, keys) = self.on.tiles[step.writes[0]], (self.on.placed[n] for n in step.reads)
         # Sums may be wider than the values that the program keeps.
@@ -509,10 +514,10 @@ class _Chunk:
         self.build.convert(target, total, self.count)
 
     def _draw(self, step: Step, places: Places) -> None:
-        """Append a draw of uniform random numbers for all scores of the chunk.
+        """Append a draw of uniform random numbers for all scores of the chunk, into the tile that `step` writes.
 
         Each depends on the position of the score among those of all heads, a number of 32 bits. Takes the next key of
-        `self.bases`.
+        `self.bases`. `places` is unused.
         """
         on, build, length, (low, high) = self.on, self.build, self.length, self.on.spares[:2]
         row_low, row_high, column = (self._given(on.own[name], _KIND[name]) for name in PLACES)

@@ -36,7 +36,7 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` that puts elements at indices of the last dimension, which has `extent` elements.
 
     With the attribute `accumulate` they are added; else the last one at an index counts. Other elements are zero.
-    Raises LazyError as `read_places` does.
+    Raises LazyError if `extent` exceeds `NUMBERS` and, when it runs, for an index outside 0 to `extent` - 1.
     """
     attrs = attributes(instr)
     (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
@@ -45,10 +45,11 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that sets or adds elements at indices of any dimension of a base array.
+    """Return the `MeshCall` that sets or adds elements at indices along the attribute `dim` of a base array.
 
-    Raises LazyError for other ways to combine elements, and for an index whose other extents differ from the base's.
-    Raises LazyError for too many elements and wrong indices as `read_places` does.
+    The operands are the base, the indices and the elements. Raises LazyError for a `kind` other than "set" and "add",
+    for an index whose other extents differ from the base's, if the dimension has more than `NUMBERS` elements and, when
+    it runs, for an index outside it.
     """
     attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
     dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
@@ -81,10 +82,11 @@ def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that adds rows to those of a table, with indices as in `read_rows`.
+    """Return the `MeshCall` that adds rows to those of a table, by one index array for each of its leading dimensions.
 
-    The operands are the table, the rows and the indices. Raises LazyError for rows that are set instead of added, and
-    as `read_rows` does.
+    The operands are the table, the rows and the indices. The indices broadcast, and negative ones count from the end.
+    Raises LazyError for rows that are set instead of added, if other dimensions are indexed, for more than `NUMBERS`
+    rows and, when it runs, for an index outside a dimension.
     """
     attrs = attributes(instr)
     if not attrs["accumulate"]:
@@ -140,7 +142,7 @@ def _row_numbers(indices: Arrays, lead: Sequence[int]) -> np.ndarray:
 
 
 def _within(places: np.ndarray, extent: int) -> np.ndarray:
-    """Return indices unchanged. Raises LazyError if one is outside 0 to `extent` - 1."""
+    """Return the array `places` itself. Raises LazyError if it has an index outside 0 to `extent` - 1."""
     if places.size and (places.min() < 0 or places.max() >= extent):
         what = f"indices are {places.min()} to {places.max()}, but the dimension has {extent} elements"
         raise LazyError(what, hint=f"Use indices from 0 to {extent - 1}.")

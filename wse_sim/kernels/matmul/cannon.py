@@ -147,7 +147,7 @@ def weight_gradient(
 ) -> MeshKernel:
     """Return a kernel that computes c [k, n] = a^T b of activations a [m, k] and the gradient of outputs b [m, n].
 
-    Arguments are as in `cannon`. b stays, and a and c shift.
+    b stays, and a and c shift. `sum_dtype`, the keywords and the errors are those of `cannon`.
     """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="b", **how)
 
@@ -157,7 +157,7 @@ def input_gradient(
 ) -> MeshKernel:
     """Return a kernel that computes c [m, k] = a b^T of the gradient of outputs a [m, n] and weights b [k, n].
 
-    Arguments are as in `cannon`. a stays, and b and c shift.
+    a stays, and b and c shift. `sum_dtype`, the keywords and the errors are those of `cannon`.
     """
     return _shifting(rect, m, k, n, dtype, sum_dtype, stays="a", **how)
 
@@ -175,8 +175,9 @@ def _shifting(
 ) -> MeshKernel:
     """Return the kernel of a product by shifts in which matrix `stays` ("a", "b" or "c") does not move.
 
-    It is c = a b if c stays, a^T b if b stays, and a b^T if a stays. The other arguments and the errors are as in
-    `cannon`.
+    It is c [m, n] = a b if c stays, c [k, n] = a^T b if b stays, and c [m, k] = a b^T if a stays. `is_folded` selects
+    the folded ring. With `has_skew` the operands come in plain tiles and are aligned first. Raises LazyError for both
+    together, and if `rect` is not square.
     """
     _require_square(rect)
     if is_folded and has_skew:

@@ -94,7 +94,10 @@ class Slices(ABC):
         )
 
     def finish(self, build: Builder, operands: tuple[Placed, ...], results: tuple[Placed, ...]) -> MeshKernel:
-        """Add the instructions of `build` as the last phase, and return the kernel."""
+        """Add the instructions of `build` as the last phase, and return the kernel of all phases so far.
+
+        `operands` and `results` are those of the kernel.
+        """
         self.run(build)
         return MeshKernel(Seq(tuple(self._phases)), operands, results, self.room.words)
 

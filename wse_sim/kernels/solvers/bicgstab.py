@@ -68,7 +68,10 @@ class _Columns:
         return self.room.place(name, self.rect, self.rect.height, self.rect.width * self.cells, self.dtype, bank)
 
     def ghosted(self, name: str, bank: int) -> Placed:
-        """Allocate a vector with a zero cell before and after the column."""
+        """Allocate a vector `name` with a cell before and after the column, for the cells outside.
+
+        These cells are never written: they are zero because memories start as zeros.
+        """
         # A zero before and after the column stands for the cells outside.
         self.room.take(1, self.dtype)
         column = self.vector(name, bank)

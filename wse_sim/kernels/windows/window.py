@@ -25,9 +25,10 @@ class Window:
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any], kernel: Sequence[int]) -> "Window":
-        """Return the window of extents `kernel` with the attributes `stride`, `padding` and `dilation` (by default 1).
+        """Return the window of extents `kernel` with the `stride`, `padding` and `dilation` (by default 1) in `attrs`.
 
-        In one dimension the window is one row. Raises LazyError for more than two dimensions.
+        `padding` has a pair (before, after) for each dimension. In one dimension the window is one row: the values are
+        for across, and down has stride and dilation 1 and no padding. Raises LazyError for more than two dimensions.
         """
         if len(kernel) > DIMENSIONS:
             what = f"a window has {len(kernel)} dimensions, but mesh kernels support at most {DIMENSIONS}"

@@ -95,10 +95,10 @@ def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 
 def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Return the `MeshCall` that finds the indices of the largest elements under windows, and if written the elements
-    too.
+    """Return the `MeshCall` that finds the index of the first largest element under each window.
 
-    Raises LazyError for windows of more than two dimensions.
+    The window is over the last dimensions, as many as the attribute `kernel` has. If the instruction writes a second
+    array, it gets the elements themselves. Raises LazyError for windows of more than two dimensions.
     """
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
