@@ -364,9 +364,10 @@ class Function:
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call `forward` with gradients disabled, and attach `backward` to its floating-point outputs.
 
-        Return what `forward` returns, with new tensors for differentiable outputs. `backward` is attached only if
-        gradients are enabled and an argument requires one. Tensors in containers and keyword arguments do not count as
-        arguments. Raises AutogradError for an invalid use of `mark_dirty` and for a saved inference tensor.
+        Return what `forward` returns, with new tensors for differentiable outputs. A namedtuple or other subclass of
+        tuple becomes a plain tuple, as in PyTorch. `backward` is attached only if gradients are enabled and an argument
+        requires one. Tensors in containers and keyword arguments do not count as arguments. Raises AutogradError for an
+        invalid use of `mark_dirty` and for a saved inference tensor.
         """
         ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         inputs = [a.node for a in args if isinstance(a, Tensor)]
@@ -387,7 +388,7 @@ class Function:
         if any(s is not None for s in ctx._saved):
             for n in tracked.values():
                 n.memo = {**(n.memo or {}), SAVES_TENSORS_KEY: True}
-        return type(out)(results) if isinstance(out, tuple) else results[0]
+        return tuple(results) if isinstance(out, tuple) else results[0]
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:

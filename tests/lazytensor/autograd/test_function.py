@@ -1,5 +1,6 @@
 """Gradients by name, hooks, functions with their own backward, and the hooks of modules."""
 
+import collections
 import copy
 import functools
 import inspect
@@ -327,6 +328,30 @@ class Halves(Function):
     @staticmethod
     def backward(ctx, a, b, _order):
         return lt.cat([a * 2, b * 3])
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+class Packed(Function):
+    @staticmethod
+    def forward(ctx, x, pack):
+        return pack((2 * x, 3 * x))
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return 2 * first + 3 * second, None
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("pack", [tuple, Pair._make, type("Own", (tuple,), {})])
+def test_outputs_in_any_tuple_become_a_plain_tuple(pack, requires_grad):
+    x = lt.ones(2, requires_grad=requires_grad)
+    out = Packed.apply(x, pack)
+    assert type(out) is tuple and [t.tolist() for t in out] == [[2, 2], [3, 3]]
+    if requires_grad:
+        (out[0] + out[1]).sum().backward()
+        assert x.grad.tolist() == [5, 5]
 
 
 class Wrong(Function):
