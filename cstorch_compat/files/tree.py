@@ -1,5 +1,6 @@
 """Nested structures of tensors, such as batches, closure arguments and state dicts."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -29,8 +30,7 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     """Return a copy of a structure with each tensor `t` replaced by `change(t)`.
 
     Lists, tuples, namedtuples and mappings are copied at every level and keep their class. Other objects are not
-    copied, and tensors inside them are not replaced. Raises TypeError for a defaultdict, whose constructor takes no
-    pairs.
+    copied, and tensors inside them are not replaced. A Counter is not copied either.
     """
     if isinstance(tree, Tensor):
         return change(tree)
@@ -40,9 +40,22 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(tree, list | tuple):
         return type(tree)([map_tensors(v, change) for v in tree])
     if isinstance(tree, Mapping):
-        # dict, OrderedDict and most of their subclasses accept pairs; a defaultdict does not.
-        return type(tree)((k, map_tensors(v, change)) for k, v in tree.items())  # type: ignore[call-arg]
+        return replace_values(tree, [map_tensors(v, change) for v in tree.values()])
     return tree
+
+
+def replace_values(mapping: Mapping[Any, Any], values: Iterable[Any]) -> Mapping[Any, Any]:
+    """Return a new mapping of the class and with the keys of `mapping`, and with `values`, in its order.
+
+    A defaultdict keeps its factory. A Counter is returned itself, because its values are numbers.
+    """
+    if isinstance(mapping, Counter):
+        return mapping
+    pairs = zip(mapping, values, strict=True)
+    if isinstance(mapping, defaultdict):
+        return type(mapping)(mapping.default_factory, pairs)
+    # dict, OrderedDict and most of their subclasses accept pairs.
+    return type(mapping)(pairs)  # type: ignore[call-arg]
 
 
 def update_tensors(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]) -> None:

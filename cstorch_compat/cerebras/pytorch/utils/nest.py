@@ -8,6 +8,7 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from cstorch_compat.files.tree import replace_values
 from lazytensor.core import source
 from lazytensor.core.pytree import TreeSpec
 from lazytensor.core.tensor import Tensor
@@ -125,7 +126,7 @@ def map_structure(
     """Return a copy of the nested structure in which each selected value is replaced by `map_fn(path, value)`.
 
     A value is selected if `select_fn` returns True. Mappings, named tuples, lists and tuples are rebuilt with their
-    types; other values are kept. Paths begin with `scope`.
+    types; other values and Counters are kept. Paths begin with `scope`.
     """
     place = scope or []
     if select_fn(data_structure):
@@ -135,8 +136,7 @@ def map_structure(
         return map_structure(map_fn, value, select_fn, [*place, str(step)])
 
     if isinstance(data_structure, Mapping):
-        # Rebuild from pairs, which dict, OrderedDict and most of their subclasses accept.
-        return type(data_structure)((k, inner(k, v)) for k, v in data_structure.items())  # type: ignore[call-arg]
+        return replace_values(data_structure, [inner(k, v) for k, v in data_structure.items()])
     if isinstance(data_structure, tuple) and hasattr(data_structure, "_fields"):
         return type(data_structure)(*(inner(i, v) for i, v in enumerate(data_structure)))
     if isinstance(data_structure, list | tuple):
