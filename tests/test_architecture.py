@@ -46,6 +46,7 @@ LAYERS = """
         lazytensor.core.flat_buffers
     lazytensor.core.overlapping_views  lazytensor.autograd.shared_histories
     lazytensor.core.allocation  lazytensor.core.shared_memory_views
+    lazytensor.core.immediate_writes
     lazytensor.core.capture
     lazytensor.core.tensor  lazytensor.core.step
     lazytensor.autograd.hooks

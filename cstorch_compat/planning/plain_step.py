@@ -16,7 +16,7 @@ from cstorch_compat.run import process
 from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
 from lazytensor.core import abstract_step, autocast
 from lazytensor.core.abstract_step import AbstractCapture
-from lazytensor.core.storage import Storage
+from lazytensor.core.storage import Storage, is_in_store
 from lazytensor.core.tensor import Tensor
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.graph import Graph
@@ -59,7 +59,7 @@ class AbstractPlainCapture(AbstractCapture):
         shape = cell.type.shape
         # State has a name by now. A label that bypasses the model and is used by the loss has none, and is recognized
         # by its number of rows.
-        is_batch = not cell.state and cell.epoch is None and cell.home is None and shape and self.rows
+        is_batch = not cell.state and cell.epoch is None and not is_in_store(cell) and shape and self.rows
         if is_batch and shape[0] in (self.rows, self.batch.own):
             self.take(cell, str(len(self.cells.inputs)))
         else:

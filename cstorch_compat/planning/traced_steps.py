@@ -39,7 +39,7 @@ class AbstractSession(RecordedSession):
         """
         # If closures take nothing of the step, its outputs are the results of its functions.
         fetches = find_fetched_tensors(self._take_closure_calls()) or [
-            t for t in self._returned() if t.cell.home is None
+            t for t in self._returned() if not storage.is_in_store(t.cell)
         ]
         raise StepRecorded(abstract_step.graph_of(self.capture, fetches))
 

@@ -61,4 +61,4 @@ class RecordedSession(LoopSession):
 def find_fetched_tensors(calls: Sequence[ClosureCall]) -> list[Tensor]:
     """Return the tensors of the step that closures take. State does not count, because checkpoints transfer it."""
     tensors = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
-    return [t for t in tensors if t.cell.home is None]
+    return [t for t in tensors if not storage.is_in_store(t.cell)]

@@ -491,7 +491,7 @@ class WaferSession(ExecutionSession):
 def _is_on_client(t: Tensor) -> bool:
     """Return whether a tensor has its value on the client, so that no step computes or fetches it."""
     cell = t.cell
-    if t.device.type != CPU.type or cell.home is not None:
+    if t.device.type != CPU.type or cells.is_in_store(cell):
         return False
     return cell.epoch is None or (cell.node is not None and cell.node.op in ("const", "leaf"))
 

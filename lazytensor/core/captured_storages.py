@@ -122,6 +122,8 @@ class CapturedStorages:
         if isinstance(memory, SharedMemory):
             unpin(cell)
             assert cell.node is not None
+            if memory.is_released:
+                return  # the script has no array over it
             self._pinned.append((cell, memory, cell.node))
 
     def _restore_pins(self) -> None:

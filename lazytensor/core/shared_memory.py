@@ -71,15 +71,17 @@ class SharedMemory:
         """Whether memory that this package allocated is no longer referenced by any array of the script."""
         return self._is_exported and (self._exported is None or self._exported() is None)
 
-    def node(self) -> Node:
+    def node(self, is_last: bool = False) -> Node:
         """Return a node with a snapshot of all elements; the previous node if the elements are unchanged.
 
-        If the script changed elements through NumPy, the gradient history stays that of the last write.
+        If the script changed elements through NumPy, the gradient history stays that of the last write. With `is_last`,
+        the memory is not used afterwards, and the node gets its array instead of a copy where the type allows it.
         """
         known = self._snapshot() if self._snapshot is not None else None
         if known is not None and known.value is not None and has_equal_bits(self.array, known.value, self.type.dtype):
             return known
-        known = leaf(copy_values(self.array, self.type.dtype), self.type)
+        copied = np.asarray(self.array, self.type.dtype.host, order="C") if is_last else None
+        known = leaf(copy_values(self.array, self.type.dtype) if copied is None else copied, self.type)
         if self.history is not None:
             model = ("written_past", NO_ATTRS, (), self.type, self.history.where, True)
             written = new_uninterned_node(model, (known, self.history))
@@ -99,6 +101,12 @@ class SharedMemory:
             self.array = np.array(self.array)
         self.array[...] = value
         self._snapshot, self.history = (weakref.ref(n), n) if n.tracks else (None, None)
+
+    def note_write(self, is_counted: bool = True) -> None:
+        """Record a write to some elements of the array. The write counter is incremented if `is_counted`."""
+        self.counter.count += is_counted
+        # The elements have changed, so comparing them with the last snapshot would be wasted.
+        self._snapshot = None
 
     def copy(self, state: str) -> np.ndarray:
         """Return a new array with the current values. `state` is ignored."""

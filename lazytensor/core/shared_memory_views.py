@@ -13,7 +13,7 @@ import numpy as np
 from lazytensor.core import storage
 from lazytensor.core.overlapping_views import has_repeats
 from lazytensor.core.shared_memory import SharedMemory, copy_values, has_equal_bits, numpy_type
-from lazytensor.core.storage_versions import Snapshot, record_of_node
+from lazytensor.core.storage_versions import Snapshot, note_uncounted_writes, record_of_node
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
@@ -59,10 +59,20 @@ def snapshot(t: Tensor) -> Node | None:
         return None
     known: Node | None = t._node
     dtype = t.cell.type.dtype
-    if known is None or known.value is None or not has_equal_bits(part, known.value, dtype):
+    is_known = known is not None and known.value is not None and _is_of_last_write(known, t.cell.home)
+    if not is_known or not has_equal_bits(part, known.value, dtype):  # type: ignore[union-attr,arg-type]
         t._seen, t._node = None, (known := leaf(copy_values(part, dtype), Type(part.shape, dtype)))
         record_of_node(known).snapshot = Snapshot(part, known.type, t.cell.home)
     return known
+
+
+def _is_of_last_write(n: Node, memory: SharedMemory) -> bool:
+    """Return whether no counted write to the memory came after the snapshot `n`.
+
+    Such a write may have left the elements as they were, but backward refuses an earlier snapshot.
+    """
+    taken = n.storage.snapshot if n.storage is not None else None
+    return taken is None or taken.memory is not memory.counter or taken.version == memory.counter.count
 
 
 def gather_shared_elements(t: Tensor, op: str, *places: Node, **attrs: Any) -> Node | None:
@@ -90,7 +100,9 @@ def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
     if part is None or not part.flags.writeable:
         return False
     part[...] = storage.value_of(n)
-    t.cell.home.counter.count += is_counted
+    t.cell.home.note_write(is_counted)
+    if not is_counted:
+        note_uncounted_writes()
     t.cell.version += is_counted
     return True
 
@@ -104,6 +116,7 @@ def export_array(t: Tensor) -> np.ndarray:
     """
     memory = storage.pin(t.cell) if t.device.type == "cpu" else None
     if memory is not None:
+        note_uncounted_writes()
         part = apply_views_without_copy(memory.export(), t)
         if part is not None:
             return part

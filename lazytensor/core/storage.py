@@ -16,7 +16,7 @@ from lazytensor import config
 from lazytensor.autograd.grad_recording import grad_recording_state
 from lazytensor.core import source
 from lazytensor.core.shared_memory import SharedMemory
-from lazytensor.core.storage_versions import Snapshot, record_of_node, record_overwrite
+from lazytensor.core.storage_versions import Snapshot, note_uncounted_writes, record_of_node, record_overwrite
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import node_replay
 from lazytensor.ir.graph import (
@@ -30,6 +30,7 @@ from lazytensor.ir.graph import (
     set_merging,
     topological,
 )
+from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type
 from lazytensor.runtime import blas, repeated_graphs, shared_products, unfused_program
 from lazytensor.runtime.reference import evaluate
@@ -40,6 +41,9 @@ memory.
 """
 MAX_CACHED_ELEMENTS = 65536
 """Largest size, in elements, of a value that an abstract run caches on its node after a read."""
+MAX_SMALL_NODES = 8
+MAX_SMALL_ELEMENTS = 65536
+"""Limits of the graphs that `small_value` computes at once: operations, and elements of each operand and result."""
 
 
 _REARRANGING_OPS = frozenset(("reshape", "transpose", "broadcast_in_dim"))
@@ -297,11 +301,13 @@ def _snapshot(cell: Storage) -> Node:
     """
     memory = cell.home
     assert isinstance(memory, SharedMemory)
-    n = memory.node()
-    if n.storage is None:
-        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
-    if memory.is_released:
+    is_released = memory.is_released
+    n = memory.node(is_last=is_released)
+    if is_released:
+        n.cells += 1
         cell.node, cell.home = n, None
+    elif n.storage is None:
+        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
     return n
 
 
@@ -313,16 +319,24 @@ def is_pinned(cell: Storage) -> bool:
     return cell.home.__class__ is SharedMemory and thread_state.current is None and cell.node is None
 
 
+def is_in_store(cell: Storage) -> bool:
+    """Return whether a store, a file or a flat buffer has the value of a storage: it has a `home` that is no memory."""
+    return cell.home is not None and cell.home.__class__ is not SharedMemory
+
+
 def unpin(cell: Storage) -> None:
     """Stop sharing memory with NumPy: the storage gets the current content of the memory as its value."""
     if isinstance(cell.home, SharedMemory):
         if cell.node is None:
-            cell.node = cell.home.node()
+            cell.node = cell.home.node(is_last=cell.home.is_released)
         cell.home = None
 
 
-def pin(cell: Storage) -> SharedMemory | None:
+def pin(cell: Storage, is_shared: bool = True) -> SharedMemory | None:
     """Move the value of a storage, computed now if necessary, to memory that NumPy can share, and return the memory.
+
+    If the memory `is_shared`, backward compares the former value with it. Otherwise only this package has the memory,
+    and the caller records its first write.
 
     A pinned storage returns the memory that it has. Return None, and change nothing, if the storage is empty or belongs
     to a step, a step is being captured, an abstract run is active, or a store holds the storage under a name.
@@ -337,7 +351,8 @@ def pin(cell: Storage) -> SharedMemory | None:
     n = read(cell)
     value_of(n)
     memory = SharedMemory.of_value(n)
-    record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
+    if is_shared:
+        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
     cell.node, cell.home, cell.synced = None, memory, None
     return memory
 
@@ -348,6 +363,8 @@ def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
     assert isinstance(memory, SharedMemory)
     thread_state.effects += 1
     memory.write(n, value_of(n), is_counted)
+    if not is_counted:
+        note_uncounted_writes()
     cell.version += is_counted
 
 
@@ -555,6 +572,37 @@ def elements_of(n: Node, what: str = "reading it") -> np.ndarray:
     while n.value is None and n.op in _REARRANGING_OPS:
         n = n.inputs[0]
     return value_of(n, what)
+
+
+def small_value(n: Node) -> np.ndarray | None:
+    """Return the value of a node if it is computed already or a small graph gives it; otherwise None.
+
+    A small graph has few operations on computed values of few elements; views may have any operand. Its value is
+    computed now and cached on the node. Unlike `value_of`, this computes no other pending value. Return None for an
+    uncomputed node inside steps and abstract runs, and for one with gradient history.
+    """
+    if n.value is not None or thread_state.current is not None or is_abstract or n.tracks:
+        return n.value
+    found: set[Node] = set()
+    open = [n]
+    while open:
+        i = open.pop()
+        if i.value is not None or i in found:
+            continue
+        found.add(i)
+        if len(found) > MAX_SMALL_NODES or not _is_small(i):
+            return None
+        open += i.inputs
+    n.value = _evaluate_roots([n])[0]
+    return n.value
+
+
+def _is_small(n: Node) -> bool:
+    """Return whether the result of an operation, and its operands unless it is a view, have few elements."""
+    operands = () if OPS[n.op].put is not None else n.inputs
+    return n.op != "leaf" and all(
+        isinstance(i.type, Type) and i.type.size <= MAX_SMALL_ELEMENTS for i in (n, *operands)
+    )
 
 
 def is_computable(n: Node) -> bool:

@@ -55,14 +55,14 @@ class Overwrite(NamedTuple):
 class Snapshot:
     """The part of a NumPy array that a value was copied from, with the version of the storage at that time.
 
-    Creating one sets `has_uncounted_writes`.
+    Creating one sets `has_uncounted_writes` if the script has an array over the memory.
     """
 
     __slots__ = ("array", "memory", "type", "version")
 
     def __init__(self, array: np.ndarray, type: Type, memory: SharedMemory):
         global has_uncounted_writes
-        has_uncounted_writes = True
+        has_uncounted_writes |= not memory.is_released
         self.array: np.ndarray = array
         self.type: Type = type
         self.memory: WriteCounter = memory.counter
@@ -74,6 +74,12 @@ class Snapshot:
         if has_equal_bits(self.array, n.value, self.type.dtype):
             return n
         return leaf(copy_values(self.array, self.type.dtype), self.type)
+
+
+def note_uncounted_writes() -> None:
+    """Set `has_uncounted_writes`: from now on, backward reads storages again."""
+    global has_uncounted_writes
+    has_uncounted_writes = True
 
 
 def return_none(*_: object) -> None:
@@ -128,8 +134,8 @@ def record_writer(cell: Storage, old: Node, n: Node) -> None:
         old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
 
 
-def record_overwrite(cell: Storage, old: Node, n: Node, is_counted: bool) -> None:
-    """Record on the node `old`, the previous value of `cell`, that `cell` was overwritten with `n`.
+def record_overwrite(cell: Storage, old: Node, n: Node | None, is_counted: bool) -> None:
+    """Record on the node `old`, the previous value of `cell`, that `cell` was overwritten with `n`, if it is a node.
 
     Call it before the storage is changed. After a counted write, backward refuses a saved `old`; otherwise it reads the
     storage again. Records of freed storages are removed when the node has many records.
@@ -147,4 +153,5 @@ def record_overwrite(cell: Storage, old: Node, n: Node, is_counted: bool) -> Non
                 # A new storage may have the same id as the freed one.
                 if newest is not None and newest is not lost:
                     losses.setdefault(key, newest)
-    losses[id(cell)] = Overwrite(weakref.ref(cell), cell.version, weakref.ref(n), None if is_counted else cell)
+    by = return_none if n is None else weakref.ref(n)
+    losses[id(cell)] = Overwrite(weakref.ref(cell), cell.version, by, None if is_counted else cell)

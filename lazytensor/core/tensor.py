@@ -19,7 +19,7 @@ from lazytensor.autograd.grad_recording import is_grad_enabled as is_grad_enable
 from lazytensor.autograd.grad_recording import set_grad_enabled as set_grad_enabled
 from lazytensor.autograd.shared_histories import History, attach_storage_history, detached_value_leaf, merge_empty_write
 from lazytensor.autograd.shared_histories import detach_node as detach_node
-from lazytensor.core import overlapping_views, shared_memory_views, source
+from lazytensor.core import immediate_writes, overlapping_views, shared_memory_views, source
 from lazytensor.core.allocation import require_node_memory
 from lazytensor.core.device import CPU as CPU
 from lazytensor.core.device import Device as Device
@@ -200,6 +200,8 @@ class Tensor(NumberProtocol, Methods):
             if not n.type.size:
                 self._write_empty(n, is_past)
                 return
+            if immediate_writes.try_write_node(self, n):
+                return
             if is_pinned(self.cell) and shared_memory_views.try_write_shared_elements(self, n, self._is_counted):
                 return
             base = read(self.cell)
@@ -272,12 +274,14 @@ class Tensor(NumberProtocol, Methods):
         self._seen = self._node = None
 
     def _write_empty(self, n: Node, is_past: bool) -> None:
-        """Add the gradient history of `n`, which has no elements, to the storage.
+        """Add the gradient history of `n`, which has no elements, to the storage, and count the write.
 
-        Do nothing inside steps, and if the write does not change the history (`is_past`).
+        Do only the latter inside steps, and if the write does not change the history (`is_past`).
         """
         if n.tracks and not is_past and thread_state.current is None:
             write(self.cell, merge_empty_write(read(self.cell), n), self._is_counted)
+        else:
+            self.cell.version += self._is_counted
 
     def storage_node(self) -> Node | None:
         """Return the value of the whole storage with the gradient history of this tensor.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.core import dtype as dt
-from lazytensor.core import shared_memory_views, source, storage
+from lazytensor.core import immediate_writes, shared_memory_views, source, storage
 from lazytensor.core.allocation import require_memory
 from lazytensor.core.overlapping_views import order_dependent_write_error, refuse_overlap, refuse_shared
 from lazytensor.core.tensor import Tensor, from_array, operand_node
@@ -24,6 +24,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import check_bounds, index_get, index_put_at
+from lazytensor.ops.op import refuse_overflow
 from lazytensor.ops.shape import broadcast_to
 
 IndexTensors = list[tuple[int, Tensor]]
@@ -64,10 +65,16 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
 
     Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast or shares elements with the
     target. If index tensors select the elements, ShapeError is also raised if `value` is a tensor of another dtype,
-    unless all of them are masks and `value` has one element.
+    unless all of them are masks and `value` has one element. Raises NumberTooLarge for a finite float that is beyond
+    the range of a float32 `x`.
     """
+    if immediate_writes.try_write(x, index, value):
+        return
     # True selects all of x, as a new dimension does, which needs no index tensor.
     view, picks = _split_index(x, None if index is True else index)
+    # PyTorch converts a number to float32 with a check, and to a half type without one.
+    if value.__class__ is float and view.dtype is dt.float32:
+        refuse_overflow(value, dt.float32)
     # Converted to the dtype of the target, so that a float64 from NumPy does not promote it.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
