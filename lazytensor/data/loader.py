@@ -28,10 +28,12 @@ class DataLoader(Generic[T]):
     """An iterable over the batches of a dataset, with the arguments of `torch.utils.data.DataLoader`.
 
     For the same seed, `shuffle=True` gives exactly PyTorch's order. With `num_workers` > 0, batches are made in that
-    many processes, which are forked if the system supports it and spawned otherwise, unless `multiprocessing_context`
-    is set. Order and random numbers are PyTorch's. A worker that dies or exceeds `timeout` seconds raises WorkerError.
-    `pin_memory`, `pin_memory_device` and `in_order` are accepted but have no effect. As in PyTorch, each iteration
-    draws a seed from `generator`, even without workers. Invalid options raise DataOptionError or OptionTypeError.
+    many processes, which are spawned on macOS and Windows and forked on other systems, unless `multiprocessing_context`
+    or `multiprocessing.set_start_method` says otherwise. Order and random numbers are PyTorch's. A worker that dies or
+    exceeds `timeout` seconds raises WorkerError. An object that cannot be pickled for a process that is not forked
+    raises DataError, which is also pickle's error. `pin_memory`, `pin_memory_device` and `in_order` are accepted but
+    have no effect. As in PyTorch, each iteration draws a seed from `generator`, even without workers. Invalid options
+    raise DataOptionError or OptionTypeError.
 
     >>> import lazytensor as lt
     >>> dataset = lt.data.TensorDataset(lt.arange(5))
@@ -62,13 +64,12 @@ class DataLoader(Generic[T]):
     ):
         # Check all options first, so that an invalid loader draws no random number and starts no process.
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self._context = _resolve_context(num_workers, multiprocessing_context)
         is_stream = isinstance(dataset, IterableDataset)
         _check_order(is_stream, batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset, self.num_workers, self.drop_last, self.generator = dataset, num_workers, drop_last, generator
+        self.num_workers, self.multiprocessing_context = num_workers, multiprocessing_context
+        self.dataset, self.drop_last, self.generator = dataset, drop_last, generator
         self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
-        self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
-        self.persistent_workers, self.in_order = persistent_workers, in_order
+        self.worker_init_fn, self.persistent_workers, self.in_order = worker_init_fn, persistent_workers, in_order
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.sampler: Any = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler: Any = batch_sampler
@@ -82,13 +83,15 @@ class DataLoader(Generic[T]):
         self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute.
+        """Set an attribute. `multiprocessing_context` becomes a context, or None for the default.
 
-        Raises ValueError, after the creation of the loader, for an attribute that determines its batches, such as
-        `batch_size` or `sampler`.
+        Raises DataOptionError or OptionTypeError if it is invalid. Raises ValueError, after the creation of the loader,
+        for an attribute that determines its batches, such as `batch_size` or `sampler`.
         """
         if name in _FIXED_ATTRIBUTES and "_is_made" in self.__dict__:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        if name == "multiprocessing_context":
+            value = _resolve_context(self.num_workers, value)
         super().__setattr__(name, value)
 
     def __len__(self) -> int:
@@ -126,7 +129,7 @@ class DataLoader(Generic[T]):
             LoaderWorkerSetup(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)
         ]
         # Start new processes for each iteration, with fresh copies of the dataset, unless workers are persistent.
-        crew = WorkerPool(posts, self._context)
+        crew = WorkerPool(posts, self.multiprocessing_context or default_context())
         batches = WorkerBatches(crew, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
             self._kept = batches
@@ -174,14 +177,14 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _resolve_context(num_workers: int, wanted: Any) -> Any:
-    """Return the multiprocessing context: the `wanted` one, else fork if the system supports it, else spawn.
+    """Return the `wanted` multiprocessing context; None for None.
 
     `wanted` is a context or the name of a start method. Raises DataOptionError for an unknown name, and for any but
     None if there are no workers; raises OptionTypeError for another type.
     """
     methods = multiprocessing.get_all_start_methods()
     if wanted is None:
-        return default_context()
+        return None
     if num_workers == 0:
         raise _option_error(
             "multiprocessing_context applies to worker processes, but num_workers is 0", "Remove this option."

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from lazytensor.core import source
 from lazytensor.data.worker import STACK_SIGNAL, WorkerAnswer, WorkerFailure, WorkerSetup, open_parent_pipes, run_worker
-from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError
+from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError, unpicklable_error
 from lazytensor.data.worker_stack import WorkerStackFile
 from lazytensor.errors import DataError
 from lazytensor.system.signals import defer_signals
@@ -33,11 +33,13 @@ The pipe of a dead worker does not end if another process holds it open.
 
 
 def default_context() -> Any:
-    """Return the default multiprocessing context: fork if the system supports it, else spawn.
+    """Return the multiprocessing context of loaders without `multiprocessing_context`.
 
-    With fork, functions need not be picklable.
+    It is that of `multiprocessing.set_start_method`, if the script has called it. Otherwise it is spawn on macOS and
+    Windows, as in PyTorch, and fork on other systems. With fork, functions and datasets need not be picklable.
     """
-    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    return multiprocessing.get_context(chosen or ("spawn" if sys.platform in ("darwin", "win32") else "fork"))
 
 
 class WorkerPool:
@@ -49,7 +51,9 @@ class WorkerPool:
     - `may_hire`: whether workers may start processes.
     - `ways`: a text for messages that says how to set a timeout.
 
-    Raises DataError inside a worker process that is a daemon, because daemons cannot have child processes.
+    Raises DataError inside a worker process that is a daemon, because daemons cannot have child processes, and in a
+    process that imports the script. Raises one of `worker_errors.unpicklable_error` if `posts` cannot be pickled and
+    the context does not fork.
     """
 
     def __init__(
@@ -60,6 +64,13 @@ class WorkerPool:
         may_hire: bool = False,
         ways: str = "",
     ):
+        # A process that multiprocessing has started without fork runs the script again, up to its main guard.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise DataError(
+                "a worker process has started workers while it imported the script",
+                where=source.where(),
+                hint='Put the loop over the loader below `if __name__ == "__main__":`.',
+            )
         # Python's error for this case is an AssertionError without advice.
         if multiprocessing.current_process().daemon:
             raise DataError(
@@ -70,7 +81,8 @@ class WorkerPool:
         self.title, self._ways = title, ways or "set timeout= of the DataLoader to limit the wait"
         self._has_noticed = False
         # A spawned process may not have installed the handler yet, and the signal would end it.
-        self._can_tell = bool(STACK_SIGNAL) and context.get_start_method() == "fork"
+        self._imports_script = context.get_start_method() != "fork"
+        self._can_tell = bool(STACK_SIGNAL) and not self._imports_script
         self._stack = WorkerStackFile() if self._can_tell else None
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
@@ -100,7 +112,15 @@ class WorkerPool:
         with defer_signals(), warnings.catch_warnings():
             # Python 3.12 warns because of the threads of OpenBLAS, which supports forking.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
-            process.start()
+            try:
+                process.start()
+            # Only a process that is not forked gets its objects by pickle.
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                if context.get_start_method() == "fork":
+                    raise
+                theirs.close()
+                self.close()
+                raise unpicklable_error(error) from error
             self._processes.append(process)
         theirs.close()  # so that the pipe ends with the worker
 
@@ -239,14 +259,12 @@ class WorkerPool:
         if code is not None and code < 0:
             how = f"was killed by signal {_signal_name(-code)}"
         self.close()
-        raise WorkerError(
-            f"{self.title} {worker} (pid {pid}) {how}",
-            where=source.where(),
-            hint=(
-                "If memory ran out, use fewer workers or smaller batches. Set num_workers=0 to see errors of the "
-                "dataset."
-            ),
+        hint = (
+            "If memory ran out, use fewer workers or smaller batches. Set num_workers=0 to see errors of the dataset."
         )
+        if self._imports_script:
+            hint += ' Put the loop over the loader below `if __name__ == "__main__":`.'
+        raise WorkerError(f"{self.title} {worker} (pid {pid}) {how}", where=source.where(), hint=hint)
 
 
 def _signal_name(number: int) -> str:
