@@ -6,6 +6,7 @@ Importing this module imports llvmlite.
 import functools
 import hashlib
 import pathlib
+import sys
 import threading
 from typing import Any
 
@@ -15,6 +16,7 @@ import llvmlite.binding as llvm
 from lazytensor.llvm.bound_code import Kernel
 from lazytensor.llvm.emit import kernel_text
 from lazytensor.llvm.number_types import Unknown
+from lazytensor.llvm.thread_instructions import way_to_wait
 from lazytensor.system import private_files
 
 _SPEED = 3
@@ -81,9 +83,10 @@ def _engine() -> Any:
 
 @functools.cache
 def _surroundings() -> bytes:
-    """Return a digest of what machine code depends on besides `identity`: LLVM, the processor, and the compiler's
-    files.
+    """Return a digest of what machine code depends on besides `identity`: LLVM, the processor, the system and how its
+    threads wait, and the compiler's files.
     """
     own = b"".join(p.read_bytes() for p in sorted(pathlib.Path(__file__).parent.glob("*.py")))
     features = llvm.get_host_cpu_features().flatten()
-    return hashlib.blake2b(repr((llvmlite.__version__, llvm.get_host_cpu_name(), features)).encode() + own).digest()
+    facts = llvmlite.__version__, llvm.get_host_cpu_name(), features, sys.platform, way_to_wait()
+    return hashlib.blake2b(repr(facts).encode() + own).digest()

@@ -65,8 +65,9 @@ def current_core() -> int:
 def wait(words: Any, place: int, value: int) -> None:
     """Sleep until `wake` is called for words[place]. Return at once if words[place] is not `value`.
 
-    It may return early, so the caller has to test its condition again. On Linux and macOS the kernel compares and waits
-    atomically. Linux compares only the low 32 bits of the word.
+    It may return early, so the caller has to test its condition again. On Linux, macOS and Windows the system compares
+    and waits atomically; Linux compares only the low 32 bits of the word. Other systems have a
+    lock and a condition variable in words 64 to 79.
     """
     with _changed:
         if int(words[place]) == value:

@@ -44,9 +44,13 @@ def can_share() -> bool:
 
     If not, programs run in one thread.
     """
-    # Imported here because importing LLVM takes a tenth of a second.
-    way: str = importlib.import_module("lazytensor.llvm.thread_instructions").way_to_wait()
+    way: str = _thread_instructions().way_to_wait()
     return way != ""
+
+
+def _thread_instructions() -> Any:
+    # Imported when it is needed because importing LLVM takes a tenth of a second.
+    return importlib.import_module("lazytensor.llvm.thread_instructions")
 
 
 class RoutinePart:
@@ -262,6 +266,7 @@ class _Crew:
         return self._memory[number]
 
     def _start(self) -> None:
+        _thread_instructions().prepare_words(self.block)
         # `stop` is loaded now: nothing should be compiled when the process ends.
         serve, self._stop = scheduler("serve"), scheduler("stop")
         for k in range(self._waiting):

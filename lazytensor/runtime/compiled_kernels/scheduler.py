@@ -36,7 +36,8 @@ SLEEPERS = 32
 WAITS = 40
 STOP = 48
 CORE = 56
-BLOCK_WORDS = 64
+# Words 64 to 79 are the lock and the condition variable of systems that wait by them; see `atomics.wait`.
+BLOCK_WORDS = 80
 
 MAX_PARTS = 65535
 NEXT_PART = 65536

@@ -10,7 +10,7 @@ import pytest
 import lazytensor as lt
 from cstorch_compat.names import installation
 from lazytensor import config
-from lazytensor.llvm import thread_instructions
+from lazytensor.llvm import machine_code, thread_instructions
 from lazytensor.llvm.emit import kernel_text
 from lazytensor.runtime import jit, schedule
 from lazytensor.runtime.compiled_kernels import scheduler
@@ -27,14 +27,44 @@ class Compiled:
         return jit.machine_code(jit.read_kernel("scheduler"), name)
 
 
-WAYS = {"plain": scheduler, "compiled": Compiled()}
+class CompiledForPosixThreads:
+    """The scheduler as machine code in which threads wait by a lock and a condition variable."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def __getattr__(self, name):
+        with config.override(cache=str(self._folder)):
+            return jit.machine_code(jit.read_kernel("scheduler"), name)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture
+def pthread(monkeypatch, tmp_path_factory):
+    """The scheduler in which threads wait as on a system that has POSIX threads only."""
+    if not llvm.address_of_symbol("pthread_cond_wait"):
+        pytest.skip("this system has no POSIX threads")
+    machine_code._surroundings.cache_clear()
+    for module in (thread_instructions, machine_code):
+        monkeypatch.setattr(module, "way_to_wait", lambda: "pthread")
+    yield CompiledForPosixThreads(tmp_path_factory.getbasetemp() / "pthread")
+    machine_code._surroundings.cache_clear()
+
+
+@pytest.fixture(params=["plain", "compiled", "pthread"])
 def way(request):
+    if request.param == "pthread":
+        return request.getfixturevalue("pthread")
     if request.param == "compiled" and not schedule.can_share():
         pytest.skip("threads of this system cannot wait for each other")
-    return WAYS[request.param]
+    return scheduler if request.param == "plain" else Compiled()
+
+
+def _new_block():
+    """Return the words that the threads of a scheduler share, ready to be waited for."""
+    memory = np.zeros(scheduler.BLOCK_WORDS + 8, np.int64)
+    start = -memory.ctypes.data % 64 // 8
+    thread_instructions.prepare_words(memory[start:].ctypes.data)
+    return memory[start:]
 
 
 class Steps:
@@ -72,8 +102,8 @@ class Steps:
 @pytest.mark.parametrize("helpers", [0, 1, 2])
 def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
     counts = [1, 5, 1, 17, 2, 3]
-    steps, block = Steps(counts, 0.001), np.zeros(scheduler.BLOCK_WORDS + 8, np.int64)
-    at = block.ctypes.data + -block.ctypes.data % 64
+    steps, block = Steps(counts, 0.001), _new_block()
+    at = block.ctypes.data
     # The first word of each thread is the address of its working memory: here a number that tells which it is.
     places = np.zeros((helpers + 1, 8), np.int64)
     places[:, 0] = np.arange(100, 101 + helpers)
@@ -98,7 +128,7 @@ def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
 
 
 def test_threads_share_the_parts_of_a_step(way):
-    steps, block = Steps([40], 0.005), np.zeros(scheduler.BLOCK_WORDS, np.int64)
+    steps, block = Steps([40], 0.005), _new_block()
     places = np.zeros((2, 8), np.int64)
     other = threading.Thread(target=way.serve, args=(block.ctypes.data, places[1].ctypes.data))
     other.start()
@@ -111,7 +141,7 @@ def test_threads_share_the_parts_of_a_step(way):
 
 
 def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
-    block, places = np.zeros(scheduler.BLOCK_WORDS, np.int64), np.zeros((2, 8), np.int64)
+    block, places = _new_block(), np.zeros((2, 8), np.int64)
     other = threading.Thread(target=way.serve, args=(block.ctypes.data, places[1].ctypes.data))
     other.start()
     pause = threading.Event()
@@ -128,14 +158,39 @@ def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
     assert not other.is_alive()
 
 
-@pytest.mark.parametrize("wait", ["futex", "os_sync", "ulock", ""])
+@pytest.mark.parametrize("wait", ["futex", "os_sync", "ulock", "on_address", "pthread", ""])
 @pytest.mark.parametrize("name", ["run", "serve", "stop"])
 def test_the_scheduler_compiles_for_each_way_to_wait(wait, name, monkeypatch):
     monkeypatch.setattr(thread_instructions, "way_to_wait", lambda: wait)
     text, _ = kernel_text(jit.read_kernel("scheduler"), "kernel", name)
     llvm.parse_assembly(text).verify()
     calls = {"futex": "@syscall(", "os_sync": "@os_sync_w", "ulock": "@__ulock_w"}
+    calls |= {"on_address": "Address", "pthread": "@pthread_"}
     assert [way for way, call in calls.items() if call in text] == ([wait] if wait else [])
+
+
+SYSTEM_FUNCTIONS = {
+    "win32": ("on_address", "QueryPerformanceCounter QueryPerformanceFrequency WaitOnAddress WakeByAddressAll"),
+    "darwin": ("ulock", "clock_gettime __ulock_wait __ulock_wake"),
+    "freebsd14": (
+        "pthread",
+        "clock_gettime pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_broadcast",
+    ),
+}
+
+
+@pytest.mark.parametrize("platform", SYSTEM_FUNCTIONS)
+def test_scheduler_calls_only_functions_of_its_system(platform, monkeypatch):
+    wait, names = SYSTEM_FUNCTIONS[platform]
+    monkeypatch.setattr(thread_instructions, "way_to_wait", lambda: wait)
+    monkeypatch.setattr(thread_instructions.sys, "platform", platform)
+    called = set()
+    for name in ("run", "serve", "stop"):
+        text, _ = kernel_text(jit.read_kernel("scheduler"), "kernel", name)
+        module = llvm.parse_assembly(text)
+        module.verify()
+        called |= {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    assert called == set(names.split())
 
 
 def test_where_threads_cannot_wait_a_program_runs_with_one_and_info_says_so(monkeypatch):
