@@ -19,6 +19,7 @@ LAYERS = """
     lazytensor.core  lazytensor.autograd  lazytensor.display  lazytensor.system
     lazytensor.errors  lazytensor.config  lazytensor.system.moved_modules  lazytensor.core.pytree \
         lazytensor.display.table  lazytensor.core.tensor_members  lazytensor.core.tensor_methods
+    lazytensor.system.positioned_files
     lazytensor.system.atomic_files  lazytensor.system.signals  lazytensor.system.plain_files \
         lazytensor.system.terminal
     lazytensor.system.threads
@@ -105,6 +106,7 @@ WAIST = (
     "lazytensor.system.moved_modules",
     "lazytensor.system.private_files",
     "lazytensor.system.plain_files",
+    "lazytensor.system.positioned_files",
     "lazytensor.system.command_line",
     "lazytensor.system.terminal",
     "lazytensor.system.threads",

@@ -8,7 +8,12 @@ from contextlib import contextmanager, suppress
 
 from lazytensor.errors import CheckpointError
 from lazytensor.system import atomic_files
+from lazytensor.system.positioned_files import BINARY
 
+OPEN_FILE_HINT = (
+    "Windows does not replace a file that is open: delete the tensors that were loaded from it, or use another name."
+)
+"""The hint for a write that an open file prevents."""
 DISK_FULL_HINT = (
     "Free disk space, or save to another folder. No incomplete file is left, and an existing file is unchanged."
 )
@@ -58,7 +63,9 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     except CheckpointError:
         raise
     except OSError as e:
-        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=DISK_FULL_HINT) from e
+        is_open = os.name == "nt" and isinstance(e, PermissionError)
+        hint = OPEN_FILE_HINT if is_open else DISK_FULL_HINT
+        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=hint) from e
     finally:
         # The file does not exist after the rename, or if opening it failed.
         with suppress(FileNotFoundError):
@@ -103,8 +110,12 @@ def _check_target(path: str, replace: bool) -> None:
 
 def _sync_to_disk(path: str) -> None:
     """Flush a file, or the entries of a directory, from the system's cache to the disk."""
-    # fsync works with any descriptor of the file, and directories cannot be opened for writing.
-    descriptor = os.open(path, os.O_RDONLY)
+    # On POSIX systems fsync works with any descriptor, and a directory can be opened for reading only. Windows flushes
+    # only descriptors for writing, and no directories.
+    is_windows = os.name == "nt"
+    if is_windows and os.path.isdir(path):
+        return
+    descriptor = os.open(path, os.O_RDWR | BINARY if is_windows else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -6,7 +6,6 @@ cuts the trailer off; the file then has no checksums.
 """
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 
 from cstorch_compat.files.rawfile import RawFile
 from lazytensor.errors import CheckpointError
+from lazytensor.system.positioned_files import read_at
 
 MAGIC = b"LWCHECK1"
 """The last bytes of a file with checksums."""
@@ -60,7 +60,7 @@ def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], si
     for begin, end in _iter_gaps(places, size):
         at = begin
         while at < end:
-            piece = os.pread(descriptor, min(end - at, _MAX_READ_BYTES), at)
+            piece = read_at(descriptor, min(end - at, _MAX_READ_BYTES), at)
             if not piece:
                 raise CheckpointError("damaged: the file is shorter than its checksums require", hint=RESTORE_HINT)
             crc, at = zlib.crc32(memoryview(piece), crc), at + len(piece)
@@ -99,15 +99,15 @@ def _parse_trailer(file: RawFile) -> Trailer | None:
     end = file.size - _FOOTER.size
     if end < 0:
         return None
-    length, crc, magic = _FOOTER.unpack(os.pread(file.descriptor, _FOOTER.size, end))
+    length, crc, magic = _FOOTER.unpack(read_at(file.descriptor, _FOOTER.size, end))
     if magic != MAGIC:
         # The file was cut inside its trailer: HDF5 could still read it, but it would be unverified.
-        left = os.pread(file.descriptor, len(_TEXT_PREFIX), _find_hdf5_end(file)).rstrip(b"\0")
+        left = read_at(file.descriptor, len(_TEXT_PREFIX), _find_hdf5_end(file)).rstrip(b"\0")
         if left and _TEXT_PREFIX.startswith(left):
             raise CheckpointError("damaged: the file ends within its checksums", hint=RESTORE_HINT)
         return None
     begin = end - length
-    text = os.pread(file.descriptor, length, begin) if begin >= 0 and length <= _MAX_TEXT_BYTES else b""
+    text = read_at(file.descriptor, length, begin) if begin >= 0 and length <= _MAX_TEXT_BYTES else b""
     if len(text) != length or zlib.crc32(text) != crc:
         raise CheckpointError("damaged: its list of checksums is corrupt", hint=RESTORE_HINT)
     said: Any = json.loads(text)

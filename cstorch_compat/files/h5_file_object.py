@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import io
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from concurrent import futures
@@ -18,6 +19,7 @@ import numpy as np
 from cstorch_compat.files.atomic_write import DISK_FULL_HINT
 from cstorch_compat.files.checksums import Trailer, compute_rest_checksum, encode_trailer
 from lazytensor.core.file_array import report_file_errors
+from lazytensor.system.positioned_files import BINARY, read_at, write_at
 from lazytensor.system.signals import defer_signals
 from lazytensor.system.threads import warn_of_no_thread
 
@@ -43,7 +45,7 @@ class H5Sink(io.RawIOBase):
 
     def __init__(self, path: str):
         # O_EXCL: the temporary name is random, so an existing file of that name must not be overwritten.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
         self._path, self._at = path, 0
         self._left_out: int | None = None
         self._error: OSError | None = None
@@ -89,7 +91,7 @@ class H5Sink(io.RawIOBase):
             try:
                 # Write at an offset, because HDF5 moves the position between writes. Continue short writes, which occur
                 # if the disk is nearly full.
-                done += os.pwrite(self._descriptor, view[done:], place + done)
+                done += write_at(self._descriptor, view[done:], place + done)
             except OSError as e:
                 self._error = e
 
@@ -110,8 +112,7 @@ class H5Sink(io.RawIOBase):
         `place` and `end` are the begin and end of the range in the file. Does nothing on systems other than Linux.
         """
         # Not posix_fadvise(DONTNEED), which would evict nearby tables that are read again.
-        begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # only Linux has it
-        if begin is not None:
+        if sys.platform == "linux" and (begin := getattr(ctypes.CDLL(None), "sync_file_range", None)) is not None:
             begin(self._descriptor, ctypes.c_int64(place), ctypes.c_int64(end - place), _SYNC_FILE_RANGE_WRITE)
 
     @contextlib.contextmanager
@@ -133,7 +134,7 @@ class H5Sink(io.RawIOBase):
         view = memoryview(target).cast("B")
         # Return zeros for bytes that were not written, like a hole in a file. After a short read HDF5 raises an error
         # without a cause.
-        data = os.pread(self._descriptor, len(view), self._at)
+        data = read_at(self._descriptor, len(view), self._at)
         view[:] = data + bytes(len(view) - len(data))
         self._at += len(view)
         return len(view)

@@ -3,6 +3,7 @@
 import io
 import os
 import weakref
+from typing import Any
 
 import h5py
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from lazytensor.errors import CheckpointError
 from lazytensor.runtime.aligned_arrays import BlockAllocator
 from lazytensor.system.plain_files import open_descriptor
+from lazytensor.system.positioned_files import position_lock, read_at, read_into_at
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 """The first bytes of an HDF5 file."""
@@ -26,6 +28,23 @@ class _BorrowedStream(io.FileIO):
         # h5py and zipfile close their stream. The descriptor must stay open, because other arrays read from it.
         super().__init__(owner.descriptor, "rb", closefd=False)
         self._owner = owner
+
+    # Systems without positioned reads move the position of the descriptor for a moment, with this lock held.
+    def readinto(self, target: Any) -> int | None:
+        with position_lock:
+            return super().readinto(target)
+
+    def readall(self) -> bytes:
+        with position_lock:
+            return super().readall()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with position_lock:
+            return super().seek(offset, whence)
+
+    def tell(self) -> int:
+        with position_lock:
+            return super().tell()
 
 
 class RawFile:
@@ -66,7 +85,7 @@ class RawFile:
 
     def head(self, size: int) -> bytes:
         """Return the first `size` bytes, or all bytes if the file is shorter."""
-        return os.pread(self.descriptor, size, 0)
+        return read_at(self.descriptor, size, 0)
 
     def fetch(self, offset: int, target: np.ndarray) -> None:
         """Fill `target`, a 1-D array of bytes, with the bytes from `offset` on.
@@ -77,7 +96,7 @@ class RawFile:
         while done < target.size:
             # Read by position, because several threads may read arrays of one file. Read directly into the array, to
             # avoid a copy.
-            count = os.preadv(self.descriptor, [room[done : done + _MAX_READ_BYTES]], offset + done)
+            count = read_into_at(self.descriptor, room[done : done + _MAX_READ_BYTES], offset + done)
             if not count:
                 raise CheckpointError(
                     "damaged: the file has become shorter since it was opened", hint="Restore the file from a copy."

@@ -7,18 +7,24 @@ data, so the contents of the file cannot affect this process through it.
 
 import math
 import os
-import resource
 import select
 import signal
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from h5py._objects import phil  # h5py's lock around all HDF5 calls
 
 from lazytensor.core import source
 from lazytensor.errors import CheckpointError
 from lazytensor.system.signals import defer_signals
+
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows, which cannot fork either
+    resource = None
 
 MAX_LEAF_CPU_SECONDS = 2
 """Maximum CPU time for one leaf. Intact leaves take milliseconds; the system's limit has whole seconds."""
@@ -73,7 +79,10 @@ def _fork() -> int | None:
         if not _is_warned:
             _is_warned = True
             place = source.where()
-            text = f"files without checksums are read without a time limit, because no process can be started ({e})"
+            reason = str(e) if hasattr(os, "fork") else "this system cannot fork"
+            text = (
+                f"files without checksums are read without a time limit, because no process can be started ({reason})"
+            )
             warnings.warn_explicit(text, UserWarning, place.file, place.line)
         return None
 

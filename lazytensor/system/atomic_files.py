@@ -79,12 +79,13 @@ def remove_leftovers(folder: pathlib.Path) -> int:
 def _is_leftover(entry: "os.DirEntry[str]") -> bool:
     """Return whether a file is a temporary file whose writer has died.
 
-    For a writer on another machine, return whether it has not been written for MAX_WRITE_PAUSE_SECONDS.
+    For a writer on another machine, and on Windows, return whether it has not been written for MAX_WRITE_PAUSE_SECONDS.
     """
     match = _TEMPORARY_NAME_PATTERN.search(entry.name)
     if match is None:
         return False
-    if match["host"] == _HOST:
+    # On Windows `os.kill` cannot test whether a process exists.
+    if match["host"] == _HOST and os.name == "posix":
         return not _is_alive(int(match["process"]))
     # Processes of other machines or of removed containers cannot be checked from here, so use the age of the file.
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > MAX_WRITE_PAUSE_SECONDS

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from lazytensor.system import atomic_files
+from lazytensor.system.positioned_files import BINARY
 from lazytensor.system.terminal import replace_surrogates
 
 
@@ -23,7 +24,7 @@ def write_file_atomically(path: str | os.PathLike[str], data: bytes | str) -> No
     target = os.path.realpath(path)
     temporary = atomic_files.temporary_name(target)
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
     except OSError:
         pathlib.Path(target).write_bytes(content)
         return

@@ -5,6 +5,7 @@ import stat
 from typing import BinaryIO
 
 from lazytensor.errors import CheckpointError
+from lazytensor.system.positioned_files import BINARY
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> int:
@@ -14,7 +15,7 @@ def open_descriptor(path: str | os.PathLike[str]) -> int:
     device.
     """
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor

@@ -16,12 +16,13 @@ import warnings
 
 from lazytensor import config
 from lazytensor.system import atomic_files
+from lazytensor.system.positioned_files import BINARY
 
 DIGEST_BYTES = 32
 MAX_CACHE_BYTES = 1 << 28
 """Size to which the cache is reduced when a process writes its first kernel."""
 # Do not follow a link, and do not block on a pipe; both count as errors.
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ_FLAGS = os.O_RDONLY | BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OTHERS_WRITE_BITS, _OTHERS_ANY_BITS = 0o022, 0o077
 
 _warned_kinds: set[str] = set()

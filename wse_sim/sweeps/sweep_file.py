@@ -4,7 +4,6 @@ Each record is on disk before the next one is written. If a process is killed, t
 then cut off, and its point is planned again.
 """
 
-import fcntl
 import json
 import os
 import pathlib
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from lazytensor.errors import LazyError
+from lazytensor.system.positioned_files import BINARY, try_lock
 from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord
 
 SCHEMA = "lazywafer-sweep"
@@ -32,7 +32,7 @@ class SweepFile:
         self.path, self._points = path, {point.key: point for point in points}
         self.records: dict[Any, SweepRecord] = {}
         self._header = {"schema": SCHEMA, "version": SCHEMA_VERSION, **facts}
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | BINARY, 0o644)
         try:
             self._lock()
             self._read()
@@ -62,12 +62,8 @@ class SweepFile:
     def _lock(self) -> None:
         """Lock the file. Raise LazyError if another process has locked it."""
         # Two processes would both append missing points. The lock is released when the process ends.
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LazyError(
-                f"another process writes to {self.path}", hint="Wait for its end, or use another file."
-            ) from None
+        if not try_lock(self._file):
+            raise LazyError(f"another process writes to {self.path}", hint="Wait for its end, or use another file.")
 
     def _read(self) -> None:
         """Read the records of the file, or write the header to a file that is empty or has only a part of it.
