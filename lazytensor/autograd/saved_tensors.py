@@ -227,7 +227,7 @@ def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwr
     if lost is not None:
         return lost if lost.is_counted else None
     snapshot = notes.snapshot if notes is not None else None
-    if snapshot is None or snapshot.memory.count == snapshot.version:
+    if snapshot is None or not snapshot.is_overwritten:
         return None
     return Overwrite(return_none, snapshot.version, return_none, None)
 

@@ -13,28 +13,18 @@ from lazytensor.ir.graph import NO_ATTRS, Node, leaf, new_uninterned_node
 from lazytensor.ir.types import Type
 
 
-class WriteCounter:
-    """The number of counted writes to shared memory. Backward compares it with the number at the time of a snapshot."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count: int = 0
-
-
 class SharedMemory:
     """The elements of a storage, in an array that the script can read and write; implements `storage.ValueStore`.
 
     `array` has the shape of the storage and NumPy's type for `type.dtype` (float16 for float16, see `numpy_type`).
     """
 
-    __slots__ = ("array", "type", "history", "counter", "_snapshot", "_exported", "_is_exported")
+    __slots__ = ("array", "type", "history", "_snapshot", "_exported", "_is_exported")
 
     def __init__(self, array: np.ndarray, type: Type):
         self.array: np.ndarray = array
         self.type: Type = type
         self.history: Node | None = None  # the node of the last write, if it has a gradient history
-        self.counter: WriteCounter = WriteCounter()
         self._snapshot: weakref.ref[Node] | None = None  # weak, because the node refers to the array
         self._exported: weakref.ref[np.ndarray] | None = None
         self._is_exported = False
@@ -82,6 +72,7 @@ class SharedMemory:
             return known
         copied = np.asarray(self.array, self.type.dtype.host, order="C") if is_last else None
         known = leaf(copy_values(self.array, self.type.dtype) if copied is None else copied, self.type)
+        known.cells = 1  # the storage that has the memory
         if self.history is not None:
             model = ("written_past", NO_ATTRS, (), self.type, self.history.where, True)
             written = new_uninterned_node(model, (known, self.history))
@@ -90,22 +81,19 @@ class SharedMemory:
         self._snapshot = weakref.ref(known)
         return known
 
-    def write(self, n: Node, value: np.ndarray, is_counted: bool = True) -> None:
-        """Write `value`, the value of `n`, to all elements. The write counter is incremented if `is_counted`.
+    def write(self, n: Node, value: np.ndarray) -> None:
+        """Write `value`, the value of `n`, to all elements.
 
         Read-only memory is replaced by a new array, which is not shared with the script.
         """
-        self.counter.count += is_counted
         if not self.array.flags.writeable:
             # The script cannot write to it either, so the tensor gets separate memory.
             self.array = np.array(self.array)
         self.array[...] = value
         self._snapshot, self.history = (weakref.ref(n), n) if n.tracks else (None, None)
 
-    def note_write(self, is_counted: bool = True) -> None:
-        """Record a write to some elements of the array. The write counter is incremented if `is_counted`."""
-        self.counter.count += is_counted
-        # The elements have changed, so comparing them with the last snapshot would be wasted.
+    def note_write(self) -> None:
+        """Record that elements of the array have changed, so that comparing them with the last snapshot is useless."""
         self._snapshot = None
 
     def copy(self, state: str) -> np.ndarray:

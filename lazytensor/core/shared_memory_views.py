@@ -59,20 +59,21 @@ def snapshot(t: Tensor) -> Node | None:
         return None
     known: Node | None = t._node
     dtype = t.cell.type.dtype
-    is_known = known is not None and known.value is not None and _is_of_last_write(known, t.cell.home)
+    is_known = known is not None and known.value is not None and _is_of_last_write(known)
     if not is_known or not has_equal_bits(part, known.value, dtype):  # type: ignore[union-attr,arg-type]
         t._seen, t._node = None, (known := leaf(copy_values(part, dtype), Type(part.shape, dtype)))
-        record_of_node(known).snapshot = Snapshot(part, known.type, t.cell.home)
+        known.cells = 1  # the storage that has the memory
+        record_of_node(known).snapshot = Snapshot(part, known.type, t.cell)
     return known
 
 
-def _is_of_last_write(n: Node, memory: SharedMemory) -> bool:
-    """Return whether no counted write to the memory came after the snapshot `n`.
+def _is_of_last_write(n: Node) -> bool:
+    """Return whether no counted write to the storage came after the snapshot `n`.
 
     Such a write may have left the elements as they were, but backward refuses an earlier snapshot.
     """
     taken = n.storage.snapshot if n.storage is not None else None
-    return taken is None or taken.memory is not memory.counter or taken.version == memory.counter.count
+    return taken is None or not taken.is_overwritten
 
 
 def gather_shared_elements(t: Tensor, op: str, *places: Node, **attrs: Any) -> Node | None:
@@ -100,7 +101,7 @@ def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
     if part is None or not part.flags.writeable:
         return False
     part[...] = storage.value_of(n)
-    t.cell.home.note_write(is_counted)
+    t.cell.home.note_write()
     if not is_counted:
         note_uncounted_writes()
     t.cell.version += is_counted

@@ -304,10 +304,9 @@ def _snapshot(cell: Storage) -> Node:
     is_released = memory.is_released
     n = memory.node(is_last=is_released)
     if is_released:
-        n.cells += 1
         cell.node, cell.home = n, None
     elif n.storage is None:
-        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
+        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, cell)
     return n
 
 
@@ -351,9 +350,9 @@ def pin(cell: Storage, is_shared: bool = True) -> SharedMemory | None:
     n = read(cell)
     value_of(n)
     memory = SharedMemory.of_value(n)
-    if is_shared:
-        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
     cell.node, cell.home, cell.synced = None, memory, None
+    if is_shared:
+        record_of_node(n).snapshot = Snapshot(memory.array, cell.type, cell)
     return memory
 
 
@@ -362,7 +361,7 @@ def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
     memory = cell.home
     assert isinstance(memory, SharedMemory)
     thread_state.effects += 1
-    memory.write(n, value_of(n), is_counted)
+    memory.write(n, value_of(n))
     if not is_counted:
         note_uncounted_writes()
     cell.version += is_counted
@@ -389,7 +388,7 @@ def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
             n = _make_distinct_node(n)
         # The storage may have had this value before, such as a constant that `weight.data.zero_()` restores.
         if n.storage is not None:
-            n.storage.losses.pop(id(cell), None)
+            n.storage.forget(cell)
         if cell.node is not None and cell.node is not n:
             n.cells += 1
             record_overwrite(cell, cell.node, n, is_counted)

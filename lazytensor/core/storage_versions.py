@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from lazytensor.core.shared_memory import SharedMemory, WriteCounter, copy_values, has_equal_bits
+from lazytensor.core.shared_memory import copy_values, has_equal_bits
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 
@@ -58,15 +58,21 @@ class Snapshot:
     Creating one sets `has_uncounted_writes` if the script has an array over the memory.
     """
 
-    __slots__ = ("array", "memory", "type", "version")
+    __slots__ = ("array", "cell", "type", "version")
 
-    def __init__(self, array: np.ndarray, type: Type, memory: SharedMemory):
+    def __init__(self, array: np.ndarray, type: Type, cell: Storage):
         global has_uncounted_writes
-        has_uncounted_writes |= not memory.is_released
+        has_uncounted_writes |= not cell.home.is_released
         self.array: np.ndarray = array
         self.type: Type = type
-        self.memory: WriteCounter = memory.counter
-        self.version: int = memory.counter.count
+        self.cell: Callable[[], Storage | None] = weakref.ref(cell)
+        self.version: int = cell.version
+
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether the storage had a counted write since."""
+        cell = self.cell()
+        return cell is not None and cell.version != self.version
 
     def current_value(self, n: Node) -> Node:
         """Return a node with the current elements of the array: `n` itself if they are unchanged, else a new leaf."""
@@ -103,6 +109,12 @@ class StorageRecord:
         self.losses: dict[int, Overwrite] = {}
         self.snapshot: Snapshot | None = None
         self.inference: Callable[[], Storage | None] = return_none
+
+    def forget(self, cell: Storage) -> None:
+        """Remove what the record says on earlier writes to `cell`, whose value the node is now again."""
+        self.losses.pop(id(cell), None)
+        if self.snapshot is not None and self.snapshot.cell() is cell:
+            self.snapshot = None
 
 
 def record_of_node(n: Node) -> StorageRecord:
