@@ -100,6 +100,7 @@ def _note_write(t: Tensor, before: Node | None) -> None:
         record_overwrite(t.cell, before, None, True)
     t.cell.home.note_write()
     t.cell.version += 1
+    storage.thread_state.effects += 1
 
 
 def _selects_part(parts: tuple[Any, ...]) -> bool:

@@ -188,6 +188,7 @@ class Tensor(NumberProtocol, Methods):
                 f"a value of type {n.type} cannot be written to a tensor of type {self.spec}", where=source.where()
             )
         self._refuse_write()
+        thread_state.effects += 1
         if self.has_separate_history(n):
             self._write_separate_history(n)
             return

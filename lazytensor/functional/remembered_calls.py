@@ -81,7 +81,6 @@ def remember_calls(function: F, name: str) -> F:
         if (
             thread_state.current is not None
             or storage.is_abstract
-            or op.check_saved_operands is not None
             or autocast_state.host is not None
             or autocast_state.half is not None
         ):
@@ -212,6 +211,8 @@ def _replay(recipe: _Recipe, operands: Sequence[Tensor], nodes: list[Node]) -> T
     n = nodes[0]
     for template, inputs in steps:
         n = record_template(template, tuple([nodes[k] for k in inputs]), place)
+        if n.tracks and op.check_saved_operands is not None:
+            op.check_saved_operands(n)
         nodes.append(n)
     if base is None:
         return wrap(n)
