@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.run.process import RunLocal
-from lazytensor.autograd.saved_tensors import grad_fn_name
 from lazytensor.core import source, storage
 from lazytensor.core.device import CPU, Device, default_device, set_thread_default_device
 from lazytensor.core.tensor import wrap
 from lazytensor.errors import AutogradError, OptionInvalid
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import gradient_name
 from lazytensor.ops.buffer_slices import materialize_slice
 from lazytensor.ops.formula import inspect_gradients
 from lazytensor.runtime import thread_pool
@@ -120,7 +120,7 @@ def _refuse_nan(n: Node, at: int, gradient: Any) -> None:
     if storage.thread_state.current is None and bool(
         np.isnan(wrap(materialize_slice(gradient)).array("detect_anomaly")).any()
     ):
-        text = f"Function '{grad_fn_name(n)}' returned nan values in its {at}th output."
+        text = f"Function '{gradient_name(n)}' returned nan values in its {at}th output."
         raise AutogradError(text, where=n.where or source.where())
 
 

@@ -18,7 +18,6 @@ from lazytensor.autograd.hooks import (
 from lazytensor.autograd.saved_tensors import (
     SAVES_TENSORS_KEY,
     find_uncounted_changes,
-    grad_fn_name,
     inference_tensor_saved_error,
     substitute_current_values,
     unpack_saved_node,
@@ -29,6 +28,7 @@ from lazytensor.core.tensor import Tensor, detach_node, grad_mode, is_grad_enabl
 from lazytensor.core.tensor_members import method, tensor_property
 from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import gradient_name
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP_KEY
@@ -552,7 +552,7 @@ class GradientFunction:
 
     def name(self) -> str:
         """Return PyTorch's name of the function, such as "MulBackward0"."""
-        return grad_fn_name(self._node)
+        return gradient_name(self._node)
 
     @property
     def next_functions(self) -> tuple[tuple["GradientFunction | None", int], ...]:

@@ -15,7 +15,7 @@ from lazytensor.core.storage import FREED_COUNT_KEY, Storage, read, thread_state
 from lazytensor.core.storage_versions import Overwrite, StorageRecord, return_none
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological
-from lazytensor.ir.operation import saves_values
+from lazytensor.ir.operation import gradient_name, saves_values
 from lazytensor.ops import OPS
 from lazytensor.ops.buffer_slices import materialize_slice
 
@@ -363,7 +363,7 @@ def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradErro
     version = cell.version if cell is not None else lost.version + 1
     # As in PyTorch, a result is named by its operation, and an operand by the operation that wrote it last.
     maker = n if at is n else cell.node if cell is not None else None
-    name = f", which is output 0 of {grad_fn_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
+    name = f", which is output 0 of {gradient_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
     return AutogradError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[torch.{_tensor_type_name(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version "
@@ -376,14 +376,3 @@ def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradErro
 
 def _tensor_type_name(dtype: DType) -> str:
     return TENSOR_TYPE_NAMES.get(dtype.name, "")
-
-
-def grad_fn_name(n: Node) -> str:
-    """Return PyTorch's name for the function that computed a node, such as "MulBackward0".
-
-    It is "AccumulateGrad" for a leaf. A name that is not known is made of the words of the operation.
-    """
-    if n.op == "written_past":
-        return grad_fn_name(n.inputs[1])
-    words = "".join(w.capitalize() for w in n.op.split("_"))
-    return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"

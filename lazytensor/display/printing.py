@@ -14,9 +14,7 @@ from lazytensor.core import dtype as dt
 from lazytensor.core.tensor import CPU, Tensor
 from lazytensor.core.tensor_members import method
 from lazytensor.display.html import heat_map
-from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import OPS
-from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.ir.operation import gradient_name
 
 # The defaults of torch.set_printoptions.
 PRECISION, THRESHOLD, EDGE_ITEMS, LINE_WIDTH = 4, 1000, 3, 80
@@ -54,7 +52,7 @@ def tensor_text(x: Tensor) -> str:
     if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
         notes.append(f"dtype={x.dtype}")
     if x.requires_grad:
-        notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{_gradient_name(x.node)}Backward0>")
+        notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{gradient_name(x.node).rpartition('::')[2]}>")
     # Put a note on a new line if the current line would exceed 80 characters.
     for note in notes:
         last = len(body) - (body.rfind("\n") + 1)
@@ -72,16 +70,6 @@ def tensor_html(x: Tensor) -> str:
     shown, array = tensor_text(x), np.empty(0) if x.device.type == "meta" else x.array("print()")
     image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
     return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
-
-
-def _gradient_name(n: Node) -> str:
-    """Return PyTorch's name for the operation of a node, without "Backward0", such as "Mul"."""
-    if n.op == "written_past":
-        return _gradient_name(n.inputs[1])
-    # `reduce` corresponds to several operations of PyTorch, which have different names.
-    if n.op == "reduce":
-        return REDUCTIONS[n.attrs["kind"]].gradient
-    return OPS[n.op].gradient_name or "".join(part.capitalize() for part in n.op.split("_"))
 
 
 def _element_format(values: np.ndarray, dtype: dt.DType) -> ElementFormat:

@@ -54,6 +54,7 @@ from lazytensor.functional import (
 )
 from lazytensor.functional.autocast_rules import publish
 from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.gradient_names import with_gradient_name
 from lazytensor.functional.in_place import assign
 from lazytensor.functional.numpy_argument_names import accept_alternative_names
 from lazytensor.functional.pointwise import tensor_of
@@ -205,12 +206,13 @@ def build_members(function: Callable[..., Any], mark: MemberMark) -> dict[str, A
     the in-place method `name_`, a comparison operator, or the direct, reflected and in-place forms of an operator.
     """
     if mark.is_property:
-        return dict.fromkeys(mark.names, property(function))
+        return {name: property(with_gradient_name(name, function)) for name in mark.names}
     # Each alias uses the function's name for refusals and automatic casts.
     members: dict[str, Any] = dict.fromkeys(mark.names, accept_alternative_names(publish(function, place=None)))
     if mark.in_place:
         # The vendor's front end applies the refusals of the function to its in-place form.
-        writing = _in_place(accept_alternative_names(with_refusals(function.__name__, function)))
+        named = with_gradient_name(function.__name__, function)
+        writing = _in_place(accept_alternative_names(with_refusals(function.__name__, named)))
         members |= dict.fromkeys((f"{name}_" for name in mark.names), writing)
     if mark.is_comparison:
         # Python reflects comparisons without a method, and they have no in-place form.

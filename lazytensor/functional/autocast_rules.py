@@ -14,6 +14,7 @@ from lazytensor.core.dtype import float32
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.functional.argument_errors import guard_arguments
 from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.gradient_names import with_gradient_name
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.remembered_calls import remember_calls
 from lazytensor.functional.vendor_formulas import FORMULAS
@@ -117,7 +118,7 @@ def publish(function: F, name: str = "", place: str | None = "F.") -> F:
 
 def _with_casts(function: F, name: str, place: str | None) -> F:
     """Return `function` with argument checks, wafer refusals and automatic casts; see `publish`."""
-    function = with_refusals(name, guard_arguments(function, place))
+    function = typed(F, with_gradient_name(name, with_refusals(name, guard_arguments(function, place))))
     if name in FORMULAS:
         function = _record_formula(function, FORMULAS[name])
     on_wafer = name in FLOAT32_FUNCTIONS | HALF_FUNCTIONS or (place == "F." and name in FLOAT32_IN_FUNCTIONAL)

@@ -20,6 +20,7 @@ from lazytensor.core.storage import thread_state
 from lazytensor.core.tensor import Tensor, ViewOps, tensor_from_storage, wrap
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.ir.graph import Node, NodeTemplate, node_template, record_template, topological
+from lazytensor.ir.operation import own_gradient_name, set_gradient_name
 from lazytensor.ops import op
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,12 +62,14 @@ class _Recipe(NamedTuple):
       then the created nodes; the last created node is the result.
     - `base`: for a view, the index of the operand that it shows; otherwise None.
     - `view_ops`: for a view, the view operations that are added to those of the operand.
+    - `gradient_name`: the name of the result's gradient function if it is not that of the last operation, or None.
     """
 
     constants: tuple[Node, ...]
     steps: tuple[tuple[NodeTemplate, tuple[int, ...]], ...]
     base: int | None
     view_ops: ViewOps
+    gradient_name: str | None
 
 
 def remember_calls(function: F, name: str) -> F:
@@ -185,12 +188,15 @@ def _learn(result: Any, operands: Sequence[Tensor], nodes: Sequence[Node]) -> _R
     if any(n.op not in ("full", "const") for n in constants):
         return None
     # A node with a number of its own stands for one tensor, and one with notes has been used by autograd.
-    if any(n.op in ("variable", "custom_vjp") or "uid" in n.attrs or n.memo for n in work):
+    name = own_gradient_name(out)
+    if any(n.op in ("variable", "custom_vjp") or "uid" in n.attrs or (n.memo and n is not out) for n in work):
+        return None
+    if out.memo and (name is None or len(out.memo) > 1):
         return None
     # An operand that occurs twice has one number, but two places.
     numbers |= {n: k for k, n in enumerate((*constants, *work), len(nodes))}
     steps = tuple((node_template(n), tuple(numbers[i] for i in n.inputs)) for n in work)
-    return _Recipe(tuple(constants), steps, base, view_ops)
+    return _Recipe(tuple(constants), steps, base, view_ops, name)
 
 
 def _view_of(result: Tensor, operands: Sequence[Tensor]) -> tuple[int | None, ViewOps]:
@@ -205,7 +211,7 @@ def _view_of(result: Tensor, operands: Sequence[Tensor]) -> tuple[int | None, Vi
 
 def _replay(recipe: _Recipe, operands: Sequence[Tensor], nodes: list[Node]) -> Tensor | None:
     """Return the result of a remembered call, or None if a view of the operand cannot be made without the function."""
-    constants, steps, base, view_ops = recipe
+    constants, steps, base, view_ops, name = recipe
     place = source.where()
     nodes += constants
     n = nodes[0]
@@ -214,6 +220,8 @@ def _replay(recipe: _Recipe, operands: Sequence[Tensor], nodes: list[Node]) -> T
         if n.tracks and op.check_saved_operands is not None:
             op.check_saved_operands(n)
         nodes.append(n)
+    if name is not None:
+        set_gradient_name(n, name)
     if base is None:
         return wrap(n)
     t = operands[base]

@@ -127,7 +127,8 @@ class Op:
     - `renames`: its result has the elements of its operand in another shape or type.
     - `autocast`: the cast of operands while automatic casts are active: "float32" casts half operands, "half" casts
       float32 operands, "widest" casts half operands next to a float32 scalar, "" casts none.
-    - `gradient_name`: PyTorch's name of it in a printed `grad_fn`.
+    - `gradient_name`: PyTorch's name of it in `grad_fn`, with or without "Backward" and a number; or a function of the
+      node that returns this.
     - `elements`: the kinds of the first operand that PyTorch supports, as in `LoopBody.kinds`; "" means all.
     """
 
@@ -146,7 +147,7 @@ class Op:
     is_leaf: bool = False
     renames: bool = False
     autocast: Literal["", "float32", "half", "widest"] = ""
-    gradient_name: str = ""
+    gradient_name: str | Callable[[Node], str] = ""
     elements: str = ""
 
 
@@ -157,3 +158,35 @@ def saves_values(n: Node) -> bool:
     """Return whether the gradient of a node reads values of the forward pass (see `Op.saves`)."""
     saves = OPS[n.op].saves
     return saves(**n.attrs) if callable(saves) else saves
+
+
+_GRADIENT_NAME_KEY = "gradient name"
+"""Key in `Node.memo`: the name that `set_gradient_name` set."""
+
+
+def gradient_name(n: Node) -> str:
+    """Return PyTorch's name for the function that computed a node, such as "MulBackward0".
+
+    It is "AccumulateGrad" for a leaf. It is the name of `set_gradient_name` if there is one, else that of the operation
+    (`Op.gradient_name`), else it is made of the words of the operation.
+    """
+    if n.op == "written_past":
+        return gradient_name(n.inputs[1])
+    if n.op == "variable":
+        return "AccumulateGrad"
+    if n.memo is not None and _GRADIENT_NAME_KEY in n.memo:
+        return str(n.memo[_GRADIENT_NAME_KEY])
+    name = OPS[n.op].gradient_name
+    word = (name(n) if callable(name) else name) or "".join(w.capitalize() for w in n.op.split("_"))
+    return word if "Backward" in word or "::" in word else f"{word}Backward0"
+
+
+def own_gradient_name(n: Node) -> str | None:
+    """Return the name that `set_gradient_name` gave to the node, or None."""
+    return n.memo.get(_GRADIENT_NAME_KEY) if n.memo else None
+
+
+def set_gradient_name(n: Node, name: str) -> None:
+    """Set the name that `gradient_name` returns for the node, such as "StdBackward0"."""
+    n.memo = n.memo or {}
+    n.memo[_GRADIENT_NAME_KEY] = name

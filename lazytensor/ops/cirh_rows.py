@@ -120,6 +120,7 @@ composite(
     put=_put_split_part,
     cirh=legal_by_decomposition(lambda x, *, index, **attrs: call("result", call("split", x, **attrs), index=index)),
     saves=False,
+    gradient_name="Split",
 )
 
 

@@ -213,7 +213,15 @@ def _decompose_conv_transpose(x: Node, w: Node, **attrs: Any) -> Node:
     return call("conv_input", x, w, **attrs)
 
 
-op("conv", _conv_type, _conv, vjp=_conv_vjp, work=_work, cirh=convolution("FWD"))
+op(
+    "conv",
+    _conv_type,
+    _conv,
+    vjp=_conv_vjp,
+    work=_work,
+    cirh=convolution("FWD"),
+    gradient_name="Convolution",
+)
 op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, work=_work, cirh=convolution("BWD_INPUT", True))
 # The transposed convolution as a layer: CIRH distinguishes it from the backward pass of a convolution.
 op(
@@ -224,6 +232,7 @@ op(
     work=_work,
     composite=_decompose_conv_transpose,
     cirh=convolution("FWD", True),
+    gradient_name="Convolution",
 )
 op(
     "conv_weight",

@@ -197,6 +197,7 @@ _unary(
     10,
     cirh=legal_by_decomposition(lambda x: call("log", x + 1)),
     autocast="float32",
+    gradient_name="Log1P",
 )
 _unary(
     "expm1",
@@ -205,6 +206,7 @@ _unary(
     10,
     cirh=legal_by_decomposition(lambda x: call("exp", x) - 1),
     autocast="float32",
+    gradient_name="Expm1",
 )
 _unary(
     "log2",

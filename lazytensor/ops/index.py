@@ -356,6 +356,7 @@ op(
         _index_get_as_points,
         "Index the first dimensions with tensors of one shape, or use torch.index_select or torch.gather.",
     ),
+    gradient_name="Index",
 )
 op(
     "index_put",
@@ -374,4 +375,5 @@ op(
     vjp=lambda g, y, x, *, dims: (call("reverse", g, dims=dims),),
     work=elementwise_work(0),
     cirh=legal_by_decomposition(_reverse_as_gather),
+    gradient_name="Flip",
 )

@@ -137,7 +137,14 @@ def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return ((whole + transpose_matrices(whole)) * 0.5,)
 
 
-_factor("cholesky", _square_type, _cholesky, vjp=_cholesky_vjp, work=_cubic_work(1 / 3))
+_factor(
+    "cholesky",
+    _square_type,
+    _cholesky,
+    vjp=_cholesky_vjp,
+    work=_cubic_work(1 / 3),
+    gradient_name="LinalgCholeskyEx",
+)
 
 
 def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
@@ -177,7 +184,14 @@ def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint:
     return -(band_part(da, None, 0) if lower else band_part(da, 0, None)), db
 
 
-_factor("triangular_solve", _system_type, _triangular, vjp=_triangular_vjp, work=_cubic_work(1))
+_factor(
+    "triangular_solve",
+    _system_type,
+    _triangular,
+    vjp=_triangular_vjp,
+    work=_cubic_work(1),
+    gradient_name="LinalgSolveTriangular",
+)
 
 
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -229,7 +243,7 @@ def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
     return (first + second - direct,)
 
 
-_factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic_work(20))
+_factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic_work(20), gradient_name="LinalgPinv")
 
 
 def _broadcast_scalars(g: Node, like: Node) -> Node:
@@ -261,6 +275,7 @@ _factor(
     # det * inverse^T would be 0 times infinity for a singular matrix, but the determinant has a derivative there.
     vjp=lambda g, y, x: (_broadcast_scalars(g, x) * call("cofactor", x),),
     work=_cubic_work(2 / 3),
+    gradient_name="LinalgDet",
 )
 _factor(
     "cofactor",
@@ -276,6 +291,7 @@ _factor(
     # For a singular matrix log|det| is not differentiable, and the inverse raises ShapeError.
     vjp=lambda g, y, x: (_broadcast_scalars(g, x) * transpose_matrices(inverse(x)),),
     work=_cubic_work(2 / 3),
+    gradient_name="LinalgSlogdet",
 )
 _factor(
     "det_sign",
@@ -424,6 +440,7 @@ _factor(
     lambda x: np.asarray(np.linalg.svd(_to_float64(x), compute_uv=False)).astype(x.dtype),
     vjp=lambda g, y, x: (_singular_values_vjp(g, x),),
     work=_cubic_work(10),
+    gradient_name="LinalgSvd",
 )
 
 
@@ -501,6 +518,7 @@ _factor(
     _for_each_matrix(_matrix_exp, lambda s: s),
     vjp=_matrix_exp_vjp,
     work=_cubic_work(2 * TAYLOR_TERMS),
+    gradient_name="LinalgMatrixExp",
 )
 
 

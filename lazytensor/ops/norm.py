@@ -140,6 +140,7 @@ composite(
     vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
     cirh=typed_operation("LayerNorm", epsilon_attribute),
     elements="f",
+    gradient_name="NativeLayerNorm",
 )
 _register_backward(
     "layer_norm_grad",
@@ -220,6 +221,7 @@ composite(
     vjp=lambda g, y, x, w, b, **attrs: _gradients("group_norm_grad", g, x, w, **attrs),
     cirh=legal_by_decomposition(_decompose_group_norm),
     elements="f",
+    gradient_name="NativeGroupNorm",
 )
 _register_backward(
     "group_norm_grad",
@@ -329,7 +331,15 @@ for _name, _formula, _vjp, _is_training in (
     ("batch_norm", _batch_norm, differentiate_formula(_batch_norm), False),
     ("batch_norm_training", _batch_norm_training, _training_vjp, True),
 ):
-    composite(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=legal_by_decomposition(_compute_as_image(_name)))
+    composite(
+        _name,
+        _formula,
+        _channel_type,
+        10,
+        vjp=_vjp,
+        cirh=legal_by_decomposition(_compute_as_image(_name)),
+        gradient_name="NativeBatchNorm",
+    )
     op(
         f"{_name}_all",
         lambda x, weight, bias, mean, variance, **attrs: (x, mean, variance),

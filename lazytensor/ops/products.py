@@ -64,7 +64,7 @@ op(
     work=_matmul_work,
     cirh=PRODUCT,
     autocast="half",
-    gradient_name="Mm",
+    gradient_name=lambda n: "Mm" if len(n.type.shape) == 2 else "Bmm",
 )
 
 
@@ -117,6 +117,14 @@ def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
     return Work(2 * out.size * w.shape[1] + (out.size if b else 0), x.nbytes + w.nbytes, out.nbytes)
 
 
+def _linear_gradient_name(n: Node) -> str:
+    """Return PyTorch's name of a linear layer's gradient, which depends on its rank and on whether it has a bias."""
+    has_bias = len(n.inputs) == 3
+    if len(n.type.shape) == 2:
+        return "Addmm" if has_bias else "Mm"
+    return "View" if has_bias or len(n.type.shape) == 1 else "UnsafeView"
+
+
 op(
     "linear",
     _linear,
@@ -124,7 +132,7 @@ op(
     vjp=_linear_vjp,
     work=_linear_work,
     composite=_decompose_linear,
-    gradient_name="Addmm",
+    gradient_name=_linear_gradient_name,
 )
 
 
@@ -151,6 +159,7 @@ composite(
     _add_bias_type,
     vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)),
     cirh=typed_operation("BiasAdd", integer_attribute("dim")),
+    gradient_name="Convolution",
 )
 composite(
     # CIRH has both as operations, for `cstorch.nn.functional.bias_add`, although they are a broadcast and a sum.

@@ -207,6 +207,11 @@ def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[
     return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
+def _numbered_name(kind: str) -> str:
+    """Return PyTorch's name of the gradient of a reduction over listed dimensions."""
+    return f"{REDUCTIONS[kind].gradient}Backward{0 if REDUCTIONS[kind].is_extreme else 1}"
+
+
 op(
     "reduce",
     _reduce_type,
@@ -216,6 +221,7 @@ op(
     cirh=typed_operation("Reduce", reduction_attributes),
     saves=lambda *, kind, **attrs: kind != "add",
     also_keeps="result",
+    gradient_name=lambda n: REDUCTIONS[n.attrs["kind"]].gradient,
 )
 composite(
     "expand_reduced",
@@ -235,6 +241,7 @@ composite(
     lambda x, *, dims: Type(keepdim_shape(x.shape, dims), x.dtype),
     vjp=lambda g, y, x, *, dims: (broadcast_gradient(g, x.type.shape, dims),),
     saves=False,
+    gradient_name="SumBackward1",
 )
 composite(
     # A reduction for which the script lists all dimensions. Its gradient has other steps than one without `dim`.
@@ -243,6 +250,7 @@ composite(
     lambda x, *, kind, dims: _reduce_type(x, kind=kind, dims=dims, keepdim=False),
     vjp=_each_vjp,
     saves=lambda *, kind, **attrs: kind in ("maximum", "minimum"),
+    gradient_name=lambda n: "MeanBackward1" if n.attrs["kind"] == "mean" else _numbered_name(n.attrs["kind"]),
 )
 composite(
     "count_true",
@@ -298,6 +306,7 @@ composite(
     2,
     vjp=_vector_length_vjp,
     cirh=typed_operation("L2Norm", norm_attributes),
+    gradient_name="LinalgVectorNorm",
 )
 composite(
     "at_least",
@@ -344,4 +353,5 @@ composite(
     lambda g, *, shape, dims: Type(shape, g.dtype),
     cirh=legal_by_decomposition(_decompose_sum_and_reshape),
     saves=False,
+    gradient_name="SumBackward1",
 )

@@ -306,7 +306,7 @@ op(
     work=elementwise_work(0),
     cirh=legal_by_decomposition(_decompose_slice_update),
     saves=False,
-    gradient_name="CopySlices",
+    gradient_name="torch::autograd::CopySlices",
 )
 op(
     "concat",

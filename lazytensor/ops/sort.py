@@ -223,6 +223,7 @@ op(
     vjp=_scan_vjp,
     work=elementwise_work(1),
     cirh=SCAN.with_decomposition(_decompose_reverse_scan),
+    gradient_name=lambda n: {"add": "Cumsum", "mul": "Cumprod"}.get(n.attrs["kind"], "Logcumsumexp"),
 )
 op(
     "arg_pick",

@@ -180,6 +180,7 @@ _pointwise(
     lambda g, y, x: (-(g * (call("log", x) + 1)),),
     flops=12,
     cirh=illegal_with_hint("Write torch.where(x > 0, -x * torch.log(x), 0.0) for non-negative x."),
+    gradient_name="SpecialEntr",
 )
 
 
@@ -297,6 +298,7 @@ _pointwise(
     flops=12,
     body=LoopBody("({0} * log1p({1}) if ({0} != 0) | ({1} != {1}) else {0})", "special"),
     cirh=legal_by_decomposition(_decompose_xlog1py),
+    gradient_name="SpecialXlog1Py",
 )
 _pointwise(
     "heaviside",
