@@ -254,9 +254,9 @@ def distinct_uses() -> Iterator[None]:
 def set_merging(is_merged: bool) -> bool:
     """Set whether equal calls in this thread share a node even if a tensor has that node.
 
-    Return the previous setting. It is on in captured steps, whose nodes the next trace reuses, and in gradients.
-    Elsewhere each call of a tensor has a separate node, so that hooks and gradients distinguish the results of equal
-    calls.
+    Return the previous setting. It is on in captured steps, whose nodes the next trace reuses. Elsewhere each call of a
+    tensor has a separate node, so that hooks and gradients distinguish the results of equal calls, and backward can free
+    one of them.
     """
     before, _recording_mode.is_merged = _recording_mode.is_merged, is_merged
     return before

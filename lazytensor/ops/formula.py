@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor.core import source
 from lazytensor.core.dtype import dtype_of_array, round_to
-from lazytensor.ir.graph import Node, intern_key, node, set_merging, topological
+from lazytensor.ir.graph import Node, intern_key, node, topological
 from lazytensor.ir.operation import OPS, Formula, elementwise_work, no_work
 from lazytensor.ir.types import Type
 from lazytensor.ops.buffer_slices import materialize_slice
@@ -156,14 +156,10 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     `GradientSlice` becomes a node in the result, unless `in_pieces`.
     """
     wanted = set(wrt)
-    before = set_merging(True)
-    try:
-        for n in reversed(order):
-            g = gradients.get(n) if n in wanted else gradients.pop(n, None)
-            if g is not None and n.inputs:
-                push_gradient(gradients, n, g, wanted)
-    finally:
-        set_merging(before)
+    for n in reversed(order):
+        g = gradients.get(n) if n in wanted else gradients.pop(n, None)
+        if g is not None and n.inputs:
+            push_gradient(gradients, n, g, wanted)
     return gradients if in_pieces else {n: materialize_slice(g) for n, g in gradients.items()}
 
 

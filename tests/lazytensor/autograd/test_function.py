@@ -484,3 +484,58 @@ def test_tied_parameters_stay_tied_in_a_copy():
     model[1].weight = model[0].weight
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert twin[1].weight is twin[0].weight and twin[0].weight is not model[0].weight
+
+
+# Their formulas share parts: silu, mish and the loss contain a sigmoid or softplus of the same operand.
+SHARING_FUNCTIONS = {
+    "sigmoid": lt.sigmoid,
+    "silu": F.silu,
+    "mish": F.mish,
+    "softplus": F.softplus,
+    "logsigmoid": F.logsigmoid,
+    "tanh": lt.tanh,
+    "tanhshrink": F.tanhshrink,
+    "gelu": F.gelu,
+    "exp": lt.exp,
+    "sin": lt.sin,
+    "cos": lt.cos,
+    "sinh": lt.sinh,
+    "square": lambda x: x * x,
+    "cube": lambda x: x**3,
+    "loss": lambda x: F.binary_cross_entropy_with_logits(x, lt.full((2,), 0.3), reduction="none"),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(sorted(SHARING_FUNCTIONS)), min_size=2, max_size=4),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_freed_graph_of_one_function_does_not_free_that_of_another(names, is_interleaved, random):
+    x = leaf(0.25, -0.5)
+
+    def first_gradient(name):
+        return grad(SHARING_FUNCTIONS[name](x).sum(), x, create_graph=True)[0]
+
+    def second_gradient(g):
+        return grad(g.sum(), x)[0].tolist()
+
+    expected = {name: grad(first_gradient(name).sum(), x, retain_graph=True)[0].tolist() for name in names}
+    if is_interleaved:
+        waiting = [(name, first_gradient(name)) for name in names]
+        random.shuffle(waiting)
+        found = [(name, second_gradient(g)) for name, g in waiting]
+    else:
+        found = [(name, second_gradient(first_gradient(name))) for name in names]
+    assert all(answer == expected[name] for name, answer in found)
+
+
+@pytest.mark.parametrize("name", SHARING_FUNCTIONS)
+def test_freed_graph_is_refused_while_an_equal_one_is_alive(name):
+    x = leaf(0.25, -0.5)
+    freed, other = SHARING_FUNCTIONS[name](x), SHARING_FUNCTIONS[name](x)
+    grad(freed.sum(), x)
+    with pytest.raises(AutogradError, match="backward through the graph a second time"):
+        grad(freed.sum(), x)
+    grad(other.sum(), x)
