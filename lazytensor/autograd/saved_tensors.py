@@ -363,7 +363,11 @@ def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradErro
     version = cell.version if cell is not None else lost.version + 1
     # As in PyTorch, a result is named by its operation, and an operand by the operation that wrote it last.
     maker = n if at is n else cell.node if cell is not None else None
-    name = f", which is output 0 of {gradient_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
+    name = (
+        f", which is output 0 of {gradient_name(maker).removesuffix('Backward0').replace('Backward', '')},"
+        if maker and maker.tracks
+        else ""
+    )
     return AutogradError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[torch.{_tensor_type_name(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version "

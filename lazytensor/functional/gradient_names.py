@@ -228,7 +228,6 @@ GRADIENT_NAMES: Mapping[str, str | Rule] = {
     "ldexp": "LdexpBackward0",
     "lerp": _is_tensor(2, "weight", "LerpBackward1", "LerpBackward0"),
     "logcumsumexp": "LogcumsumexpBackward0",
-    "logit": "LogitBackward0",
     "logsumexp": "LogsumexpBackward0",
     "mT": "TransposeBackward0",
     "masked_fill": _is_tensor(2, "value", "MaskedFillBackward1", "MaskedFillBackward0"),

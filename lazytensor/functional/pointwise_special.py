@@ -382,7 +382,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     x = to_floating(input)
     # Without `eps`, 0 and 1 give -inf and inf.
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
-    return pw.log(x / (1.0 - x))
+    return tensor_of(call("logit", operand_node(x)), x)
 
 
 @method(in_place=True)

@@ -242,7 +242,8 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return pw.maximum(x, dim)
     if dim is None:
-        return amax(x)
+        _require_extents(x, None, "max")
+        return tensor_of(call("extreme_of_all", operand_node(x), kind="maximum"), x)
     return _reduce_with_index(x, "max", int(dim), keepdim)
 
 
@@ -261,7 +262,8 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return pw.minimum(x, dim)
     if dim is None:
-        return amin(x)
+        _require_extents(x, None, "min")
+        return tensor_of(call("extreme_of_all", operand_node(x), kind="minimum"), x)
     return _reduce_with_index(x, "min", int(dim), keepdim)
 
 

@@ -171,9 +171,10 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
         return value
     # As in PyTorch, equal elements share the gradient evenly: the added term is zero and has that gradient.
     value = value.detach()
-    is_median = flat == value
+    # NaN elements are the equal ones if the median is NaN. The added term is then NaN, as the result is.
+    is_median = pw.logical_or(flat == value, pw.logical_and(pw.isnan(flat), pw.isnan(value)))
     # The sum of (element - value) over equal elements is 0, and its gradient by each is 1 / count.
-    apart = red.sum(pw.where(pw.logical_and(is_median, pw.isfinite(flat)), flat - value, 0.0))
+    apart = red.sum(pw.where(pw.logical_and(is_median, pw.logical_not(pw.isinf(flat))), flat - value, 0.0))
     return value + apart / pw.maximum(red.sum(pw.cast_to(is_median, x.dtype)), 1.0)
 
 

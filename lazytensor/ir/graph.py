@@ -255,8 +255,8 @@ def set_merging(is_merged: bool) -> bool:
     """Set whether equal calls in this thread share a node even if a tensor has that node.
 
     Return the previous setting. It is on in captured steps, whose nodes the next trace reuses. Elsewhere each call of a
-    tensor has a separate node, so that hooks and gradients distinguish the results of equal calls, and backward can free
-    one of them.
+    tensor has a separate node, so that hooks and gradients distinguish the results of equal calls, and backward frees
+    one of them only.
     """
     before, _recording_mode.is_merged = _recording_mode.is_merged, is_merged
     return before

@@ -362,11 +362,10 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | No
     exponent_zero = eq(b, 0)
     # x ** 0 is 1 everywhere: without `where` its slope at 0 would be 0 * 0 ** -1, which is NaN.
     da = where(exponent_zero, 0, g * (b * a ** (b - 1)))
-    # The logarithm of a number <= 0 must not reach the product: NaN would survive even where it is not selected.
-    safe = where(a > 0, a, 1)
-    # 0 ** b with b >= 0 has slope 0 in b. For a negative base the slope is undefined.
-    db = g * (y * call("log", safe))
+    # 0 ** b with b >= 0 has slope 0 in b. For a negative base the slope is NaN.
     at_zero = call("logical_and", eq(a, 0), b >= 0)
+    # The logarithm of 0 must not reach the product: NaN would survive even where it is not selected.
+    db = g * (y * call("log", where(at_zero, 1, a)))
     return da, where(at_zero, 0, db)
 
 

@@ -94,19 +94,24 @@ def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bo
     return (call("extreme_grad", g, y, x, dims=dims),)
 
 
-def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims, counts_nan: bool = False) -> Node:
     """Return the gradient of a maximum or minimum `y` of `x` over `dims`. Elements equal to the extreme share it
     evenly.
 
-    If `y` is NaN, no element is equal to it, and the gradient is 0 / 0, which is NaN.
+    If `y` is NaN, no element is equal to it, and the gradient is 0 / 0, which is NaN. With `counts_nan`, the NaN
+    elements share it.
     """
     shape = x.type.shape
-    is_extreme = where(eq(x, broadcast_reduced(y, shape, dims)), full_like(1, x), 0)
+    wide = broadcast_reduced(y, shape, dims)
+    is_equal = eq(x, wide)
+    if counts_nan:
+        is_equal = call("logical_or", is_equal, call("logical_and", ne(wide, wide), ne(x, x)))
+    is_extreme = where(is_equal, full_like(1, x), 0)
     count = reduce(is_extreme, "add", dims)
     return is_extreme * broadcast_reduced(g, shape, dims) / broadcast_reduced(count, shape, dims)
 
 
-def _decompose_extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+def _decompose_extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims, counts_nan: bool = False) -> Node:
     """Return the front end's formula: the gradient is divided by the number of extremes before it is broadcast.
 
     If `y` is 0-d, NaN elements count as equal to a NaN result.
@@ -251,6 +256,17 @@ composite(
     vjp=_each_vjp,
     saves=lambda *, kind, **attrs: kind in ("maximum", "minimum"),
     gradient_name=lambda n: "MeanBackward1" if n.attrs["kind"] == "mean" else _numbered_name(n.attrs["kind"]),
+)
+composite(
+    # max() and min() of all elements. NaN elements share the gradient, which is NaN for amax() and amin().
+    "extreme_of_all",
+    lambda x, *, kind: reduce(x, kind, tuple(range(len(x.type.shape)))),
+    lambda x, *, kind: Type((), x.dtype),
+    vjp=lambda g, y, x, *, kind: (
+        call("extreme_grad", g, y, x, dims=tuple(range(len(x.type.shape))), counts_nan=True),
+    ),
+    also_keeps="result",
+    gradient_name=lambda n: "MaxBackward1" if n.attrs["kind"] == "maximum" else "MinBackward1",
 )
 composite(
     "count_true",

@@ -16,7 +16,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import CLIENT_HINT, LoopBody, elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
-from lazytensor.ops.elementwise import eq, where
+from lazytensor.ops.elementwise import eq, ne, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op, same_types
 
@@ -174,6 +174,13 @@ def _bessel_i1e_slope(x: Node, y: Node) -> Node:
     return where(is_far, call("bessel_i0e", safe) - y * call("sign", safe) - y / safe, 0.5)
 
 
+composite(
+    "logit",
+    lambda x: call("log", x / (1 - x)),
+    # At 0 and 1 the slope is infinite, and outside NaN. The formula's own gradient would be NaN at both.
+    vjp=lambda g, y, x: (where(ne(y, y), math.nan, g / (x * (1 - x))),),
+    flops=12,
+)
 _pointwise(
     "entr",
     lambda x: np.where(x < 0, x.dtype.type(-np.inf), values.xlogy(-x, x)),
@@ -208,9 +215,8 @@ def _fmax_vjp(comparison: str) -> Any:
 
 
 def _nextafter_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    # If both are equal, C returns the second operand, so it gets the gradient; otherwise the first one gets it.
-    same = eq(a, b)
-    return where(same, 0, g), where(same, g, 0)
+    # As in PyTorch, the first operand gets the gradient unless both are equal, and the second one never does.
+    return where(eq(a, b), 0, g), full_like(0, b)
 
 
 def _logaddexp_vjp(scale: float) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import lazytensor as lt
@@ -197,3 +198,30 @@ def test_booleans_are_divided_by_integers_with_rounding():
 def test_distances_of_half_types_are_refused(dtype):
     with pytest.raises(NotImplementedError):
         lt.cdist(lt.ones(2, 3, dtype=dtype), lt.ones(2, 3, dtype=dtype))
+
+
+NAN, INF = math.nan, math.inf
+EDGE_GRADIENTS = {
+    "max": (lambda x: x.max(), [1.0, NAN, 2.0, NAN], [0.0, 0.5, 0.0, 0.5]),
+    "min": (lambda x: x.min(), [1.0, NAN, -INF], [0.0, 1.0, 0.0]),
+    "max of ties": (lambda x: x.max(), [3.0, 3.0, 1.0], [0.5, 0.5, 0.0]),
+    "amax": (lambda x: x.amax(), [1.0, NAN], [NAN, NAN]),
+    "median": (lambda x: x.median(), [NAN, 1.0, NAN], [0.5, 0.0, 0.5]),
+    "logit": (lambda x: x.logit().sum(), [0.0, 1.0, 0.5, 1.5, NAN], [INF, INF, 4.0, NAN, NAN]),
+    "logit with eps": (lambda x: x.logit(0.1).sum(), [0.0, 1.0, 0.5, 0.05], [0.0, 0.0, 4.0, 0.0]),
+    "nextafter": (lambda x: lt.nextafter(x, lt.tensor([1.0, 3.0, NAN])).sum(), [1.0, 2.0, 3.0], [0.0, 1.0, 1.0]),
+    "exponent": (
+        lambda x: (lt.tensor([-2.0, -2.0, 0.0, 0.0, 0.0, -1.0]) ** x).sum(),
+        [2.0, 0.0, 0.0, 2.0, -1.0, 0.5],
+        [NAN, NAN, 0.0, 0.0, -INF, NAN],
+    ),
+}
+"""Function, operand and PyTorch's gradient."""
+
+
+@pytest.mark.parametrize("name", EDGE_GRADIENTS)
+def test_gradient_at_edge_values_is_pytorchs(name):
+    function, values, expected = EDGE_GRADIENTS[name]
+    x = lt.tensor(values, requires_grad=True)
+    function(x).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), expected)

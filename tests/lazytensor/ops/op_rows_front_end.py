@@ -152,6 +152,10 @@ ROWS = {
         lambda d: ([d.distinct((2, 3))], {"kind": d.one("add", "mean", "maximum"), "dims": (0, 1)}),
         lambda x, kind, dims: {"add": np.sum, "mean": np.mean, "maximum": np.max}[kind](x),
     ),
+    "extreme_of_all": Row(
+        lambda d: ([d.distinct((2, 3))], {"kind": d.one("maximum", "minimum")}),
+        lambda x, kind: {"maximum": np.max, "minimum": np.min}[kind](x),
+    ),
     "count_true": Row(
         lambda d: ([d.values((2, 3))], {"dims": (1,), "keepdim": d.flag()}),
         lambda x, dims, keepdim: np.sum(x, 1, np.int64, keepdims=keepdim),

@@ -115,6 +115,7 @@ ROWS: dict[str, Row] = {
     "exp2": _unary(lambda x: 2.0**x),
     "log10": _unary(math.log10, _positive),
     "entr": _unary(lambda x: x * math.log(1 / x), _positive),
+    "logit": _unary(lambda x: math.log(x) - math.log1p(-x), _between(0.1, 0.9)),
     "erfc": _unary(math.erfc),
     "erfinv": _unary(_erfinv, _between(-0.9, 0.9)),
     "lgamma": _unary(math.lgamma, _between(0.3, 4)),
