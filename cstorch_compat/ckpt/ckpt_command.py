@@ -36,6 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--rtol", type=finite_number(0.0), default=0.0, help="tolerance relative to the values of b (default: 0)"
     )
     differ.add_argument("--atol", type=finite_number(0.0), default=0.0, help="absolute tolerance (default: 0)")
+    differ.add_argument("--key", type=nonempty_text, help="compare only the values under this name")
     differ.add_argument("--json", action="store_true", help="print JSON")
     verifier = actions.add_parser("verify", help="verify the checksums of a file; the exit status is 1 if one is wrong")
     verifier.add_argument("file", type=nonempty_text, help=FILE)
@@ -71,7 +72,7 @@ def _convert(o: argparse.Namespace) -> int:
 _ACTIONS = {
     "ls": lambda o: list_file(o.file, o.json),
     "show": lambda o: print_value(o.file, o.key),
-    "diff": lambda o: print_differences(o.a, o.b, o.rtol, o.atol, o.json),
+    "diff": lambda o: print_differences(o.a, o.b, o.rtol, o.atol, o.json, o.key),
     "verify": lambda o: verify(o.file),
     "convert": _convert,
 }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.ckpt.leaves import flatten_tree
+from cstorch_compat.ckpt.leaves import find_subtree, flatten_tree
 from cstorch_compat.ckpt.listing import dtype_name, to_json_value
 from lazytensor.core.file_array import LazyArray
 from lazytensor.system.output_files import json_text
@@ -137,9 +137,13 @@ def _largest_difference(values: np.ndarray) -> float:
     return float(np.where(np.isnan(values), 0, values).max())
 
 
-def print_differences(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
-    """Print how two files differ, as text or JSON. Return the exit status: 1 if they differ, otherwise 0."""
-    apart = find_differences(read(path_a)[1], read(path_b)[1], rtol, atol)
+def print_differences(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool, key: str | None = None) -> int:
+    """Print how two files differ, as text or JSON. Return the exit status: 1 if they differ, otherwise 0.
+
+    With `key`, only the values under this dotted name are compared; it must be in both files.
+    """
+    a, b = (read(path)[1] if key is None else find_subtree(read(path)[1], key, path) for path in (path_a, path_b))
+    apart = find_differences(a, b, rtol, atol)
     if as_json:
         rows = [{name: _to_json_field(v) for name, v in asdict(d).items()} for d in apart]
         print(json_text({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))

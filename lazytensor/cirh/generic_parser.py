@@ -5,7 +5,6 @@ mlir-opt.
 """
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -244,7 +243,7 @@ class _GenericParser:
     def number(self) -> int | float:
         """Parse a number with its type. Without a type it is an int, or a float if it has a decimal point.
 
-        A hexadecimal float has the bits of a float64.
+        A hexadecimal float has the bits of its type.
         """
         text = self.take("number")
         kind = self.take("word") if self.takes(":") else "i64" if "." not in text else "f64"
@@ -252,7 +251,9 @@ class _GenericParser:
             return int(text, 0)
         if "x" not in text:
             return float(text)
-        return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
+        if kind not in DTYPES:
+            self.raise_error(f"{text} : {kind} is a hexadecimal float of an unknown type")
+        return float(_parse_element(text, DTYPES[kind]))
 
     def dense(self) -> np.ndarray:
         """Parse the elements of a constant to an array of its type.

@@ -267,8 +267,14 @@ def _slice_columns(x: Tensor, first: int, limit: int) -> Tensor:
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """Return L and U packed in one matrix [..., m, n], and the row exchanges int32 [..., min(m, n)].
 
-    `pivot` is ignored: rows are always exchanged. The result has no gradient.
+    The result has no gradient. Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
     """
+    if not pivot:
+        raise OptionMissing(
+            "linalg.lu_factor: LU without pivoting is not implemented on the CPU",
+            where=source.where(),
+            hint="Call it with pivot=True.",
+        )
     packed = tensor_of(call("lu", _matrix_node(A)), A).detach()
     m, n = A.spec.shape[-2:]
     # The operation has one result: rows 0 to m - 1 contain L and U, row m the exchanges.
@@ -313,9 +319,9 @@ def _permutation_matrix(pivots: Tensor, n: int, dtype: DType) -> Tensor:
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Return P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U, where k = min(m, n).
 
-    `pivot` is ignored. The result has no gradient.
+    The result has no gradient. Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
     """
-    return lu_unpack(*lu_factor(A))
+    return lu_unpack(*lu_factor(A, pivot=pivot))
 
 
 @method

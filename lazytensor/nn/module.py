@@ -6,9 +6,10 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from lazytensor.autograd.hooks import RemovableHandle
 from lazytensor.core import source, storage
-from lazytensor.core.dtype import bfloat16, float16, float32, float64
+from lazytensor.core.dtype import DType, bfloat16, float16, float32, float64
 from lazytensor.core.storage import new_storage
 from lazytensor.core.tensor import Tensor, detach_node, tensor_of_class
+from lazytensor.errors import ArgumentInvalid
 from lazytensor.functional.creation import empty
 from lazytensor.functional.in_place import zero_
 from lazytensor.nn import state_dict as saved_state
@@ -546,16 +547,27 @@ class Module:
     def to(self, *args: Any, **kwargs: Any) -> "Module":
         """Convert or move all parameters and buffers in place, and return this module.
 
-        The arguments are those of `Tensor.to`. A dtype applies to floating-point tensors only; if it is given together
-        with a device, integer buffers are not moved either.
+        The arguments are those of `Tensor.to`. A dtype applies to floating-point tensors only; other tensors keep
+        theirs. Raises ArgumentInvalid (a TypeError) for a dtype that is not floating-point.
         """
+        given = (*args, kwargs.get("dtype"))
+        dtypes = [a if isinstance(a, DType) else a.dtype for a in given if isinstance(a, DType | Tensor)]
+        if dtypes and dtypes[-1].kind != "f":
+            raise ArgumentInvalid(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype=torch.{dtypes[-1].name}",
+                where=source.where(),
+                hint="Convert single tensors with Tensor.to(), or pass a floating-point dtype.",
+            )
+        # The same arguments without a dtype, for tensors that are not floating-point.
+        moves = [a.device if isinstance(a, Tensor) else a for a in args if not isinstance(a, DType)]
+        move_options = {name: value for name, value in kwargs.items() if name != "dtype"}
         for tensor in (*self.parameters(), *self.buffers()):
-            # The tensor stays the same object, so that optimizers and shared layers keep it. Integer buffers move to
-            # the device but keep their dtype.
-            moved = tensor.detach().to(*args, **kwargs)
-            if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
-                tensor.cell = moved.cell if not moved.view_ops else new_storage(moved.node)
-                tensor.device, tensor._seen = moved.device, None
+            # The tensor stays the same object, so that optimizers and shared layers keep it.
+            value = tensor.detach()
+            moved = value.to(*args, **kwargs) if tensor.dtype.kind == "f" else value.to(*moves, **move_options)
+            tensor.cell = moved.cell if not moved.view_ops else new_storage(moved.node)
+            tensor.device, tensor._seen = moved.device, None
         return self
 
     def float(self) -> "Module":

@@ -88,21 +88,31 @@ class _AdaptivePool(Module):
 
     name = ""
 
-    def __init__(self, output_size: pooling.OutputSize, return_indices: bool = False):
+    def __init__(self, output_size: pooling.OutputSize):
         super().__init__()
-        self.output_size, self.return_indices = output_size, return_indices
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Any:
+        """Return the pooled `input` [N, C, ...] or [C, ...]."""
+        return getattr(F, self.name)(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    """A module that returns the maxima of regions, and with `return_indices` their flat indices too."""
+
+    def __init__(self, output_size: pooling.OutputSize, return_indices: bool = False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
         """Return the pooled `input` [N, C, ...] or [C, ...].
 
         With `return_indices`, also return the flat indices of the maxima.
         """
-        # Average pooling does not have this option.
-        more = {"return_indices": True} if self.return_indices else {}
-        return getattr(F, self.name)(input, self.output_size, **more)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
+        return getattr(F, self.name)(input, self.output_size, return_indices=self.return_indices)
 
 
 class _MaxUnpool(Module):
@@ -282,7 +292,7 @@ AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
     name="adaptive_avg_pool{rank}d",
 )
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
-    _AdaptivePool,
+    _AdaptiveMaxPool,
     "AdaptiveMaxPool",
     _ADAPTIVE_MAX_TEXT,
     (

@@ -599,6 +599,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DType | None = None) -> Tensor:
-        """Return an additive causal mask [sz, sz]: -inf above the diagonal, 0 elsewhere. `device` is ignored."""
+        """Return an additive causal mask [sz, sz]: -inf above the diagonal, 0 elsewhere, on `device`."""
         # Added to scores: exp(-inf) is 0 for every score.
-        return from_array(np.triu(np.full((sz, sz), -np.inf), 1), dtype or float32)
+        mask = from_array(np.triu(np.full((sz, sz), -np.inf), 1), dtype or float32)
+        return mask if device is None else mask.to(device)

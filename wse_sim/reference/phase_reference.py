@@ -11,7 +11,7 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.cost_model.collectives import shift_pairs
-from wse_sim.cost_model.reduction_tree import choose_all_reduce, choose_plane, choose_reduce, generate_tree
+from wse_sim.cost_model.reduction_tree import choose_plane, choose_reduce, generate_tree
 from wse_sim.fabric.lowering.streams import make_stream_feed
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import as_words, pack, round_values, unpack
@@ -145,24 +145,18 @@ def _apply_all_reduce(phase: AllReduce, words: np.ndarray, machine: Machine | No
 
     The order of additions is that of the algorithm; see `apply`.
     """
-    if _is_ring(phase, machine):
+    if phase.algorithm == "ring":
         _apply_ring(phase, words)
         return
     same = phase.rect, phase.axis, phase.words, phase.groups
-    name = "" if phase.algorithm == "ring" else phase.algorithm
     _apply_reduce(
-        Reduce(*same, algorithm=name, size=phase.size, at=phase.at, dtype=phase.dtype, combine=phase.combine),
+        Reduce(
+            *same, algorithm=phase.algorithm, size=phase.size, at=phase.at, dtype=phase.dtype, combine=phase.combine
+        ),
         words,
         machine,
     )
     _apply_broadcast(Broadcast(*same, take=phase.at, put=phase.at), words)
-
-
-def _is_ring(phase: AllReduce, machine: Machine | None) -> bool:
-    if phase.algorithm or phase.axis == "xy" or not machine:
-        return phase.algorithm == "ring"
-    pes = (phase.rect.width if phase.axis == "x" else phase.rect.height) // phase.groups
-    return choose_all_reduce(pes, phase.words, machine) == "ring"
 
 
 def _apply_ring(phase: AllReduce, words: np.ndarray) -> None:

@@ -9,6 +9,12 @@ from typing import Any
 
 from cstorch_compat.cerebras.pytorch.optim import optimizers
 from cstorch_compat.generations.cbtorch import amp
+from lazytensor.core.tensor import grad_mode
+
+
+def _call_with_gradients(closure: Callable[[], Any]) -> Any:
+    with grad_mode(True):
+        return closure()
 
 
 class UnscalingOptimizer:
@@ -17,17 +23,19 @@ class UnscalingOptimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once, with unscaled gradients if a scaler was called since the last step.
 
-        The scaler is updated afterwards. If `closure` is given, call it to compute the loss before the parameters
-        change, and return its result. With a scaler, the gradients are unscaled before that call, so gradients of the
-        closure stay scaled.
+        The scaler is updated afterwards. If `closure` is given, call it to compute the loss and the gradients before
+        they are unscaled and the parameters change, and return its result.
         """
+        # The closure scales its loss and computes gradients, so it runs before the gradients are unscaled.
+        loss = None if closure is None else _call_with_gradients(closure)
         # The scaler was called with the loss, before the gradients existed.
         scaler = amp.take_pending_scaler()
         if scaler is None:
-            return super().step(closure)  # type: ignore[misc]
-        answer = scaler.step(self, closure)
+            super().step()  # type: ignore[misc]
+            return loss
+        scaler.step(self)
         scaler.update()
-        return answer
+        return loss
 
 
 OPTIMIZER_NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"

@@ -13,7 +13,7 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import empty, rand, zeros
 from lazytensor.functional.gather_scatter import where
-from lazytensor.functional.pointwise_special import digamma, erfinv, lgamma, xlogy
+from lazytensor.functional.pointwise_special import digamma, erfinv, igamma, lgamma, xlogy
 from lazytensor.functional.views import expand
 
 EULER_GAMMA = 0.57721566490153286060
@@ -160,6 +160,15 @@ class Cauchy(_LocationScale):
         self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the cumulative distribution function 1 / 2 + atan((x - loc) / scale) / pi at x = `value`."""
+        self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
     def entropy(self) -> Tensor:
         """Return the entropy log(4 pi) + log(scale)."""
         return math.log(4 * math.pi) + self.scale.log()
@@ -191,6 +200,15 @@ class Gumbel(_LocationScale):
         self._validate_sample(value)
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the cumulative distribution function exp(-exp((loc - x) / scale)) at x = `value`."""
+        self._validate_sample(value)
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
+        return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Tensor:
         """Return the entropy log(scale) + 1 + Euler's constant."""
@@ -233,6 +251,15 @@ class HalfNormal(Distribution):
         inside = self._base.log_prob(value) + math.log(2)
         answer: Tensor = where(value >= 0, inside, -math.inf)
         return answer
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the cumulative distribution function at `value`: twice the normal one, minus 1."""
+        self._validate_sample(value)
+        return 2 * self._base.cdf(value) - 1
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the inverse of the cumulative distribution function at the probability `value`."""
+        return self._base.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
         """Return the normal entropy minus log(2)."""
@@ -392,6 +419,11 @@ class Gamma(ExponentialFamily):
         self._validate_sample(value)
         a, r = self.concentration, self.rate
         return xlogy(a, r) + xlogy(a - 1, value) - r * value - lgamma(a)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the cumulative distribution function at `value`, without a gradient by the concentration."""
+        self._validate_sample(value)
+        return igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         """Return the entropy a - log(r) + lgamma(a) + (1 - a) digamma(a), with a = concentration and r = rate."""

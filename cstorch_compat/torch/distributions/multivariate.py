@@ -341,6 +341,11 @@ class MixtureSameFamily(Distribution):
         weights = self.mixture_distribution.logits.log_softmax(-1)
         return reduction.logsumexp(each + weights, -1)
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the weighted sum of the components' cumulative distribution functions at `value`."""
+        each = self.component_distribution.cdf(value.unsqueeze(-1 - self._events))
+        return reduction.sum(each * self.mixture_distribution.probs, -1)
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Return samples of randomly chosen components, without gradients.
 

@@ -351,6 +351,9 @@ def test_diff_tells_every_kind_of_difference_and_its_size(capsys, tmp_path):
         and not find_differences(*small, rtol=0.2)
     )
     assert run(capsys, "diff", paths[0], paths[0])[:2] == (0, "equal\n")
+    assert run(capsys, "diff", "--key", "n", *paths)[:2] == (0, "equal\n")
+    assert run(capsys, "diff", "--key", "s", *paths)[0] == 1
+    assert run(capsys, "diff", "--key", "gone", *paths)[0] == 2
 
 
 def test_nan_against_a_number_is_an_infinite_difference(capsys, tmp_path):

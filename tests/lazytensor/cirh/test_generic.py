@@ -176,3 +176,12 @@ def test_a_run_leaves_both_graphs_in_a_form_that_tools_read(script, tmp_path):
         graph = read_graph(text)
         assert generic_text(graph, dialect) == text == generic_text(read_graph(by_way_of_xdsl(text)), dialect)
         assert "model.fc1.weight" in graph.state and len(graph.nodes()) > 15
+
+
+@pytest.mark.parametrize("spelled", ["0x7F800000 : f32", "0x7C00 : f16", "0x7F80 : bf16", "0x7FF0000000000000 : f64"])
+def test_hexadecimal_attribute_has_the_bits_of_its_type(spelled):
+    graph = Graph((X,), {}, (X * full(math.inf, X.type),), {})
+    text = generic_text(graph)
+    infinity = "0x7FF0000000000000 : f64"
+    assert infinity in text
+    assert generic_text(read_graph(text.replace(infinity, spelled))) == text

@@ -353,3 +353,9 @@ def test_einsum_promotes_where_nothing_is_added_up():
     # As in PyTorch, which makes a matrix product of it.
     with pytest.raises(RuntimeError):
         lt.einsum("m,m->", whole[:2], real)
+
+
+@pytest.mark.parametrize("function", [linalg.lu, linalg.lu_factor])
+def test_factorization_without_pivoting_is_refused_as_in_pytorch(function):
+    with pytest.raises(RuntimeError, match="LU without pivoting is not implemented on the CPU"):
+        function(lt.eye(2), pivot=False)

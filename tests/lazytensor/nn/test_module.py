@@ -471,3 +471,26 @@ def test_scopes_name_containers_that_are_never_called():
     model = nn.Sequential(nn.ModuleList([nn.ModuleDict({"a": nn.Sequential(nn.Tanh())})]))
     name_scopes(model, "model")
     assert [m.__dict__["_scope"] for m in model.modules()] == ["model", "0", "0.0", "0.0.a", "0"]
+
+
+def test_integer_buffers_move_with_a_device_and_a_dtype():
+    for arguments in (("meta", lt.float64), (lt.zeros(1, dtype=lt.float64, device="meta"),)):
+        norm = nn.BatchNorm1d(2).to(*arguments)
+        assert {str(t.device) for t in norm.state_dict().values()} == {"meta"}
+        assert norm.weight.dtype is lt.float64 and norm.num_batches_tracked.dtype is lt.int64
+
+
+@pytest.mark.parametrize("wanted", [lt.int32, lt.zeros(1, dtype=lt.int64)])
+def test_module_refuses_a_dtype_that_is_not_floating_point(wanted):
+    with pytest.raises(TypeError, match="only accepts floating point"):
+        nn.Linear(1, 1).to(wanted)
+
+
+def test_average_pooling_has_no_indices():
+    with pytest.raises(TypeError, match="return_indices"):
+        nn.AdaptiveAvgPool2d(2, return_indices=True)
+    assert len(nn.AdaptiveMaxPool2d(2, return_indices=True)(lt.ones(1, 1, 4, 4))) == 2
+
+
+def test_causal_mask_is_on_the_device():
+    assert str(nn.Transformer.generate_square_subsequent_mask(3, device="meta").device) == "meta"

@@ -114,6 +114,30 @@ def test_the_step_takes_back_what_the_scaler_did(script):
     assert done.stdout.splitlines()[:2] == ["True 0", "True 4"]
 
 
+@pytest.mark.slow
+def test_gradients_of_a_closure_are_unscaled(script):
+    done = script(
+        """
+        def step_once(scaler):
+            weight = torch.nn.Parameter(torch.ones(3))
+            optimizer = cbtorch.optim.SGD([weight], lr=0.1)
+
+            def closure():
+                optimizer.zero_grad()
+                loss = (weight * weight).sum()
+                (scaler(loss) if scaler else loss).backward()
+                return loss
+
+            return optimizer.step(closure).item(), weight.detach().tolist()
+
+        print(step_once(None) == step_once(amp.GradScaler(loss_scale=64.0)), step_once(None)[0])
+        """,
+        preamble=PREAMBLE,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "True 3.0"
+
+
 REFUSED = """
 import pathlib
 

@@ -87,3 +87,30 @@ def test_half_open_interval_excludes_its_upper_bound():
     interval = get_mirror("torch.distributions").constraints.half_open_interval(0, 1)
     values = get_mirror("torch").tensor([0.0, 1.0, 0.5])
     assert interval.check(values).tolist() == [True, False, True]
+
+
+# The arguments, values, and PyTorch's answers: of 2.13 for `cdf` at the values, and for `icdf` at 0.1, 0.5 and 0.9.
+DISTRIBUTION_FUNCTIONS = {
+    "Gumbel": ((0.5, 2.0), [-1.0, 0.5, 3.0], [0.1203923, 0.3678795, 0.7508836], [-1.168065, 1.233026, 5.000731]),
+    "Cauchy": ((0.5, 2.0), [-1.0, 0.5, 3.0], [0.2951672, 0.5, 0.7852232], [-5.655368, 0.5, 6.655365]),
+    "HalfNormal": ((2.0,), [0.0, 0.5, 3.0], [0, 0.1974126, 0.8663857], [0.2513227, 1.348979, 3.289707]),
+    "Gamma": ((1.5, 2.0), [0.1, 0.5, 3.0], [0.0597575, 0.4275933, 0.9926168], None),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTION_FUNCTIONS)
+def test_distribution_function_and_its_inverse_are_pytorchs(name):
+    torch = get_mirror("torch")
+    arguments, values, below, quantiles = DISTRIBUTION_FUNCTIONS[name]
+    family = getattr(get_mirror("torch.distributions"), name)(*arguments)
+    assert family.cdf(torch.tensor(values)).tolist() == pytest.approx(below, rel=1e-5)
+    if quantiles is not None:
+        assert family.icdf(torch.tensor([0.1, 0.5, 0.9])).tolist() == pytest.approx(quantiles, rel=1e-5)
+
+
+def test_distribution_function_of_a_mixture_is_the_weighted_sum():
+    torch, D = get_mirror("torch"), get_mirror("torch.distributions")
+    mixture = D.MixtureSameFamily(
+        D.Categorical(torch.tensor([0.25, 0.75])), D.Normal(torch.tensor([0.0, 1.0]), torch.ones(2))
+    )
+    assert mixture.cdf(torch.tensor([0.0, 2.0])).tolist() == pytest.approx([0.2439914, 0.875321], rel=1e-5)
