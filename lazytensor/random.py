@@ -136,7 +136,11 @@ class Generator:
         """
         raw = new_state.array("set_state")
         if raw.dtype != np.uint8 or raw.shape != (STATE_BYTES,):
-            raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
+            raise ShapeError(
+                f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements",
+                where=source.where(),
+                hint="Pass a state that get_rng_state() returned.",
+            )
         raw = np.array(raw)
         left = int(raw[8:12].view(np.uint32)[0])
         if not 1 <= left <= _KEY_WORDS:
@@ -144,6 +148,7 @@ class Generator:
                 f"the tensor is not a state of a generator: its number of remaining words is {left}, which is not "
                 f"in 1 to {_KEY_WORDS}",
                 where=source.where(),
+                hint="Pass a state that get_rng_state() returned.",
             )
         keys = raw[_HEADER_BYTES : _HEADER_BYTES + 8 * _KEY_WORDS].view(np.uint64).astype(np.uint32)
         self.manual_seed(int(raw[:8].view(np.uint64)[0]))

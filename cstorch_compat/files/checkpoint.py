@@ -17,7 +17,7 @@ from lazytensor.core.dtype import round_to
 from lazytensor.core.file_array import LazyArray
 from lazytensor.core.storage import Storage
 from lazytensor.core.tensor import CPU, Device, Tensor, tensor_of_class
-from lazytensor.errors import CheckpointError
+from lazytensor.errors import ArgumentInvalid, CheckpointError, ShapeError
 from lazytensor.ir.types import StateId, Type
 from lazytensor.system import atomic_files
 
@@ -173,11 +173,17 @@ def _parse_map_location(map_location: Any) -> Device:
         return CPU
     # The next two messages are PyTorch's.
     if not isinstance(map_location, str | Device):
-        raise TypeError(
+        raise ArgumentInvalid(
             f"to() received an invalid combination of arguments - got ({type(map_location).__name__}), but expected a "
-            "torch.device or its name"
+            "torch.device or its name",
+            where=source.where(),
+            hint="Pass a device or its name.",
         )
     device = Device(map_location)
     if device.type not in ("cpu", "meta", "lazy"):
-        raise RuntimeError(f"Expected one of cpu, lazy, meta device type at start of device string: {map_location}")
+        raise ShapeError(
+            f"Expected one of cpu, lazy, meta device type at start of device string: {map_location}",
+            where=source.where(),
+            hint='Pass "cpu", "lazy" or "meta".',
+        )
     return CPU if device.type == "cpu" else device

@@ -204,7 +204,11 @@ def _read_leaves(reader: _CheckpointReader, namedtuples: Mapping[str, type]) -> 
     # A link must refer to a stored leaf, as the writer ensures, so that links cannot form a cycle.
     for key, original in links.items():
         if original not in values:
-            raise CheckpointError(f"{key!r} is a link to {original!r}, which has no value", where=reader.source.path)
+            raise CheckpointError(
+                f"{key!r} is a link to {original!r}, which has no value",
+                where=reader.source.path,
+                hint="Restore the file from a copy, or save the checkpoint again.",
+            )
     # Linked entries become the same object, so that tied weights stay tied.
     return values, lambda leaves: treespec.rebuild_tree(root, (leaves[links.get(key, key)] for key in keys))
 

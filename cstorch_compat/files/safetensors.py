@@ -177,7 +177,10 @@ def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
     if entry.checksum is not None and entry.checksum != _compute_checksum(
         _DTYPE_NAMES[entry.dtype or entry.kind], entry.shape, raw
     ):
-        raise CheckpointError("damaged: the checksum of its bytes, dtype and shape does not match")
+        raise CheckpointError(
+            "damaged: the checksum of its bytes, dtype and shape does not match",
+            hint="Restore the file from a copy, or save the checkpoint again.",
+        )
     return array
 
 

@@ -22,8 +22,8 @@ ABSENT = object()
 PARTIAL_REASONS = {
     "torch.Tensor.view": "a view in another dtype is a copy, and some views are allowed that PyTorch refuses",
     "cerebras.pytorch.load": "no PyTorch files from before the zip format; pickled objects are not loaded",
-    "torch.load": "loads classes of an allow list; with weights_only=False also plain classes that are already "
-    "imported",
+    "torch.load": "loads only the classes of an allow list, and with weights_only=False also plain classes that the "
+    "script has imported",
     "torch.linalg.qr": "the reduced form only",
     "torch.linalg.svd": "the reduced form only (full_matrices=False)",
     "torch.nn.Embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",

@@ -7,6 +7,9 @@ release 1.8, the first with this API. Earlier releases have cbtorch, whose modul
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
+
 RELEASES = tuple(f"1.{n}" for n in range(2, 10)) + tuple(f"2.{n}" for n in range(11))
 """All releases, oldest first."""
 LATEST = RELEASES[-1]
@@ -21,7 +24,11 @@ def parse_release(release: str) -> tuple[int, int]:
     Raises ValueError if it is unknown.
     """
     if release not in RELEASES:
-        raise ValueError(f"the API has no release {release!r}; use one of {', '.join(RELEASES)}")
+        raise OptionInvalid(
+            f"the API has no release {release!r}; use one of {', '.join(RELEASES)}",
+            where=source.where(),
+            hint="Set the release to one of these.",
+        )
     # As a string, "2.10" would sort before "2.2".
     major, minor = release.split(".")
     return int(major), int(minor)

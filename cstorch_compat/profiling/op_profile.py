@@ -26,7 +26,10 @@ def schedule(*, start_step: int, end_step: int) -> Callable[[], list[int]]:
     Raises ValueError if `start_step` > `end_step`.
     """
     if start_step > end_step:
-        raise ValueError("The value of start step should be less than or equal to end_step")
+        raise ValueError(
+            "The value of start step should be less than or equal to end_step"
+            "\n  Pass a start_step that is at most end_step."
+        )
     return lambda: [start_step, end_step]
 
 
@@ -86,18 +89,20 @@ class profile:
         invalid host names.
         """
         if not is_csx:
-            raise RuntimeError("Only CSX backend can be profiled")
+            raise RuntimeError('Only CSX backend can be profiled\n  Create the backend with cstorch.backend("CSX").')
         start, end = self.schedule()
         # As in the original's message, the last step cannot be profiled.
         if not 1 <= start <= end < num_steps:
             raise ValueError(
                 f"profiling step range should be between 1(inclusive) and {num_steps}(exclusive), instead it is "
                 f"{start}:{end}"
+                "\n  Pass a range of steps within these limits."
             )
         if not all(HOST_ACTIVITY.fullmatch(name) for name in self.host_activities or ()):
             raise ValueError(
                 "Incorrect host. Please input the hostname first followed by the server number. For ex - ACTHOST0, "
                 "WGTHOST0, CSX0, CSX1, etc"
+                "\n  Write the host name before its number."
             )
 
     def take(self, report: Any) -> None:

@@ -154,7 +154,9 @@ class Profiler:
     def __init__(self, activities: Sequence[type[Activity]] | None = None):
         for kind in activities or ():
             if not (isinstance(kind, type) and issubclass(kind, Activity)):
-                raise TypeError(f"Expected activity to be a subclass of Activity, got {type(kind)}")
+                raise TypeError(
+                    f"Expected activity to be a subclass of Activity, got {type(kind)}\n  Pass a subclass of Activity."
+                )
         followed: list[type[Activity]] = [RateTrackerActivity, *(activities or ())]
         self._activities: dict[str, Any] = {kind.name(): kind() for kind in followed}
         self._rates: RateTrackerActivity = self._activities[RateTrackerActivity.name()]

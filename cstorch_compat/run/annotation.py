@@ -70,7 +70,9 @@ def set_attribute(tensor: Tensor, attribute: str, value: Any) -> None:
     Raises TypeError if `tensor` is no Tensor.
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"Expected a tensor to attach the attribute {attribute!r} to. Got {type(tensor)}.")
+        raise TypeError(
+            f"Expected a tensor to attach the attribute {attribute!r} to. Got {type(tensor)}.\n  Pass a tensor."
+        )
 
 
 def annotate(annotation_mode: AnnotationMode) -> Callable[[F], F]:

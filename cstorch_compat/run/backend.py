@@ -46,6 +46,7 @@ class BackendType(enum.Enum):
             raise ValueError(
                 f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(BACKEND_NAMES)}. "
                 f"Got {backend_type}."
+                "\n  Pass one of these names."
             ) from None
 
     @property
@@ -338,6 +339,7 @@ def refuse_gpu_backend(
         "GPU was specified as the target device, but CUDA is not available. Please make sure you have a PyTorch "
         "installation with CUDA enabled to run on GPU\n"
         '  Use cstorch.backend("CPU"), which gives the same float32 values.'
+        '\n  Use cstorch.backend("CPU").'
     )
 
 

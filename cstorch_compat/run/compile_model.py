@@ -33,7 +33,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     owner = _resolve_backend(backend)
     # The original fails here with these errors, because it makes a weak reference to the model.
     if model is None or isinstance(model, int | float | str):
-        raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object")
+        raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object\n  Pass a torch.nn.Module.")
     if not hasattr(model, "train"):
         raise AttributeError(f"{type(model).__name__!r} object has no attribute 'train'")
     # Write to __dict__ directly: Module.__setattr__ would register the values as parts of the model.

@@ -64,7 +64,10 @@ class FlagGroup:
             checked = self._settings[name].check(name, value)
         # A compiled step would not use the new value.
         if self._locked():
-            raise RuntimeError(f"Cannot change flag {name} during a run: set it before the loop over a DataExecutor.")
+            raise RuntimeError(
+                f"Cannot change flag {name} during a run: set it before the loop over a DataExecutor."
+                "\n  Set the flag before the loop over a DataExecutor."
+            )
         self.__dict__[name] = checked
 
     def __getattr__(self, name: str) -> Any:

@@ -37,7 +37,10 @@ def make_param_filter(param_filter: Any) -> FilterCallable:
     patterns = list(param_filter)
     if not all(isinstance(p, str) for p in patterns):
         kinds = ", ".join(str(type(p)) for p in patterns)
-        raise TypeError(f"filter must be a string or list of strings, got {type(param_filter)}[{kinds}]")
+        raise TypeError(
+            f"filter must be a string or list of strings, got {type(param_filter)}[{kinds}]"
+            "\n  Pass a pattern of names, or a list of them."
+        )
     return make_pattern_filter(patterns)
 
 
@@ -48,5 +51,6 @@ def _check_signature(function: Callable[..., Any]) -> FilterCallable:
         raise ValueError(
             f'Unknown `param_filter`: "{function}". Valid options are a string, or a list of strings representing the '
             "filter, or a function with signature (name: str, param: torch.nn.Parameter) -> bool."
+            "\n  Pass one of these options."
         )
     return function

@@ -43,7 +43,10 @@ def pol(
     """
     for what, value in (("forward", level), ("backward", bwd_level)):
         if value is not None and (not isinstance(value, int) or not 0 <= value < NUM_LEVELS):
-            raise ValueError(f"POL must be None or an integer in range [0, {NUM_LEVELS}) but got {what} level {value}.")
+            raise ValueError(
+                f"POL must be None or an integer in range [0, {NUM_LEVELS}) but got {what} level {value}."
+                "\n  Pass None, 0, 1 or 2."
+            )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -126,18 +126,23 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
         return current_backend()
     named = getattr(backend_type, "name", backend_type)
     if not isinstance(named, str):
-        raise TypeError(f"Expected the type of a backend as one of {list(BACKEND_NAMES)}. Got {backend_type}.")
+        raise TypeError(
+            f"Expected the type of a backend as one of {list(BACKEND_NAMES)}. Got {backend_type}."
+            "\n  Pass one of these names."
+        )
     # The command line overrides the script: a check runs every script on CSX.
     kind = RUN.options.backend or named.upper()
     if kind not in BACKEND_NAMES:
         raise ValueError(
             f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(BACKEND_NAMES)}. Got "
             f"{backend_type}."
+            "\n  Pass one of these names."
         )
     if RUN.backend is not None:
         raise RuntimeError(
             f"Cannot instantiate multiple backends. A backend with type {RUN.backend.backend_type.name} has already "
             "been instantiated.\nUse cstorch.backend() to access the existing backend."
+            "\n  Call cstorch.backend() without arguments."
         )
     with reraise_as_builtin():
         RUN.backend = BACKEND_FACTORIES[kind](RUN.options, RUN.flags, *args, **kwargs)
@@ -150,7 +155,7 @@ def current_backend(raise_exception: bool = True) -> Backend:
     Without one, raise RuntimeError, or return None if `raise_exception` is False.
     """
     if RUN.backend is None and raise_exception:
-        raise RuntimeError(NO_BACKEND)
+        raise RuntimeError(NO_BACKEND + '\n  Call cstorch.backend("CSX") first.')
     return RUN.backend  # type: ignore[return-value]
 
 

@@ -229,7 +229,11 @@ def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
     try:
         return list(_decode_message(message))
     except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
-        raise DataError(f"invalid TensorBoard message: {e}") from e
+        raise DataError(
+            f"invalid TensorBoard message: {e}",
+            where=source.where(),
+            hint="Write the events again, or remove the damaged file.",
+        ) from e
 
 
 def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:

@@ -12,6 +12,8 @@ import numpy as np
 
 from cstorch_compat.summaries.event_file import VARINT, encode_bytes_field, encode_summary_value, encode_varint
 from cstorch_compat.summaries.png import encode_png_image
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 
@@ -108,7 +110,11 @@ def _encode_hyperparameter(name: str, v: Any) -> tuple[int, bytes]:
         return HPARAM_NUMBER, _encode_double(2, float(v))
     if isinstance(v, str):
         return HPARAM_STRING, _encode_text(3, v)
-    raise ValueError(f"value should be one of int, float, str, bool, or torch.Tensor: {name} is a {type(v).__name__}")
+    raise OptionInvalid(
+        f"value should be one of int, float, str, bool, or torch.Tensor: {name} is a {type(v).__name__}",
+        where=source.where(),
+        hint="Convert the value to one of these types.",
+    )
 
 
 def _encode_hyperparameter_info(name: str, v: Any, domain: Sequence[Any]) -> bytes:

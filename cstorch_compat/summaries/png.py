@@ -5,6 +5,9 @@ import zlib
 
 import numpy as np
 
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
+
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 """The PNG colour type by number of channels: grey, RGB and RGBA (PNG specification, section 11.2.2)."""
 MAX_GRID_COLUMNS = 8
@@ -39,7 +42,11 @@ def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     """
     order = dataformats.upper()
     if len(order) != array.ndim or len(set(order)) != len(order) or not {"H", "W"} <= set(order) <= set("NCHW"):
-        raise ValueError(f"dataformats={dataformats!r} does not match an array of {array.ndim} dimensions")
+        raise OptionInvalid(
+            f"dataformats={dataformats!r} does not match an array of {array.ndim} dimensions",
+            where=source.where(),
+            hint='Pass dataformats with one letter for each dimension, such as "HWC".',
+        )
     # Add missing dimensions N and C in front, then transpose to NHWC.
     missing = [d for d in "NC" if d not in order]
     array = array.reshape(*(1 for _ in missing), *array.shape)
@@ -50,7 +57,11 @@ def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     if array.shape[3] == 1:
         array = np.repeat(array, 3, 3)
     if array.shape[3] not in COLOUR_TYPES:
-        raise ValueError(f"an image must have 1, 3 or 4 channels, not {array.shape[3]}")
+        raise OptionInvalid(
+            f"an image must have 1, 3 or 4 channels, not {array.shape[3]}",
+            where=source.where(),
+            hint="Select 1, 3 or 4 channels.",
+        )
     return array[0] if len(array) == 1 else _make_grid(array)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.summaries.png import encode_png_image, to_pixels
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
 
 CONFIG_FILE = "projector_config.pbtxt"
 """The configuration file of the projector."""
@@ -31,7 +33,11 @@ def write_points(
     metadata, header = labels
     for what, rows in (("labels", metadata), ("images", pictures)):
         if rows is not None and len(rows) != len(points):
-            raise ValueError(f"#{what} should equal with #data points")
+            raise OptionInvalid(
+                f"#{what} should equal with #data points",
+                where=source.where(),
+                hint="Pass one entry for each data point.",
+            )
     own = folder / place
     # The name ends with the step, so that points of several steps differ.
     own.mkdir(parents=True, exist_ok=True)

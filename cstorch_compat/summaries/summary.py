@@ -25,7 +25,7 @@ from cstorch_compat.summaries.event_file import ScalarEvent, TextEvent
 from cstorch_compat.summaries.png import to_pixels
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
-from lazytensor.errors import DataError, OptionMissing
+from lazytensor.errors import ArgumentInvalid, DataError, OptionInvalid, OptionMissing
 from lazytensor.nn.module_scopes import name_scopes
 from lazytensor.system.plain_files import open_plain_file
 
@@ -149,7 +149,7 @@ class EventWriter:
         # Use float64, because sums of squares lose digits in float32.
         array = np.asarray(_to_array(values), np.float64)
         if not array.size:
-            raise ValueError("The input has no element.")
+            raise OptionInvalid("The input has no element.", where=source.where(), hint="Pass at least one value.")
         limits = event_file.exponential_bin_edges() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
         self._log(event_file.encode_histogram_summary(tag, array, limits), global_step, walltime)
 
@@ -216,7 +216,9 @@ class EventWriter:
         no dict, and ValueError for a hyperparameter that is no number, string, bool or tensor.
         """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
-            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+            raise ArgumentInvalid(
+                "hparam_dict and metric_dict should be dictionary.", where=source.where(), hint="Pass two dicts."
+            )
         values = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
         said = plugins.encode_hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
         # The plugin shows one row per run, and a folder is a run.
@@ -308,7 +310,9 @@ class SummaryWriter(EventWriter):
         NAME is escaped, and TIME is in nanoseconds, so that a second call for the same step makes another file.
         """
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
+            raise ArgumentInvalid(
+                f"Expected a torch.Tensor, got {type(tensor)}", where=source.where(), hint="Pass a tensor."
+            )
         # Escape dots: a name such as ".." would be a parent folder.
         folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
         folder.mkdir(parents=True, exist_ok=True)

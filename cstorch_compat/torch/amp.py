@@ -14,8 +14,10 @@ from typing import Any
 
 from lazytensor.core import autocast as precision
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import OperandInvalid, OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 
 HALF_DTYPES = (dt.bfloat16, dt.float16)
@@ -38,9 +40,17 @@ class autocast(ContextDecorator):
         cache_enabled: bool | None = None,
     ):
         if not isinstance(device_type, str):
-            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+            raise OptionInvalid(
+                f"Expected `device_type` of type `str`, got: `{type(device_type)}`",
+                where=source.where(),
+                hint='Pass device_type="cpu".',
+            )
         if device_type not in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "meta", "lazy"):
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+            raise ShapeError(
+                f"User specified an unsupported autocast device_type '{device_type}'",
+                where=source.where(),
+                hint='Pass device_type="cpu".',
+            )
         # Warn, because the script continues in float32.
         if device_type == "cuda" and enabled:
             warnings.warn(
@@ -198,7 +208,11 @@ class GradScaler:
             return outputs * self._scale
         if isinstance(outputs, list | tuple):
             return type(outputs)([self.scale(o) for o in outputs])
-        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        raise OptionInvalid(
+            "outputs must be a Tensor or an iterable of Tensors",
+            where=source.where(),
+            hint="Pass a tensor, or a list of tensors.",
+        )
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of `optimizer` by the scale in place, and record whether all are finite.
@@ -210,11 +224,21 @@ class GradScaler:
             return
         seen = self._seen[id(optimizer)]
         if "finite" in seen:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise ShapeError(
+                "unscale_() has already been called on this optimizer since the last update().",
+                where=source.where(),
+                hint="Call unscale_() once for each update().",
+            )
         if "stepped" in seen:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise ShapeError(
+                "unscale_() is being called after step().", where=source.where(), hint="Call unscale_() before step()."
+            )
         if any(p.grad is not None and p.grad.dtype is dt.float16 for g in optimizer.param_groups for p in g["params"]):
-            raise ValueError("Attempting to unscale FP16 gradients.")
+            raise OptionInvalid(
+                "Attempting to unscale FP16 gradients.",
+                where=source.where(),
+                hint="Keep the parameters in float32, and use autocast.",
+            )
         seen["finite"] = True
         with grad_mode(False):
             for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
@@ -230,10 +254,18 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise ShapeError(
+                "Closure use is not currently supported if GradScaler is enabled.",
+                where=source.where(),
+                hint="Call step() without a closure.",
+            )
         seen = self._seen[id(optimizer)]
         if "stepped" in seen:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise ShapeError(
+                "step() has already been called since the last update().",
+                where=source.where(),
+                hint="Call update() after each step().",
+            )
         if "finite" not in seen:
             self.unscale_(optimizer)
         seen["stepped"] = True
@@ -253,7 +285,11 @@ class GradScaler:
         if new_scale is not None:
             self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
         elif not verdicts:
-            raise AssertionError("No inf checks were recorded prior to update.")
+            raise OperandInvalid(
+                "No inf checks were recorded prior to update.",
+                where=source.where(),
+                hint="Call step() or unscale_() before update().",
+            )
         elif not all(verdicts):
             self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
         else:
@@ -314,8 +350,10 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError(
-                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            raise ShapeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.",
+                where=source.where(),
+                hint="Load the state of an enabled GradScaler.",
             )
         self._scale, self._growth_factor = state_dict["scale"], state_dict["growth_factor"]
         self._backoff_factor, self._growth_interval = state_dict["backoff_factor"], state_dict["growth_interval"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from lazytensor.core import source
-from lazytensor.errors import OptionMissing
+from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.nn.module import Module
 
 
@@ -58,11 +58,20 @@ def compile(
     not callable.
     """
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise ShapeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+            f" Got mode={mode!r} and options={options!r}.",
+            where=source.where(),
+            hint="Omit one of the two.",
+        )
     if model is None:
         return lambda model: compile(model, disable=disable)
     if not callable(model):
-        raise RuntimeError(f"torch.compile expected a callable, got {type(model).__name__}")
+        raise ShapeError(
+            f"torch.compile expected a callable, got {type(model).__name__}",
+            where=source.where(),
+            hint="Pass a module or a function.",
+        )
     return OptimizedModule(model) if isinstance(model, Module) and not disable else model
 
 

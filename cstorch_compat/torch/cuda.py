@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from cstorch_compat.torch.global_settings import no_op_context
+from lazytensor.core import source
+from lazytensor.errors import OperandInvalid, ShapeError
 
 NO_CUDA_MESSAGE = "Torch not compiled with CUDA enabled"
 
@@ -15,7 +17,11 @@ class OutOfMemoryError(RuntimeError):
 
 def _make_dummy_class(name: str) -> Any:
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Tried to instantiate dummy base class {name}")
+        raise ShapeError(
+            f"Tried to instantiate dummy base class {name}",
+            where=source.where(),
+            hint="Remove the call; there is no GPU.",
+        )
 
     doc = "A class whose constructor raises RuntimeError, because there is no CUDA device."
     return type(name, (), {"__new__": __new__, "__doc__": doc, "__module__": "torch.cuda"})
@@ -40,7 +46,9 @@ class graph(no_op_context):
     """A class whose constructor raises AssertionError, because there is no CUDA."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        raise AssertionError(NO_CUDA_MESSAGE)
+        raise OperandInvalid(
+            NO_CUDA_MESSAGE, where=source.where(), hint="Use the CPU: check torch.cuda.is_available() first."
+        )
 
 
 def stream(stream: Any) -> StreamContext:

@@ -8,7 +8,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import ShapeError
 
 FOREACH_PREFIX = "_foreach_"
 
@@ -53,13 +55,21 @@ def _make_in_place(name: str) -> Callable[..., Tensor]:
 
 def _require_equal_lengths(tensors: Sequence[Tensor], others: Sequence[Any]) -> None:
     if not tensors:
-        raise RuntimeError("Tensor list must have at least one tensor.")
+        raise ShapeError(
+            "Tensor list must have at least one tensor.", where=source.where(), hint="Pass at least one tensor."
+        )
     for other in others:
         if isinstance(other, list | tuple) and len(other) != len(tensors):
             if other and not isinstance(other[0], Tensor):
-                raise RuntimeError("Tensor list must have same number of elements as scalar list.")
-            raise RuntimeError(
-                f"Tensor lists must have the same number of tensors, got {len(tensors)} and {len(other)}"
+                raise ShapeError(
+                    "Tensor list must have same number of elements as scalar list.",
+                    where=source.where(),
+                    hint="Pass one scalar for each tensor.",
+                )
+            raise ShapeError(
+                f"Tensor lists must have the same number of tensors, got {len(tensors)} and {len(other)}",
+                where=source.where(),
+                hint="Pass lists of equal lengths.",
             )
 
 

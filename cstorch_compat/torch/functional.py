@@ -15,7 +15,7 @@ from lazytensor import asarray as share_memory
 from lazytensor.core import source
 from lazytensor.core.dtype import DType, float32
 from lazytensor.core.tensor import Tensor
-from lazytensor.errors import OptionMissing
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functional.creation_options import accept_creation_options
 from lazytensor.functional.csx_refusals import with_refusals
 from lazytensor.functional.type_promotion import default_dtype
@@ -40,7 +40,9 @@ def get_device_module(device: Any = None) -> ModuleType:
         return get_mirror("torch.cpu")
     if kind in ("cuda", "xpu", "mps", "mtia"):
         return get_mirror(f"torch.{kind}")
-    raise RuntimeError(f"Invalid device module retrieved for device type {kind!r}")
+    raise ShapeError(
+        f"Invalid device module retrieved for device type {kind!r}", where=source.where(), hint='Pass "cpu".'
+    )
 
 
 def typename(obj: Any) -> str:
@@ -109,7 +111,11 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     """
     raw = memoryview(buffer).cast("B")
     if len(raw) == 0 or count == 0:
-        raise ValueError(f"both buffer length ({len(raw)}) and count ({count}) must not be 0")
+        raise OptionInvalid(
+            f"both buffer length ({len(raw)}) and count ({count}) must not be 0",
+            where=source.where(),
+            hint="Pass a buffer that is not empty, and a count of at least 1.",
+        )
     end = len(raw) if count < 0 else offset + count * dtype.itemsize
     return share_memory(raw[offset:end], dtype=dtype, requires_grad=requires_grad)
 

@@ -10,7 +10,7 @@ from cstorch_compat.run.process import RunLocal
 from lazytensor.core import source, storage
 from lazytensor.core.device import CPU, Device, default_device, set_thread_default_device
 from lazytensor.core.tensor import wrap
-from lazytensor.errors import AutogradError, OptionInvalid
+from lazytensor.errors import AutogradError, OptionInvalid, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import gradient_name
 from lazytensor.ops.buffer_slices import materialize_slice
@@ -32,7 +32,11 @@ def get_num_threads() -> int:
 def set_num_threads(num: int) -> None:
     """Set the number of threads for code that is compiled from now on. Raises RuntimeError if it is below 1."""
     if num <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
+        raise ShapeError(
+            f"set_num_threads expects a positive integer, but got {num}",
+            where=source.where(),
+            hint="Pass a positive integer.",
+        )
     thread_pool.limit(int(num))
 
 
@@ -47,7 +51,9 @@ def set_num_interop_threads(num: int) -> None:
     Raises RuntimeError if it is below 1.
     """
     if num <= 0:
-        raise RuntimeError("Expected positive number of threads")
+        raise ShapeError(
+            f"Expected positive number of threads, but got {num}", where=source.where(), hint="Pass a positive integer."
+        )
     _settings.value["interop"] = int(num)
 
 
@@ -75,7 +81,11 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Store the mode, a number or "default", "warn" or "error". Raises RuntimeError for other values."""
     number = DEBUG_MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if number not in DEBUG_MODES.values():
-        raise RuntimeError(f"invalid value of debug_mode, expected one of {list(DEBUG_MODES)}, got {debug_mode}")
+        raise ShapeError(
+            f"invalid value of debug_mode, expected one of {list(DEBUG_MODES)}, got {debug_mode}",
+            where=source.where(),
+            hint="Pass one of these values.",
+        )
     _settings.value["deterministic"] = number
 
 
@@ -87,7 +97,11 @@ def get_float32_matmul_precision() -> str:
 def set_float32_matmul_precision(precision: str) -> None:
     """Store "highest", "high" or "medium". It has no effect on a CPU. Raises RuntimeError for other values."""
     if precision not in MATMUL_PRECISIONS:
-        raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'.")
+        raise ShapeError(
+            f"{precision} is not one of 'highest', 'high', or 'medium'.",
+            where=source.where(),
+            hint="Pass one of these values.",
+        )
     _settings.value["matmul"] = precision
 
 
@@ -121,7 +135,11 @@ def _refuse_nan(n: Node, at: int, gradient: Any) -> None:
         np.isnan(wrap(materialize_slice(gradient)).array("detect_anomaly")).any()
     ):
         text = f"Function '{gradient_name(n)}' returned nan values in its {at}th output."
-        raise AutogradError(text, where=n.where or source.where())
+        raise AutogradError(
+            text,
+            where=n.where or source.where(),
+            hint="Remove the NaN from the inputs, or from the formula of this function.",
+        )
 
 
 def is_anomaly_enabled() -> bool:

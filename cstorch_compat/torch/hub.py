@@ -11,7 +11,7 @@ from urllib.parse import urlparse
 from cstorch_compat.run.process import RunLocal
 from cstorch_compat.torch.serialization import save_and_load
 from lazytensor.core import source
-from lazytensor.errors import DataError
+from lazytensor.errors import DataError, ShapeError
 
 _hub_folder: RunLocal[str | None] = RunLocal(lambda: None)
 """The folder given to `set_dir`, or None."""
@@ -112,7 +112,11 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
 def _get_entry_point(module: Any, model: str) -> Any:
     function = getattr(module, model, None)
     if not callable(function):
-        raise RuntimeError(f"Cannot find callable {model} in hubconf")
+        raise ShapeError(
+            f"Cannot find callable {model} in hubconf",
+            where=source.where(),
+            hint="Pass the name of a function in hubconf.py.",
+        )
     return function
 
 

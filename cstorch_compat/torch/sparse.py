@@ -13,8 +13,10 @@ import numpy as np
 
 import lazytensor
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Device, Tensor, from_array, tensor_from_storage
+from lazytensor.errors import ShapeError
 from lazytensor.functional import gather_scatter, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import as_tensor, full, zeros
@@ -56,13 +58,21 @@ class SparseTensor(Tensor):
     def indices(self) -> Tensor:
         """Return the indices. Raises RuntimeError if the tensor is not coalesced."""
         if not self._is_coalesced:
-            raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
+            raise ShapeError(
+                "Cannot get indices on an uncoalesced tensor, please call .coalesce() first",
+                where=source.where(),
+                hint="Call .coalesce() first.",
+            )
         return self._places
 
     def values(self) -> Tensor:
         """Return the values. Raises RuntimeError if the tensor is not coalesced."""
         if not self._is_coalesced:
-            raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
+            raise ShapeError(
+                "Cannot get values on an uncoalesced tensor, please call .coalesce() first",
+                where=source.where(),
+                hint="Call .coalesce() first.",
+            )
         return self._values
 
     def _indices(self) -> Tensor:
@@ -280,8 +290,10 @@ def sparse_coo_tensor(
     limits = np.asarray(tuple(size)[: len(array)])[:, None]
     if array.size and ((array < 0) | (array >= limits)).any():
         largest = array.max(1).tolist()
-        raise RuntimeError(
-            f"size is inconsistent with indices: the size is {list(size)} and the largest indices {largest}"
+        raise ShapeError(
+            f"size is inconsistent with indices: the size is {list(size)} and the largest indices {largest}",
+            where=source.where(),
+            hint="Increase the size, or reduce the indices.",
         )
     return SparseTensor(places, entries, size, bool(is_coalesced))
 

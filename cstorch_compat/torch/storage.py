@@ -39,7 +39,7 @@ def get_cell_bytes(cell: Storage) -> np.ndarray:
     """
     if cells.thread_state.current is not None:
         raise StateError(
-            "the memory of a tensor was requested inside a traced step, in which tensors have no memory",
+            "the memory of a tensor was read inside a traced step, where tensors have no memory",
             where=source.where(),
             hint="Access it outside the step.",
         )

@@ -17,7 +17,7 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.storage import new_storage
 from lazytensor.core.tensor import Tensor, from_array, grad_mode, tensor_from_storage, tensor_of_class
 from lazytensor.core.tensor_members import member_marks, method, tensor_property
-from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.errors import AutogradError, OperandInvalid, ShapeError
 from lazytensor.functional import linalg, strided_views, views
 from lazytensor.functional.attach_members import build_members
 from lazytensor.functional.creation import empty, tensor
@@ -95,7 +95,11 @@ def share_memory_(x: Tensor) -> Tensor:
 
 def _make_refusing_move(device: str) -> Callable[..., Tensor]:
     def moved(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        raise AssertionError(NO_DEVICE_MESSAGE.format(device.upper()))
+        raise OperandInvalid(
+            NO_DEVICE_MESSAGE.format(device.upper()),
+            where=source.where(),
+            hint='Keep the tensor on the CPU, or use cstorch.backend("CSX").',
+        )
 
     moved.__name__ = moved.__qualname__ = device
     moved.__doc__ = f"Raise AssertionError, as PyTorch does in a build without support for {device}."
@@ -124,7 +128,11 @@ def _set_view(x: Tensor, view: Tensor) -> Tensor:
     Raises AutogradError for a leaf that requires a gradient.
     """
     if x.leaf_id and x.requires_grad:
-        raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise AutogradError(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+            where=source.where(),
+            hint="Change it inside torch.no_grad(), or work on a copy.",
+        )
     x.view_ops, x._seen = view.view_ops, None
     return x
 
@@ -205,7 +213,11 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     ShapeError for a vector.
     """
     if x.ndim < 2:
-        raise ShapeError("dimensions must larger than 1", where=source.where())
+        raise ShapeError(
+            f"dimensions must larger than 1, but the tensor has {x.ndim}",
+            where=source.where(),
+            hint="Pass a tensor with at least one dimension.",
+        )
     rows, columns = x.spec.shape[0], min(x.spec.shape)
     # The indices are equal in all dimensions. With `wrap`, the diagonal of a tall matrix skips a row and starts again.
     steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)
@@ -282,7 +294,11 @@ def grad_dtype(x: Tensor) -> DType:
 @tensor_property()
 def imag(x: Tensor) -> Tensor:
     """Raise RuntimeError, because complex numbers are not supported."""
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    raise ShapeError(
+        "imag is not implemented for tensors with non-complex dtypes.",
+        where=source.where(),
+        hint="Use the tensor itself; it is real.",
+    )
 
 
 @method(names="to_sparse to_sparse_coo")

@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import ArgumentInvalid
 from lazytensor.functional.legacy_constructors import construct_legacy_of_dtype
 from lazytensor.functional.tensor_attributes import DTYPES_BY_TENSOR_TYPE
 from lazytensor.functional.type_promotion import set_default_dtype
@@ -58,9 +60,17 @@ def set_default_tensor_type(t: Any, /) -> None:
     kind = getattr(where, name, None) if isinstance(t, str) else t
     # The order of the checks and the messages are PyTorch's.
     if not isinstance(kind, TypedTensor):
-        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+        raise ArgumentInvalid(
+            "invalid type object: only floating-point types are supported as the default type",
+            where=source.where(),
+            hint="Pass torch.FloatTensor or torch.DoubleTensor.",
+        )
     if kind.is_cuda:
         raise _make_unavailable_error(kind)
     if kind.dtype.kind != "f":
-        raise TypeError("only floating-point types are supported as the default type")
+        raise ArgumentInvalid(
+            "only floating-point types are supported as the default type",
+            where=source.where(),
+            hint="Pass torch.FloatTensor or torch.DoubleTensor.",
+        )
     set_default_dtype(kind.dtype)

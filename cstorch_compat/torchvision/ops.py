@@ -2,7 +2,9 @@
 
 import lazytensor as lt
 from lazytensor import nn
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 
 
 class FrozenBatchNorm2d(nn.Module):
@@ -49,9 +51,17 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     0..1.
     """
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
+        raise OptionInvalid(
+            f"drop probability has to be between 0 and 1, but got {p}",
+            where=source.where(),
+            hint="Pass p between 0 and 1.",
+        )
     if mode not in ("batch", "row"):
-        raise ValueError(f"mode has to be either 'batch' or 'row', but got {mode}")
+        raise OptionInvalid(
+            f"mode has to be either 'batch' or 'row', but got {mode}",
+            where=source.where(),
+            hint='Pass mode="batch" or mode="row".',
+        )
     if not training or p == 0.0:
         return input
     # One draw for each sample, or one for all, broadcast over the other dimensions.

@@ -5,7 +5,9 @@ from typing import Any
 
 from cstorch_compat.torchvision.transforms import functional
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import ArgumentInvalid
 from lazytensor.functional.creation import full
 from lazytensor.functional.joining_and_splitting import cat, stack
 
@@ -47,7 +49,11 @@ def make_grid(
 
 def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
     if value_range is not None and not isinstance(value_range, tuple):
-        raise TypeError("value_range has to be a tuple (min, max) if specified. min and max are numbers")
+        raise ArgumentInvalid(
+            f"value_range has to be a tuple (min, max) if specified. min and max are numbers, but got {value_range!r}",
+            where=source.where(),
+            hint="Pass two numbers as a tuple.",
+        )
     if scale_each:
         return stack([_scale_to_unit(image, value_range) for image in images], 0)
     return _scale_to_unit(images, value_range)

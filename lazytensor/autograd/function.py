@@ -26,7 +26,7 @@ from lazytensor.core import source, storage
 from lazytensor.core.device import CPU
 from lazytensor.core.tensor import Tensor, detach_node, grad_mode, is_grad_enabled, set_grad, storage_of_leaf, wrap
 from lazytensor.core.tensor_members import method, tensor_property
-from lazytensor.errors import ArgumentInvalid, AutogradError
+from lazytensor.errors import ArgumentInvalid, AutogradError, OptionMissing
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import gradient_name
 from lazytensor.ops import call
@@ -49,7 +49,11 @@ def _seeds(outputs: list[Tensor], given: Any) -> list[Node]:
     """
     seeds = _as_list(given) if given is not None else [None] * len(outputs)
     if len(seeds) != len(outputs):
-        raise AutogradError(f"got {len(outputs)} tensors and {len(seeds)} gradients", where=source.where())
+        raise AutogradError(
+            f"got {len(outputs)} tensors and {len(seeds)} gradients",
+            where=source.where(),
+            hint="Pass one gradient for each output, or omit grad_outputs.",
+        )
     return [o._seed(s) for o, s in zip(outputs, seeds, strict=True)]
 
 
@@ -92,7 +96,11 @@ def grad(
             hint="Call grad() once for each row of grad_outputs.",
         )
     if not all(t.requires_grad for t in wanted):
-        raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
+        raise AutogradError(
+            f"One of the differentiated Tensors does not require grad: it is one of {len(wanted)} inputs",
+            where=source.where(),
+            hint="Call requires_grad_() on it before computing the outputs.",
+        )
     nodes = [o.node for o in roots]
     with gradient_graph.cached_node_order(nodes):
         # One backward pass for all inputs. An input may have several nodes; its gradient is their sum.
@@ -238,9 +246,17 @@ def _refuse_grad(t: Tensor, value: Any) -> None:
     - Otherwise: AutogradError about the dtypes, which are not compared again.
     """
     if value is t:
-        raise AutogradError("can't assign Variable as its own grad", where=source.where())
+        raise AutogradError(
+            "can't assign Variable as its own grad",
+            where=source.where(),
+            hint="Assign x.grad.clone() or another tensor.",
+        )
     if not isinstance(value, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        raise ArgumentInvalid(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}",
+            where=source.where(),
+            hint="Assign a tensor or None.",
+        )
     if t.device is not CPU or value.device is not CPU:
         return
     if value.spec.shape != t.spec.shape:
@@ -248,6 +264,7 @@ def _refuse_grad(t: Tensor, value: Any) -> None:
             f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(t.shape)}'. "
             "Please ensure that the gradient and the tensor are the same size",
             where=source.where(),
+            hint="Reshape the gradient to the size of the tensor.",
         )
     raise AutogradError(
         f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with dtype '{t.dtype.name}'. "
@@ -350,12 +367,20 @@ class Function:
 
         Its first argument is `ctx`, unless the subclass defines `setup_context`.
         """
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise OptionMissing(
+            "You must implement the forward function for custom autograd.Function.",
+            where=source.where(),
+            hint="Define forward(ctx, ...) as a static method.",
+        )
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Return a gradient, or None, for each argument of `forward`, given the gradients of its outputs."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom Function.")
+        raise OptionMissing(
+            "You must implement either the backward or vjp method for your custom Function.",
+            where=source.where(),
+            hint="Define backward(ctx, *gradients) as a static method.",
+        )
 
     vjp: Any = None
     setup_context: Any = None
@@ -449,6 +474,7 @@ def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
                 "are modified inplace must all be outputs of the Function.",
                 where=source.where(),
+                hint="Return each tensor that forward passes to ctx.mark_dirty().",
             )
         if t.leaf_id:
             text = "a leaf Variable that requires grad has been used in an in-place operation."
@@ -488,6 +514,7 @@ def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ..
             f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, "
             f"got {len(answers)})",
             where=source.where(),
+            hint="Return one gradient, or None, for each argument of forward.",
         )
     # As in PyTorch, there may be more gradients than arguments if the additional ones are None.
     pairs = zip(answers, args, strict=False)
@@ -504,12 +531,17 @@ def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any])
         if g is None:
             continue
         if not isinstance(g, Tensor):
-            raise AutogradError(f"expected Variable or None (got {type(g).__name__})", where=source.where())
+            raise AutogradError(
+                f"expected Variable or None (got {type(g).__name__})",
+                where=source.where(),
+                hint="Return tensors or None from backward.",
+            )
         if not isinstance(a, Tensor):
             raise AutogradError(
                 f"function {cls.__name__}Backward returned a gradient different than None at position {k + 1}, but the "
                 "corresponding forward input was not a Variable",
                 where=source.where(),
+                hint="Return None for arguments that are not tensors.",
             )
 
 
@@ -527,6 +559,7 @@ def _fit_gradient(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
             f"Function {cls.__name__}Backward returned an invalid gradient at index {i} - got {list(n.type.shape)} but "
             f"expected shape compatible with {list(shape)}",
             where=source.where(),
+            hint="Return a gradient in the shape of its argument.",
         )
     # A gradient that has a broadcast shape of its argument is summed to the shape of the argument.
     if n.type.shape != shape:

@@ -200,11 +200,17 @@ def _check_hook_result(hook: Hook, answer: Any, g: Node) -> Node:
         raise ArgumentInvalid(text, where=source.where(), hint="Return a tensor or None from the hook.")
     name = getattr(hook, "__name__", type(hook).__name__)
     if answer.spec.shape != g.type.shape:
-        raise AutogradError(f"hook '{name}' has changed the size of value", where=source.where())
+        raise AutogradError(
+            f"hook '{name}' has changed the size of value",
+            where=source.where(),
+            hint="Return a gradient in the shape of the one that the hook receives.",
+        )
     if answer.dtype is not g.type.dtype:
         was, is_now = (f"torch.{TENSOR_TYPE_NAMES.get(d.name, d.name)}Tensor" for d in (g.type.dtype, answer.dtype))
         raise AutogradError(
-            f"hook '{name}' has changed the type of value (was {was} got {is_now})", where=source.where()
+            f"hook '{name}' has changed the type of value (was {was} got {is_now})",
+            where=source.where(),
+            hint="Return a gradient with the dtype of the one that the hook receives.",
         )
     return answer.node
 
@@ -330,7 +336,11 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
     for a tensor that requires no gradient, and if an equal tensor that was used already cannot be told apart.
     """
     if not t.requires_grad:
-        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())
+        raise AutogradError(
+            "cannot register a hook on a tensor that doesn't require gradient",
+            where=source.where(),
+            hint="Call requires_grad_() on the tensor first.",
+        )
     # The hooks of a leaf are on the tensor, because a leaf that was modified has several nodes.
     return RemovableHandle(t.__dict__.setdefault("_hooks", {}) if t.leaf_id else _get_or_add_hooks(t).table, hook)
 
@@ -343,7 +353,11 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]
     that requires a gradient.
     """
     if not t.leaf_id:
-        raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors", where=source.where())
+        raise AutogradError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors",
+            where=source.where(),
+            hint="Register the hook on a leaf, or use register_hook().",
+        )
     return RemovableHandle(t.__dict__.setdefault("_after_hooks", {}), hook)
 
 
@@ -354,7 +368,11 @@ def retain_grad(t: Tensor) -> None:
     Raises AutogradError if the tensor requires no gradient.
     """
     if not t.requires_grad:
-        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False", where=source.where())
+        raise AutogradError(
+            "can't retain_grad on Tensor that has requires_grad=False",
+            where=source.where(),
+            hint="Call requires_grad_() on the tensor first.",
+        )
     if t.leaf_id or t.__dict__.get("_retains_grad"):
         return
     t.__dict__["_retains_grad"] = True

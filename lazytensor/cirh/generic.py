@@ -124,7 +124,10 @@ def _attribute(value: Any, type: Any = None) -> str:
         return value.mlir
     if isinstance(value, np.ndarray) and isinstance(type, Type):
         return _elements(value, type)
-    raise CompileError(f"the attribute value {value!r} cannot be written as MLIR")
+    raise CompileError(
+        f"the attribute value {value!r} cannot be written as MLIR",
+        hint="Use numbers, texts, types, and lists of them as attributes.",
+    )
 
 
 def _float(value: float) -> str:

@@ -79,7 +79,10 @@ class _GenericParser:
 
     def __init__(self, text: str):
         if len(text) > MAX_CHARACTERS:
-            raise CompileError(f"the text has {len(text):,} characters, but the maximum is {MAX_CHARACTERS:,}")
+            raise CompileError(
+                f"the text has {len(text):,} characters, but the maximum is {MAX_CHARACTERS:,}",
+                hint="Split the module, or shorten its constants.",
+            )
         self.text, self.at = text, 0
         self.kind, self.token = "", ""
         self.match: Any = None
@@ -402,7 +405,10 @@ def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
     """
     kind = attrs.pop("leaf", "batch")
     if kind not in LEAF_OPS:
-        raise CompileError(f"argument {place} is of kind {kind!r}, but the only kinds are {', '.join(LEAF_OPS)}")
+        raise CompileError(
+            f"argument {place} is of kind {kind!r}, but the only kinds are {', '.join(LEAF_OPS)}",
+            hint="Correct the attribute lt.leaf of the argument.",
+        )
     # In a function of another tool, arguments have no attributes: they are the batch, in order.
     attrs = attrs or {"index": place, "name": f"arg{place}", "type": t}
     return node(kind, (), attrs, t)
@@ -410,7 +416,10 @@ def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
 
 def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
     if name not in values:
-        raise CompileError(f"line {line}: {name} is used before it is defined")
+        raise CompileError(
+            f"line {line}: {name} is used before it is defined",
+            hint="Move the operation that defines the value before its uses.",
+        )
     return values[name]
 
 
@@ -421,7 +430,10 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
     """
     name = op.name.rpartition(".")[2]
     if name not in OPS:
-        raise CompileError(f"line {op.line}: the operation {op.name!r} does not exist")
+        raise CompileError(
+            f"line {op.line}: the operation {op.name!r} does not exist",
+            hint="Use an operation of the table, such as torch.aten.add.",
+        )
     n = _node(op, name, operands)
     if not isinstance(n.type, tuple):
         values[op.results[0]] = n
@@ -445,11 +457,14 @@ def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
     try:
         inferred = OPS[name].infer(*(i.type for i in operands), **op.attrs)
     except (LazyError, TypeError, ValueError, IndexError, KeyError, AttributeError) as e:
-        raise CompileError(f"line {op.line}: {op.name}: {e}") from e
+        raise CompileError(
+            f"line {op.line}: {op.name}: {e}", hint="Correct the operands or attributes of this operation."
+        ) from e
     given = inferred if isinstance(inferred, tuple) else (inferred,)
     if list(given) != op.types or len(op.results) != len(given):
         shown = ", ".join(map(str, given))
         raise CompileError(
-            f"line {op.line}: {op.name} returns {shown}, but the text declares {', '.join(map(str, op.types))}"
+            f"line {op.line}: {op.name} returns {shown}, but the text declares {', '.join(map(str, op.types))}",
+            hint="Correct the declared result type.",
         )
     return node(name, operands, op.attrs, inferred)

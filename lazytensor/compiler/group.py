@@ -216,7 +216,11 @@ class Grouping:
             group.members.add((n, index))
             pushed = map_view_input(n, index, len(domain))
             if pushed is None:
-                raise CompileError(f"{n.op} has no affine index", where=n.where)
+                raise CompileError(
+                    f"{n.op} has no affine index",
+                    where=n.where,
+                    hint="Report it as a bug of the compiler, with the output of LT_DEBUG=2.",
+                )
             self._add_demand(n.inputs[0], group, pushed)
         else:
             group.stores.append((n, index))

@@ -99,7 +99,9 @@ def _schedule(
     if len(ordered) != len(calls):
         stuck = next(c for c in calls if c not in finished)
         raise CompileError(
-            f"the kernel calls depend on each other in a cycle that includes {stuck.kernel}", where=stuck.where
+            f"the kernel calls depend on each other in a cycle that includes {stuck.kernel}",
+            where=stuck.where,
+            hint="Report it as a bug of the compiler, with the output of LT_DEBUG=2.",
         )
     return ordered
 
@@ -203,7 +205,11 @@ class _Planner:
         if value not in self.holder:
             owner = value[0]
             if owner.value is None:
-                raise CompileError(f"no kernel call computes {owner}", where=owner.where)
+                raise CompileError(
+                    f"no kernel call computes {owner}",
+                    where=owner.where,
+                    hint="Report it as a bug of the compiler, with the output of LT_DEBUG=2.",
+                )
             self.holder[value] = self._buffer(owner.type, "const", "", owner.value)
         return self.holder[value]
 

@@ -12,6 +12,8 @@ from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import own
 from lazytensor.ops.op import OPS
 
+_REPORT_HINT = "Report it as a bug of the compiler; LT_DEBUG=2 prints the graph after each pass."
+
 
 def check_graph(graph: Graph, result: Graph) -> None:
     """Raise CompileError unless each node of `result` has the type that its operation infers from its inputs.
@@ -22,15 +24,18 @@ def check_graph(graph: Graph, result: Graph) -> None:
         if n.op == "leaf":
             continue  # a leaf takes its type from its array
         if n.op not in OPS:
-            raise CompileError(f"the operation {n.op} does not exist", where=n.where)
+            raise CompileError(f"the operation {n.op} does not exist", where=n.where, hint=_REPORT_HINT)
         expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
         if expected != n.type:
-            raise CompileError(f"{n.op} returns {expected}, but its node has the type {n.type}", where=n.where)
+            raise CompileError(
+                f"{n.op} returns {expected}, but its node has the type {n.type}", where=n.where, hint=_REPORT_HINT
+            )
     for state, update in result.updates.items():
         if update.type != result.state[state].type:
             raise CompileError(
                 f"state {state} has the type {result.state[state].type}, but its new value has {update.type}",
                 where=update.where,
+                hint=_REPORT_HINT,
             )
 
 
@@ -41,7 +46,11 @@ def check_matches(graph: Graph, matches: Matches) -> None:
     nodes = set(graph.nodes())
     for n, (kernel, match) in matches.items():
         if not nodes.issuperset((n, *match.operands)):
-            raise CompileError(f"kernel {kernel.name} of {n.op} reads a node that is not in the graph", where=n.where)
+            raise CompileError(
+                f"kernel {kernel.name} of {n.op} reads a node that is not in the graph",
+                where=n.where,
+                hint=_REPORT_HINT,
+            )
         # The fallback kernel "call" has the operation as an attribute; other kernels have the name of their operation.
         op, attrs = kernel.name, match.attrs
         if op == "call":
@@ -49,7 +58,9 @@ def check_matches(graph: Graph, matches: Matches) -> None:
         inferred = OPS[op].infer(*(i.type for i in match.operands), **own(attrs)) if op in OPS else n.type
         if inferred != n.type:
             raise CompileError(
-                f"kernel {kernel.name} returns {inferred}, but its node {n.op} has the type {n.type}", where=n.where
+                f"kernel {kernel.name} returns {inferred}, but its node {n.op} has the type {n.type}",
+                where=n.where,
+                hint=_REPORT_HINT,
             )
 
 
@@ -62,7 +73,11 @@ def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
     for c in calls:
         for n, k in c.results:
             if (n, k) in computed:
-                raise CompileError(f"{n.op} is computed by two calls, the second of which is {c.kernel}", where=c.where)
+                raise CompileError(
+                    f"{n.op} is computed by two calls, the second of which is {c.kernel}",
+                    where=c.where,
+                    hint=_REPORT_HINT,
+                )
             computed.add((n, k))
         if c.nest is not None:
             _check_nest(
@@ -72,17 +87,21 @@ def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
     for n, reader in (*needed, *((r, "the step") for r in graph.roots())):
         value = stored_value(n)
         if value not in computed and not is_leaf(value[0]) and value[0].op != "full":
-            raise CompileError(f"{reader} reads {value[0].op}, which no call computes", where=n.where)
+            raise CompileError(
+                f"{reader} reads {value[0].op}, which no call computes", where=n.where, hint=_REPORT_HINT
+            )
 
 
 def _check_nest(nest: Nest, inputs: list[Type], outputs: list[Type], c: KernelCall) -> None:
     try:
         nest.check()
     except CompileError as e:
-        raise CompileError(e.what, where=c.where) from e
+        raise CompileError(e.what, where=c.where, hint=_REPORT_HINT) from e
     if [*nest.inputs, *nest.outputs] != [*inputs, *outputs]:
         raise CompileError(
-            f"nest {nest.name} has operands of other types than the nodes that it computes", where=c.where
+            f"nest {nest.name} has operands of other types than the nodes that it computes",
+            where=c.where,
+            hint=_REPORT_HINT,
         )
 
 
@@ -95,17 +114,22 @@ def check_program(graph: Graph, program: Program) -> None:
     if len(program.fetches) != len(graph.outputs):
         wanted = len(graph.outputs)
         raise CompileError(
-            f"the number of outputs of the graph is {wanted}, but the program returns {len(program.fetches)}"
+            f"the number of outputs of the graph is {wanted}, but the program returns {len(program.fetches)}",
+            hint=_REPORT_HINT,
         )
     for f, n in zip(program.fetches, graph.outputs, strict=True):
         if program.buffers[f].type != n.type:
             raise CompileError(
-                f"the output {n.op} has the type {n.type}, but its buffer has {program.buffers[f].type}", where=n.where
+                f"the output {n.op} has the type {n.type}, but its buffer has {program.buffers[f].type}",
+                where=n.where,
+                hint=_REPORT_HINT,
             )
     for state, (old, new) in program.state.items():
         a, b = program.buffers[old].type, program.buffers[new].type
         if (a.size, a.dtype) != (b.size, b.dtype):
-            raise CompileError(f"state {state} has the type {a}, but the buffer of its new value has {b}")
+            raise CompileError(
+                f"state {state} has the type {a}, but the buffer of its new value has {b}", hint=_REPORT_HINT
+            )
     for instr in program.instrs:
         if instr.nest is None:
             continue
@@ -114,5 +138,7 @@ def check_program(graph: Graph, program: Program) -> None:
             # A nest reads flat arrays, so the shape may differ.
             if (buffer.size, buffer.dtype) != (type.size, type.dtype):
                 raise CompileError(
-                    f"{instr.label} has an operand of type {type}, but its buffer has {buffer}", where=instr.where
+                    f"{instr.label} has an operand of type {type}, but its buffer has {buffer}",
+                    where=instr.where,
+                    hint=_REPORT_HINT,
                 )

@@ -100,7 +100,11 @@ class CapturedStorages:
         second storage of this step with the same name.
         """
         if cell.epoch is not None:
-            raise StateError("a tensor that was created in one step is used in another step", where=source.where())
+            raise StateError(
+                "a tensor that was created in one step is used in another step",
+                where=source.where(),
+                hint="Return the tensor from its step, or compute it in the other step too.",
+            )
         self._unpin(cell)
         # An unregistered tensor may still outlive the step, such as the running total of a closure.
         if not cell.state:

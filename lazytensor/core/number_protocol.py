@@ -3,7 +3,7 @@
 from typing import Any
 
 from lazytensor.core import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ArgumentInvalid, ShapeError
 
 
 class NumberProtocol:
@@ -31,13 +31,19 @@ class NumberProtocol:
         """
         if self.spec.size != 1:
             raise ShapeError(
-                f"a Tensor with {self.spec.size} elements cannot be converted to Scalar", where=source.where()
+                f"a Tensor with {self.spec.size} elements cannot be converted to Scalar",
+                where=source.where(),
+                hint="Select one element, for example with x[0], or call .tolist().",
             )
         return self.array(what).item()
 
     def __bool__(self: Any) -> bool:
         if self.spec.size > 1:
-            raise ShapeError("Boolean value of Tensor with more than one value is ambiguous", where=source.where())
+            raise ShapeError(
+                f"Boolean value of Tensor with more than one value is ambiguous: the shape is {list(self.spec.shape)}",
+                where=source.where(),
+                hint="Call .any() or .all() first.",
+            )
         return bool(self._scalar("bool()"))
 
     def __float__(self: Any) -> float:
@@ -49,5 +55,9 @@ class NumberProtocol:
     def __index__(self: Any) -> int:
         # PyTorch accepts any non-float tensor with one element as an index, whatever its shape.
         if self.dtype.kind == "f":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ArgumentInvalid(
+                f"only integer tensors of a single element can be converted to an index, but this one is {self.spec}",
+                where=source.where(),
+                hint="Convert a tensor of one element with int(x).",
+            )
         return int(self._scalar("an index"))

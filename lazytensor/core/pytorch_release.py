@@ -12,6 +12,7 @@ import numpy as np
 
 from lazytensor.core import dtype as dt
 from lazytensor.core.dtype import DType, round_to
+from lazytensor.errors import OptionInvalid
 
 RELEASES = ("2.4", "2.13")
 LATEST = "2.13"
@@ -27,8 +28,9 @@ def follow_release(release: str) -> None:
     """Set the PyTorch release whose random numbers are drawn. Raises ValueError if it is not in `RELEASES`."""
     global current_release
     if release not in RELEASES:
-        raise ValueError(
-            f"the random numbers of PyTorch {release!r} are not available: choose one of {', '.join(RELEASES)}"
+        raise OptionInvalid(
+            f"the random numbers of PyTorch {release!r} are not available: choose one of {', '.join(RELEASES)}",
+            hint="Set LT_PYTORCH to one of these releases.",
         )
     current_release = release
 

@@ -117,7 +117,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     """
     # A second registration would make existing structures inconsistent with their trees.
     if cls in SUPPORTED_NODES:
-        raise ValueError(f"{cls} is already registered as pytree node.")
+        raise ValueError(f"{cls} is already registered as pytree node.\n  Remove the second registration.")
     SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn)
 
 
@@ -152,7 +152,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     if len(items) != treespec.num_leaves:
         raise ValueError(
             f"tree_unflatten(leaves, treespec): `leaves` has length {len(items)} but the spec refers to a pytree that "
-            f"holds {treespec.num_leaves} items ({treespec})."
+            f"holds {treespec.num_leaves} items ({treespec}).\n  Pass as many leaves as the spec holds."
         )
     return _build_tree(iter(items), treespec)
 
@@ -183,11 +183,16 @@ def _flatten_up_to(spec: TreeSpec, tree: Any) -> list[Any]:
         return [tree]
     # Compare from the root down: at the position of a leaf of the first tree, another tree may have a container.
     if _container_type(tree) is not spec.type:
-        raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
+        raise ValueError(
+            f"Node type mismatch; expected {spec.type}, but got {type(tree)}.\n  Pass a tree of the type of the spec."
+        )
     children, context = SUPPORTED_NODES[spec.type].flatten_fn(tree)
     # As in PyTorch, the order of keys counts: dicts with different orders have different structures.
     if len(children) != len(spec.children_specs) or context != spec.context:
-        raise ValueError(f"Node arity or context mismatch; expected {spec}, but got {tree!r}.")
+        raise ValueError(
+            f"Node arity or context mismatch; expected {spec}, but got {tree!r}."
+            "\n  Pass a tree of the structure of the spec."
+        )
     return [leaf for s, c in zip(spec.children_specs, children, strict=True) for leaf in _flatten_up_to(s, c)]
 
 

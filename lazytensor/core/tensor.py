@@ -40,7 +40,7 @@ from lazytensor.core.storage import (
 )
 from lazytensor.core.storage_versions import record_overwrite, record_writer
 from lazytensor.core.tensor_methods import Methods
-from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.errors import ArgumentInvalid, AutogradError, OptionInvalid, ShapeError
 from lazytensor.ir.graph import Node, find, intern, leaf, unique_id
 from lazytensor.ir.operation import saves_values
 from lazytensor.ir.types import Type
@@ -185,7 +185,9 @@ class Tensor(NumberProtocol, Methods):
         """
         if n.type != self.spec:
             raise ShapeError(
-                f"a value of type {n.type} cannot be written to a tensor of type {self.spec}", where=source.where()
+                f"a value of type {n.type} cannot be written to a tensor of type {self.spec}",
+                where=source.where(),
+                hint="Convert and reshape the value to the type of the tensor.",
             )
         self._refuse_write()
         thread_state.effects += 1
@@ -233,6 +235,7 @@ class Tensor(NumberProtocol, Methods):
                 "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
                 "normal tensor before doing inplace update.",
                 where=source.where(),
+                hint="Clone the tensor, or write it inside torch.inference_mode().",
             )
 
     def _whole(self, base: Node, n: Node) -> Node:
@@ -328,6 +331,7 @@ class Tensor(NumberProtocol, Methods):
                 "output of a function that returns multiple views. Such functions do not allow the output views to be "
                 "modified inplace. You should replace the inplace operation by an out-of-place one.",
                 where=source.where(),
+                hint="Clone the view before changing it.",
             )
 
     def _put(self, base: Node, view_ops: ViewOps, value: Node) -> Node:
@@ -400,7 +404,11 @@ class Tensor(NumberProtocol, Methods):
         Raises AutogradError for a tensor that was created in inference mode.
         """
         if self.cell.is_inference:
-            raise AutogradError("Inference tensors do not track version counter.", where=source.where())
+            raise AutogradError(
+                "Inference tensors do not track version counter.",
+                where=source.where(),
+                hint="Clone the tensor outside of torch.inference_mode().",
+            )
         silent: list[int] | None = self.__dict__.get(SILENT_WRITES_ATTRIBUTE)
         return self.cell.version if silent is None else silent[0]
 
@@ -441,12 +449,16 @@ class Tensor(NumberProtocol, Methods):
         """
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
-                "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
+                "only Tensors of floating point dtype can require gradients"
+                f", but this one has the dtype {self.dtype.name}",
+                where=source.where(),
+                hint="Use .float().",
             )
         if requires_grad and self.cell.is_inference and not _mode.is_inference:
             raise AutogradError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
                 where=source.where(),
+                hint="Clone the tensor outside of torch.inference_mode() first.",
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
@@ -476,7 +488,9 @@ class Tensor(NumberProtocol, Methods):
     def data(self, value: "Tensor") -> None:
         if value.dtype is not self.dtype or self.view_ops:
             raise ShapeError(
-                f"data of type {value.spec} cannot be assigned to a tensor of type {self.spec}", where=source.where()
+                f"data of type {value.spec} cannot be assigned to a tensor of type {self.spec}",
+                where=source.where(),
+                hint="Convert the value to the type of the tensor first.",
             )
         # A storage that is loop-carried state of a step keeps its name: only the value changes.
         before = self.cell
@@ -574,10 +588,15 @@ class Tensor(NumberProtocol, Methods):
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
                 where=source.where(),
+                hint="Call .detach().numpy().",
             )
         # NumPy has one half type; the message for others is PyTorch's.
         if self.dtype.is_half and self.dtype is not float16:
-            raise TypeError("Got unsupported ScalarType BFloat16: use .float().numpy()")
+            raise ArgumentInvalid(
+                "Got unsupported ScalarType BFloat16: use .float().numpy()",
+                where=source.where(),
+                hint="Call .float().numpy().",
+            )
         return shared_memory_views.export_array(self)
 
     def __format__(self, spec: str) -> str:
@@ -588,18 +607,28 @@ class Tensor(NumberProtocol, Methods):
 
     def __len__(self) -> int:
         if not self.spec.shape:
-            raise TypeError("len() of a 0-d tensor")
+            raise ArgumentInvalid(
+                "len() of a 0-d tensor",
+                where=source.where(),
+                hint="Call .numel(), which is 1, or unsqueeze the tensor.",
+            )
         return self.spec.shape[0]
 
     def __iter__(self) -> "Iterator[Tensor]":
         if not self.spec.shape:
-            raise TypeError("iteration over a 0-d tensor")
+            raise ArgumentInvalid(
+                "iteration over a 0-d tensor", where=source.where(), hint="Call .item(), or unsqueeze the tensor."
+            )
         return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         # As in PyTorch, copy=False is not supported: a copy may be unavoidable.
         if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
+            raise OptionInvalid(
+                "Unable to avoid copy while creating an array as requested.",
+                where=source.where(),
+                hint="Pass copy=None or copy=True.",
+            )
         array = self.numpy()
         return array if dtype is None and not copy else array.astype(dtype or array.dtype, copy=bool(copy))
 
@@ -665,6 +694,7 @@ def operand_node(t: Tensor) -> Node:
             raise
         kind = type(t)
         owner = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        # The check of arguments replaces it by the class that PyTorch raises, with the user's line and a hint.
         raise TypeError(f"argument must be Tensor, not {owner}{kind.__name__}") from None
     return n if _mode.records_gradients or not n.tracks else call("detach", n)
 

@@ -11,7 +11,7 @@ from lazytensor import random
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
 from lazytensor.data.worker_errors import DataOptionError
-from lazytensor.errors import DataError
+from lazytensor.errors import DataError, OptionMissing
 from lazytensor.functional import indexing
 from lazytensor.random import Generator
 
@@ -22,7 +22,11 @@ class Dataset(Generic[T]):
     """Base class of map-style datasets. A subclass defines `__getitem__(index)` and usually `__len__`."""
 
     def __getitem__(self, index: Any) -> T:
-        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
+        raise OptionMissing(
+            f"{type(self).__name__} must define __getitem__",
+            where=source.where(),
+            hint="Define __getitem__(self, index) in the class.",
+        )
 
     def __add__(self, other: "Dataset[Any]") -> "Dataset[Any]":
         return ConcatDataset([self, other])
@@ -33,7 +37,11 @@ class IterableDataset(Dataset[T]):
     """Base class of iterable-style datasets. A subclass defines `__iter__`, and `__len__` if the length is known."""
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+        raise OptionMissing(
+            f"{type(self).__name__} must define __iter__",
+            where=source.where(),
+            hint="Define __iter__(self) in the class.",
+        )
 
     def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
         return ChainDataset([self, other])

@@ -15,6 +15,7 @@ from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampl
 from lazytensor.data.worker import LoaderWorkerSetup
 from lazytensor.data.worker_errors import DataOptionError, OptionTypeError
 from lazytensor.data.worker_pool import WorkerBatches, WorkerPool, default_context
+from lazytensor.errors import OptionInvalid
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
@@ -89,7 +90,11 @@ class DataLoader(Generic[T]):
         for an attribute that determines its batches, such as `batch_size` or `sampler`.
         """
         if name in _FIXED_ATTRIBUTES and "_is_made" in self.__dict__:
-            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+            raise OptionInvalid(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized",
+                where=source.where(),
+                hint="Pass the value to a new DataLoader.",
+            )
         if name == "multiprocessing_context":
             value = _resolve_context(self.num_workers, value)
         super().__setattr__(name, value)

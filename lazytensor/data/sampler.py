@@ -14,6 +14,7 @@ from lazytensor import random
 from lazytensor.core import dtype as dt
 from lazytensor.core import source
 from lazytensor.data.worker_errors import DataOptionError, check_count, check_flag
+from lazytensor.errors import OptionMissing
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
@@ -36,7 +37,11 @@ class Sampler(Generic[T]):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+        raise OptionMissing(
+            f"{type(self).__name__} must define __iter__",
+            where=source.where(),
+            hint="Define __iter__(self) in the class.",
+        )
 
 
 class SequentialSampler(Sampler[int]):

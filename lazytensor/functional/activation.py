@@ -75,7 +75,11 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
-        raise ShapeError("approximate argument must be either none or tanh.", where=source.where())
+        raise ShapeError(
+            f"approximate argument must be either none or tanh. Got {approximate!r}.",
+            where=source.where(),
+            hint='Pass approximate="none" or approximate="tanh".',
+        )
     return tensor_of(call("gelu", operand_node(input), approximate=approximate), input)
 
 
@@ -116,7 +120,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.6321,  2.0000])
     """
     if alpha == 0:
-        raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
+        raise ShapeError(
+            "ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where(), hint="Pass an alpha other than 0."
+        )
     require_elements(input, "f", "celu")
     return assign_if_inplace(input, _celu(input, float(alpha)), inplace)
 
@@ -185,9 +191,17 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
-        raise OptionInvalid("min_val cannot be greater than max_val", where=source.where())
+        raise OptionInvalid(
+            f"min_val cannot be greater than max_val: {min_val} and {max_val}",
+            where=source.where(),
+            hint="Exchange min_val and max_val.",
+        )
     if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
-        raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
+        raise ShapeError(
+            f"cannot do hardtanh on an unsigned type with negative limits: {input.dtype.name} and min_val={min_val}",
+            where=source.where(),
+            hint="Convert the input to a signed type, or use limits of at least 0.",
+        )
     kind = float if input.dtype.kind == "f" else int
     return assign_if_inplace(
         input, tensor_of(call("hardtanh", operand_node(input), low=kind(min_val), high=kind(max_val)), input), inplace
@@ -270,7 +284,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     tensor([0.0000, 1.5000])
     """
     if lambd < 0:
-        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
+        raise ShapeError(
+            f"lambda must be greater or equal to 0, but found to be {lambd}.",
+            where=source.where(),
+            hint="Pass a lambd of at least 0.",
+        )
     require_elements(input, "f", "softshrink")
     below = pw.where(input < -float(lambd), input + float(lambd), input * 0.0)
     return pw.where(input > float(lambd), input - float(lambd), below)
@@ -348,10 +366,18 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """
     at = normalize_dim(dim, input.ndim)
     if not input.ndim:
-        raise ShapeError("glu does not support 0-dimensional tensors", where=source.where())
+        raise ShapeError(
+            "glu does not support 0-dimensional tensors",
+            where=source.where(),
+            hint="Pass a tensor with at least one dimension.",
+        )
     extent = input.spec.shape[at]
     if extent % 2:
-        raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
+        raise ShapeError(
+            f"Halving dimension must be even, but dimension {at} is size {extent}",
+            where=source.where(),
+            hint="Choose a dimension with an even size, or pad it.",
+        )
     require_elements(input, "f", "glu")
     half = extent // 2
     return slice_dim(input, at, 0, half) * pw.sigmoid(slice_dim(input, at, half, extent))
@@ -375,6 +401,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.spec.size} "
                 f"and channel size = {channels}.",
                 where=source.where(),
+                hint="Create PReLU with num_parameters equal to 1 or to the number of channels.",
             )
         weight = view(weight, (-1, *(1,) * (input.ndim - 2)))
     # A weight [1] becomes 0-d for a 0-d input; otherwise the result would have one dimension.

@@ -58,7 +58,9 @@ def asarray(
     dtype, target = dtype or shared.dtype, _choose_device(shared, device)
     is_converted = dtype is not shared.dtype or target != shared.device
     if is_converted and copy is False:
-        raise OptionInvalid(_conversion_text(shared, dtype, target), where=source.where())
+        raise OptionInvalid(
+            _conversion_text(shared, dtype, target), where=source.where(), hint="Omit copy, or pass copy=True."
+        )
     tracks = shared.requires_grad if requires_grad is None else requires_grad
     if is_converted or copy:
         result = to(shared if tracks else shared.detach(), dtype=dtype, device=target, copy=True)
@@ -77,7 +79,9 @@ def _check_options(dtype: Any, copy: Any, requires_grad: Any) -> None:
         if value is not None and not isinstance(value, kind):
             expected = "torch.dtype" if kind is DType else "bool"
             text = f"asarray(): argument {name!r} must be {expected}, not {type(value).__name__}"
-            raise ArgumentInvalid(text, where=source.where())
+            raise ArgumentInvalid(
+                text, where=source.where(), hint="Pass a tensor, an array, a sequence, a number or a buffer."
+            )
 
 
 def _refuse_unshared(obj: Any, dtype: DType | None) -> None:
@@ -89,7 +93,11 @@ def _refuse_unshared(obj: Any, dtype: DType | None) -> None:
     if isinstance(obj, Tensor | np.ndarray) or _exports_dlpack(obj):
         return
     if isinstance(obj, np.generic) or not _is_buffer(obj):
-        raise OptionInvalid("can't alias arbitrary sequence into a tensor.", where=source.where())
+        raise OptionInvalid(
+            f"can't alias arbitrary sequence into a tensor. Got {type(obj).__name__}.",
+            where=source.where(),
+            hint="Omit copy, or pass an array or a buffer.",
+        )
     if dtype in (dt.bfloat16, dt.bool_):
         raise OptionInvalid(
             f"can't alias a buffer of bytes into dtype {_TYPE_NAMES[dtype]!r}.",
@@ -132,15 +140,24 @@ def _tensor_of_buffer(buffer: Any, dtype: DType) -> Tensor:
     """
     length = memoryview(buffer).nbytes
     if not length:
-        raise OptionInvalid("both buffer length (0) and count (-1) must not be 0", where=source.where())
+        raise OptionInvalid(
+            "both buffer length (0) and count (-1) must not be 0",
+            where=source.where(),
+            hint="Pass a buffer that is not empty.",
+        )
     if length % dtype.itemsize:
         raise OptionInvalid(
             f"buffer length ({length} bytes) after offset (0 bytes) must be a multiple of element size "
             f"({dtype.itemsize})",
             where=source.where(),
+            hint="Choose a dtype whose size divides the length, or cut the buffer.",
         )
     if dtype not in FILE_DTYPES:
-        raise OptionInvalid(f"a buffer of bytes cannot hold {dtype}", where=source.where())
+        raise OptionInvalid(
+            f"a buffer of bytes cannot hold {dtype}",
+            where=source.where(),
+            hint="Pass a dtype of NumPy, such as float32.",
+        )
     elements = np.frombuffer(buffer, FILE_DTYPES[dtype])
     if dtype in (dt.bfloat16, dt.bool_):
         return to(from_numpy(decode_elements(elements, dtype)), dtype=dtype)

@@ -49,12 +49,17 @@ def scaled_dot_product_attention(
     lazytensor.Size([1, 2, 5, 4])
     """
     if is_causal and attn_mask is not None:
-        raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        raise ShapeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
+            where=source.where(),
+            hint="Omit attn_mask, or add the causal mask to it and pass is_causal=False.",
+        )
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ShapeError(
             "Expected query, key, and value to all be at least 2 dimensional, but got "
             f"{query.spec}, {key.spec} and {value.spec}",
             where=source.where(),
+            hint="Add dimensions with unsqueeze().",
         )
     if enable_gqa:
         key, value = (_repeat_heads(t, query.spec.shape[-3]) for t in (key, value))
@@ -157,7 +162,9 @@ def _repeat_heads(x: Tensor, heads: int) -> Tensor:
         return x
     if heads % own:
         raise ShapeError(
-            f"the query has {heads} heads, which is not a multiple of the {own} heads of the key", where=source.where()
+            f"the query has {heads} heads, which is not a multiple of the {own} heads of the key",
+            where=source.where(),
+            hint="Choose a number of query heads that is a multiple of the key's heads.",
         )
     # Neighbouring heads of the query share one head of the key, so each head is repeated directly after itself.
     wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))

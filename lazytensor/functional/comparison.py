@@ -27,7 +27,11 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         raise mixed_dtypes_error(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
-            raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
+            raise ShapeError(
+                f"{name} must be greater than or equal to zero, but got {value}",
+                where=source.where(),
+                hint="Pass a tolerance of at least 0.",
+            )
     close = input == other
     # Integers have no NaN to compare.
     if equal_nan and input.dtype.kind == "f":

@@ -45,6 +45,7 @@ def to(
                 f"to() received an invalid combination of arguments - got ({type(a).__name__}), but expected one of: "
                 "a torch.device, a torch.dtype or another tensor",
                 where=source.where(),
+                hint="Pass a dtype, a device or a tensor.",
             )
     out = cast_to(x, dtype) if dtype is not None else x
     return _move_to_device(clone(out) if copy and out is x else out, device)
@@ -99,7 +100,9 @@ def detach_(x: Tensor) -> Tensor:
     `x` then is a leaf that requires no gradient; `x.grad` stays. Raises ShapeError (a RuntimeError) if `x` is a view.
     """
     if any(step[0] != "variable" for step in x.view_ops):
-        raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())
+        raise ShapeError(
+            "Can't detach views in-place. Use detach() instead.", where=source.where(), hint="Write x = x.detach()."
+        )
     device, gradient = x.device, x.grad
     x._init(x.cell, (), History())
     x.device, x.grad = device, gradient

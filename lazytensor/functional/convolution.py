@@ -34,6 +34,7 @@ def to_ntuple(value: Any, rank: int, what: str) -> tuple[int, ...]:
         raise ShapeError(
             f"expected {what} to be a single integer value or a list of {rank} values, got {list(given)}",
             where=source.where(),
+            hint="Pass one integer, or one for each spatial dimension.",
         )
     return given
 
@@ -49,16 +50,26 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
     if padding == "same":
         # With a stride no padding can give the extent of the input.
         if any(s != 1 for s in stride):
-            raise ShapeError("padding='same' is not supported for strided convolutions", where=source.where())
+            raise ShapeError(
+                f"padding='same' is not supported for strided convolutions: {list(stride)}",
+                where=source.where(),
+                hint="Pass stride=1, or give the padding as numbers.",
+            )
         # The extent of the dilated kernel, less one.
         total = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
         # An odd total puts the extra element at the end, as in PyTorch.
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
-        raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
+        raise ShapeError(
+            f"Invalid padding string {padding!r}, should be one of 'valid', 'same'",
+            where=source.where(),
+            hint='Pass "valid", "same" or numbers.',
+        )
     pairs = tuple((p, p) for p in to_ntuple(padding, len(kernel), "padding"))
     if any(p < 0 for p, _ in pairs):
-        raise ShapeError("negative padding is not supported", where=source.where(), hint="Slice the input instead.")
+        raise ShapeError(
+            f"negative padding is not supported: {list(pairs)}", where=source.where(), hint="Slice the input instead."
+        )
     return pairs
 
 
@@ -74,6 +85,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
             f"{list(input.shape)}",
             where=source.where(),
+            hint="Add or remove dimensions, for example with unsqueeze(0) for the batch.",
         )
     # Cast together, so that either all three are converted or none.
     given = cast_layer_operands(*(operand_node(t) for t in (input, weight, bias) if t is not None))
@@ -100,6 +112,7 @@ def _add_bias_and_unbatch(y: Node, bias: list[Node], input: Tensor, weight: Tens
                 f"expected bias to be 1-dimensional with {y.type.shape[1]} elements, but got bias of size "
                 f"{list(bias[0].type.shape)}",
                 where=source.where(),
+                hint="Pass a bias with one element for each output channel.",
             )
         # CIRH has a separate operation for the bias and for its gradient.
         y = call("bias_add", y, bias[0], dim=1)
@@ -115,7 +128,11 @@ def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *option
     names = ("stride", "padding", "dilation")
     stride, dilation = (to_ntuple(options[i], rank, names[i]) for i in (0, 2))
     if min((*stride, *dilation)) < 1:
-        raise ShapeError("non-positive stride or dilation is not supported", where=source.where())
+        raise ShapeError(
+            f"non-positive stride or dilation is not supported: stride={list(stride)}, dilation={list(dilation)}",
+            where=source.where(),
+            hint="Pass a stride and a dilation of at least 1.",
+        )
     # "same" depends on the kernel, the dilation and the stride.
     padding = _padding(options[1], w.type.shape[2:], dilation, stride)
     y = call("conv", x, w, stride=stride, padding=padding, dilation=dilation, groups=options[3])
@@ -138,12 +155,17 @@ def _conv_transpose(rank: int, input: Tensor, weight: Tensor, bias: Tensor | Non
             f"output padding must be smaller than either stride or dilation, but got output_padding: {list(more)}, "
             f"stride: {list(stride)}, dilation: {list(dilation)}",
             where=source.where(),
+            hint="Reduce output_padding below the stride or the dilation.",
         )
     sizes = zip(x.type.shape[2:], w.type.shape[2:], stride, padding, more, dilation, strict=True)
     # The extents that a convolution with these options reduces to e. `more` selects one of the s candidates.
     extents = tuple((e - 1) * s - 2 * p + d * (k - 1) + m + 1 for e, k, s, p, m, d in sizes)
     if min(extents) < 0:
-        raise ShapeError(f"the output would have negative extents: {list(extents)}", where=source.where())
+        raise ShapeError(
+            f"the output would have negative extents: {list(extents)}",
+            where=source.where(),
+            hint="Increase the input or the padding, or reduce the kernel or the dilation.",
+        )
     pairs = tuple((p, p) for p in padding)
     y = call(
         "conv_transposed", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3]

@@ -75,9 +75,13 @@ def parse_size(size: tuple[Any, ...]) -> tuple[int, ...]:
     # `int()` would silently truncate a fraction.
     extents = tuple(map(operator.index, size))
     if extents and min(extents) < 0:
-        raise ShapeError(f"a tensor cannot have the shape {list(extents)}", where=source.where())
+        raise ShapeError(
+            f"a tensor cannot have the shape {list(extents)}", where=source.where(), hint="Pass sizes of at least 0."
+        )
     if extents and max(extents) >> 63:
-        raise NumberTooLarge(f"a tensor cannot have the shape {list(extents)}", where=source.where())
+        raise NumberTooLarge(
+            f"a tensor cannot have the shape {list(extents)}", where=source.where(), hint="Reduce the sizes."
+        )
     return extents
 
 
@@ -108,9 +112,15 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         # Python floats get the default dtype; arrays and tensors keep theirs.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
     elif data is None:
-        raise ShapeError("Could not infer dtype of NoneType", where=source.where())
+        raise ShapeError(
+            "Could not infer dtype of NoneType", where=source.where(), hint="Remove the None from the data."
+        )
     elif isinstance(data, str):
-        raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
+        raise ArgumentInvalid(
+            "new(): invalid data type 'str'",
+            where=source.where(),
+            hint="Pass a list of numbers, or convert the text first.",
+        )
     array = np.asarray(data)
     result_dtype = dtype or dt.dtype_of_array(array)
     array = dt.round_to(array.astype(result_dtype.host), result_dtype)
@@ -160,7 +170,11 @@ def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
     except ValueError as e:
         raise _ragged_list_error(data, _nested_extents(data)) or ShapeError(str(e), where=source.where()) from e
     if array.dtype == object:
-        raise ShapeError("the nested sequences have an element that is not a number", where=source.where())
+        raise ShapeError(
+            "the nested sequences have an element that is not a number",
+            where=source.where(),
+            hint="Pass only numbers in nested sequences of equal lengths.",
+        )
     if array.size and array.dtype.kind in "iuf":
         _refuse_overflow(array.min(), array.max(), dtype)
     # `torch.tensor([])` is float32, while NumPy gives float64.
@@ -209,7 +223,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         owner = "numpy." if isinstance(array, np.generic) else ""
-        raise ArgumentInvalid(f"expected np.ndarray (got {owner}{type(array).__name__})", where=source.where())
+        raise ArgumentInvalid(
+            f"expected np.ndarray (got {owner}{type(array).__name__})",
+            where=source.where(),
+            hint="Convert the object first, for example with numpy.asarray(x).",
+        )
     d = dt.dtype_of_array(array)
     if any(s < 0 for s in array.strides):
         raise OptionInvalid(
@@ -217,12 +235,14 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "currently supported. (You can probably work around this by making a copy of your array with "
             "array.copy().)",
             where=source.where(),
+            hint="Pass array.copy().",
         )
     if not array.dtype.isnative:
         raise OptionInvalid(
             "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
             "currently not supported.",
             where=source.where(),
+            hint='Convert it: array.astype(array.dtype.newbyteorder("=")).',
         )
     t = Type(array.shape, d)
     if thread_state.current is not None or storage.is_abstract or not array.size:
@@ -384,7 +404,11 @@ def arange(
     """
     start, end, step = (_python_scalar(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
-        raise ShapeError(f"arange cannot go from {start} to {end} in steps of {step}", where=source.where())
+        raise ShapeError(
+            f"arange cannot go from {start} to {end} in steps of {step}",
+            where=source.where(),
+            hint="Choose a step other than 0 with the sign of end - start.",
+        )
     # One float among the three makes the result floating-point, even if its value is an integer.
     integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
@@ -412,12 +436,17 @@ def linspace(
     """
     steps = operator.index(steps)
     if steps < 0:
-        raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
+        raise ShapeError(
+            f"number of steps must be non-negative, got {steps}",
+            where=source.where(),
+            hint="Pass a number of steps of at least 0.",
+        )
     for end_point in (start, end):
         if isinstance(end_point, Tensor) and end_point.ndim:
             raise ShapeError(
                 f"linspace expects a start and an end without dimensions, but got {end_point.spec}",
                 where=source.where(),
+                hint="Pass numbers or 0-d tensors.",
             )
     start, end = _python_scalar(start), _python_scalar(end)
     result_dtype = dtype or default_dtype()
@@ -471,7 +500,11 @@ def eye(
             [0., 1.]])
     """
     if min(n, n if m is None else m) < 0:
-        raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
+        raise ShapeError(
+            f"n and m must be greater or equal to 0, got {n} and {m}",
+            where=source.where(),
+            hint="Pass sizes of at least 0.",
+        )
     absent = _meta_tensor((n, n if m is None else m), dtype or default_dtype(), device, requires_grad)
     if absent is not None:
         return absent
@@ -564,7 +597,11 @@ def randint(
     if positional:
         low = positional.pop()
     if high is None or size is None or positional:
-        raise ArgumentInvalid("randint() expects high and size, or low, high and size", where=source.where())
+        raise ArgumentInvalid(
+            f"randint() expects high and size, or low, high and size, but got {high} and {size}",
+            where=source.where(),
+            hint="Write randint(low, high, size).",
+        )
     if generator is None and is_replayed() and low < high:
         return put_on_device(
             draw_in_step("random_integers", parse_size((size,)), dtype, low=low, high=high, is_open=True), device

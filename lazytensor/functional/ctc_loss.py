@@ -71,6 +71,7 @@ def ctc_loss(
             f"the input lengths {steps.tolist()} and target lengths {long.tolist()} do not match log_probs of "
             f"shape {list(log_probs.shape)}",
             where=source.where(),
+            hint="Pass lengths within the shape of log_probs, one for each sample.",
         )
     labels = _insert_blanks(targets.array("ctc_loss"), long, blank)
     loss = -_log_likelihood(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
@@ -87,15 +88,23 @@ def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: 
     `log_probs` is [T, N, C]; `steps` and `long` are the input and target lengths. Targets in one vector have no rows.
     """
     if not 0 <= blank < log_probs.spec.shape[2]:
-        raise ShapeError("blank must be in label range", where=source.where())
+        raise ShapeError(
+            f"blank must be in label range, but got {blank} for {log_probs.spec.shape[2]} labels",
+            where=source.where(),
+            hint="Pass a blank of at least 0 and below the number of classes.",
+        )
     for name, lengths in (("input", steps), ("target", long)):
         if (lengths < 0).any():
             least = int(lengths.min())
             text = f"Expected {name}_lengths to have value at least 0, but got value {least}"
-            raise ShapeError(text, where=source.where())
+            raise ShapeError(text, where=source.where(), hint="Pass lengths that are not larger than the tensor.")
     if targets.ndim == 2 and long.max(initial=0) > targets.spec.shape[1]:
         text = f"Expected tensor to have size at least {int(long.max())} at dimension 1, but got size "
-        raise ShapeError(f"{text}{targets.spec.shape[1]} for argument #2 'targets'", where=source.where())
+        raise ShapeError(
+            f"{text}{targets.spec.shape[1]} for argument #2 'targets'",
+            where=source.where(),
+            hint="Pad the targets, or reduce the target lengths.",
+        )
 
 
 def _to_int_list(lengths: Lengths) -> list[int]:

@@ -63,7 +63,11 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     tensor([0.0000, 0.6931])
     """
     if x.dtype.kind != "f":
-        raise OptionMissing(f"logcumsumexp is not implemented for {x.dtype.name}", where=source.where())
+        raise OptionMissing(
+            f"logcumsumexp is not implemented for {x.dtype.name}",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     return _apply_scan(x, "logaddexp", dim, None)
 
 

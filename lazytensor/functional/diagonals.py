@@ -38,7 +38,11 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     """
     a, b = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
     if a == b:
-        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
+            where=source.where(),
+            hint="Pass two different dimensions.",
+        )
     # `strided_view` addresses the elements of x as if x were contiguous, so these are contiguous strides.
     shape, steps = x.spec.shape, contiguous_strides(x.spec.shape)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
@@ -57,7 +61,11 @@ def trace(x: Tensor) -> Tensor:
     Raises ShapeError if `x` is not a matrix and TypeUnsupported if it is bool.
     """
     if x.ndim != 2:
-        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
+        raise ShapeError(
+            f"trace: expected a matrix, but got tensor with dim {x.ndim}",
+            where=source.where(),
+            hint="Pass a tensor with two dimensions.",
+        )
     require_elements(x, "fi", "trace")
     return reduction.sum(diagonal(x))
 
@@ -76,7 +84,11 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     """
     a, b = normalize_dim(dim1, x.ndim + 1), normalize_dim(dim2, x.ndim + 1)
     if a == b:
-        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
+            where=source.where(),
+            hint="Pass two different dimensions.",
+        )
     extent = x.spec.shape[-1] + abs(offset)
     shape = list(x.spec.shape[:-1])
     for d in sorted((a, b)):
@@ -101,7 +113,11 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
             [0, 2]])
     """
     if x.ndim not in (1, 2):
-        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
+        raise ShapeError(
+            f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D",
+            where=source.where(),
+            hint="Use torch.diagonal for more dimensions.",
+        )
     return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
 
 
@@ -173,7 +189,11 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64
 
 def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
-        raise ShapeError(f"expected a matrix, but got a tensor of shape {list(x.spec.shape)}", where=source.where())
+        raise ShapeError(
+            f"expected a matrix, but got a tensor of shape {list(x.spec.shape)}",
+            where=source.where(),
+            hint="Pass a tensor with two dimensions, or unsqueeze it.",
+        )
     # Limited to the corners, since array code takes 64-bit offsets only.
     most = max(x.spec.shape[-2:])
     lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))

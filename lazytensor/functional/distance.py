@@ -88,7 +88,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     tensor([5.])
     """
     if input.ndim != 2:
-        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
+        raise ShapeError(
+            f"pdist only supports 2D tensors, got: {input.ndim}D",
+            where=source.where(),
+            hint="Pass a matrix with one row for each point.",
+        )
     n = input.spec.shape[0]
     x = operand_node(input)
     # The pairs depend on shapes only, so both sides are gathers with constant indices.
@@ -125,6 +129,7 @@ def cdist(
         raise ShapeError(
             f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
             where=source.where(),
+            hint="Pass points with equal numbers of coordinates.",
         )
     for x in (x1, x2):
         require_elements(x, "f", "cdist")

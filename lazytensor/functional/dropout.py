@@ -19,7 +19,11 @@ from lazytensor.functional.type_promotion import require_elements
 def _check_probability(p: float) -> float:
     """Return `p` as a float. Raises OptionInvalid (a ValueError) if `p` is not between 0 and 1."""
     if not 0 <= p <= 1:
-        raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
+        raise OptionInvalid(
+            f"dropout probability has to be between 0 and 1, but got {p}",
+            where=source.where(),
+            hint="Pass p between 0 and 1.",
+        )
     return float(p)
 
 

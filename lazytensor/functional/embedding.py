@@ -54,6 +54,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
             raise ArgumentInvalid(
                 f"embedding_renorm_(): argument '{name}' must be float, not {type(value).__name__}",
                 where=source.where(),
+                hint="Pass a floating-point number.",
             )
     if storage.thread_state.current is not None:
         raise OptionMissing(
@@ -65,6 +66,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
         raise ShapeError(
             f"norm(): input dtype should be floating point, got {weight.dtype.name}",
             where=source.where(),
+            hint="Convert the weight first, for example with .float().",
         )
     if weight.device.type == "meta":
         return
@@ -87,7 +89,11 @@ def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise OperandInvalid(f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}")
+        raise OperandInvalid(
+            f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}",
+            where=source.where(),
+            hint="Pass an index of the table, or None.",
+        )
     return padding_idx % rows
 
 
@@ -102,11 +108,16 @@ def _check_row_indices(input: Tensor, weight: Tensor) -> Tensor:
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{input.dtype.name} instead (while checking arguments for embedding)",
             where=source.where(),
+            hint="Convert the indices first, for example with .long().",
         )
     try:
         check_index_range(input, weight.spec.shape[0], 0, 0)
     except IndexError:
-        raise IndexInvalid("index out of range in self", where=source.where()) from None
+        raise IndexInvalid(
+            "index out of range in self",
+            where=source.where(),
+            hint="Pass indices below the number of rows, or enlarge the table.",
+        ) from None
     return input
 
 
@@ -137,7 +148,11 @@ def embedding(
     """
     refuse_options(scale_grad_by_freq=scale_grad_by_freq)
     if weight.ndim != 2:
-        raise ShapeError(f"'weight' must be 2-D, got {weight.spec}", where=source.where())
+        raise ShapeError(
+            f"'weight' must be 2-D, got {weight.spec}",
+            where=source.where(),
+            hint="Pass a weight of shape [num_embeddings, embedding_dim].",
+        )
     pad = _normalize_row(padding_idx, weight.spec.shape[0])
     numbers = _check_row_indices(input, weight)
     if max_norm is not None:
@@ -187,9 +202,17 @@ def embedding_bag(
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
         input, weight = weight, input  # the arguments in their former order, which PyTorch still accepts
     if mode not in ("sum", "mean", "max"):
-        raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
+        raise OptionInvalid(
+            f"mode has to be one of sum, mean or max, but got {mode!r}",
+            where=source.where(),
+            hint='Pass mode="sum", mode="mean" or mode="max".',
+        )
     if per_sample_weights is not None and mode != "sum":
-        raise OptionMissing("embedding_bag: per_sample_weights is only supported for mode='sum'", where=source.where())
+        raise OptionMissing(
+            f"embedding_bag: per_sample_weights is only supported for mode='sum', but got mode={mode!r}",
+            where=source.where(),
+            hint='Pass mode="sum", or omit per_sample_weights.',
+        )
     bags, count = _bag_of_each_row(input, offsets, include_last_offset)
     if offsets is not None:
         _check_offsets(offsets, input.spec.shape[0])
@@ -220,10 +243,10 @@ def _check_offsets(offsets: Tensor, length: int) -> None:
     first, last = values[[0, -1]]
     if first:
         text = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-        raise ShapeError(f"{text}However, got {first}", where=source.where())
+        raise ShapeError(f"{text}However, got {first}", where=source.where(), hint="Start the offsets at 0.")
     if last > length:
         text = f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {last}"
-        raise ShapeError(text, where=source.where())
+        raise ShapeError(text, where=source.where(), hint="Reduce the last offset to the number of indices.")
     if (np.diff(values) < 0).any():
         raise ShapeError("offsets must be in ascending order", where=source.where(), hint="Sort the offsets.")
 
@@ -236,12 +259,18 @@ def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) 
     if input.ndim == 2:
         if offsets is not None:
             raise OptionInvalid(
-                "if input is 2D, then offsets has to be None, as input is a mini-batch", where=source.where()
+                "if input is 2D, then offsets has to be None, as input is a mini-batch",
+                where=source.where(),
+                hint="Omit offsets, or flatten the input.",
             )
         n, length = input.spec.shape
         return reshape(expand(view(arange(n), (n, 1)), (n, length)), -1), n
     if input.ndim != 1 or offsets is None:
-        raise OptionInvalid("if input is 1D, offsets has to be a 1D Tensor", where=source.where())
+        raise OptionInvalid(
+            f"if input is 1D, offsets has to be a 1D Tensor, but got an input of shape {list(input.shape)}",
+            where=source.where(),
+            hint="Pass the start of each bag as a 1D tensor of integers.",
+        )
     count = offsets.spec.shape[0] - int(include_last)
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)
@@ -295,16 +324,29 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             [0, 0, 1]])
     """
     if input.dtype is not dt.int64:
-        raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())
+        raise ShapeError(
+            f"one_hot is only applicable to index tensor of type LongTensor. Got {input.dtype.name}.",
+            where=source.where(),
+            hint="Convert the indices first, for example with .long().",
+        )
     num_classes = operator.index(num_classes)
     if num_classes == -1:
         if not input.spec.size:
-            raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
+            raise ShapeError(
+                f"Can not infer total number of classes from empty tensor. Got the shape {list(input.shape)}.",
+                where=source.where(),
+                hint="Pass num_classes.",
+            )
         num_classes = int(red.amax(input)) + 1
     # Inside a step the indices have no values to check; one out of range gives zeros.
     if storage.thread_state.current is None and input.spec.size and input.device.type != "meta":
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
-            raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())
+            raise ShapeError(
+                "Class values must be non-negative and smaller than num_classes."
+                f" Got values from {values.min()} to {values.max()}, and num_classes={num_classes}.",
+                where=source.where(),
+                hint="Increase num_classes, or remove negative indices.",
+            )
     device = input.device if input.device.type == "meta" else None
     return pw.cast_to(unsqueeze(input, -1) == arange(num_classes, device=device), dt.int64)

@@ -32,9 +32,15 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     tensor([3, 5])
     """
     if not x.ndim:
-        raise ShapeError("diff expects input to be at least one-dimensional", where=source.where())
+        raise ShapeError(
+            "diff expects input to be at least one-dimensional",
+            where=source.where(),
+            hint="Pass a tensor with at least one dimension.",
+        )
     if n < 0:
-        raise ShapeError(f"order must be non-negative but got {n}", where=source.where())
+        raise ShapeError(
+            f"order must be non-negative but got {n}", where=source.where(), hint="Pass an order n of at least 0."
+        )
     if n == 0:
         return pw.clone(x)
     d = normalize_dim(dim, x.ndim)
@@ -66,7 +72,11 @@ def _double_areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> 
     if x is None:
         return total * (1 if dx is None else dx)
     if dx is not None:
-        raise ShapeError("only one of `x` and `dx` may be given", where=source.where())
+        raise ShapeError(
+            f"only one of `x` and `dx` may be given, but got {x.spec} and dx={dx}",
+            where=source.where(),
+            hint="Omit x or dx.",
+        )
     if x.ndim == 1:
         # A vector of points belongs to the integrated dimension; other shapes broadcast from the last dimension.
         at_dim = [1] * y.ndim
@@ -121,7 +131,10 @@ def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
     n = x.spec.shape[at]
     if n < edge_order + 1:
         raise ShapeError(
-            "torch.gradient expected each dimension size to be at least edge_order+1", where=source.where()
+            "torch.gradient expected each dimension size to be at least edge_order+1"
+            f", but got {n} with edge_order={edge_order}",
+            where=source.where(),
+            hint="Choose longer dimensions, or reduce edge_order.",
         )
     if isinstance(step, Tensor):
         places = step.tolist()
@@ -203,7 +216,11 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int
     (tensor([3., 4., 5.]),)
     """
     if edge_order not in (1, 2):
-        raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())
+        raise ShapeError(
+            f"torch.gradient only supports edge_order=1 and edge_order=2. Got {edge_order}.",
+            where=source.where(),
+            hint="Pass edge_order=1 or edge_order=2.",
+        )
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     at = [normalize_dim(d, x.ndim) for d in dims]
     if isinstance(spacing, Tensor) and not spacing.ndim:
@@ -215,5 +232,6 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int
             f"the same length, but got a spacing argument of length {len(steps)} and a dim argument of length "
             f"{len(at)}.",
             where=source.where(),
+            hint="Pass one spacing for each dimension, or one number.",
         )
     return tuple(_gradient_along(x, d, s, edge_order) for d, s in zip(at, steps, strict=True))

@@ -34,7 +34,11 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     given = given[0] if isinstance(given[0], Sequence) else given
     reversed_dims = tuple(normalize_dim(d, x.ndim) for d in given)
     if len(set(reversed_dims)) != len(reversed_dims):
-        raise ShapeError(f"dim {reversed_dims[0]} appears multiple times in the list of dims", where=source.where())
+        raise ShapeError(
+            f"dim {reversed_dims[0]} appears multiple times in the list of dims",
+            where=source.where(),
+            hint="List each dimension once.",
+        )
     if not reversed_dims or not x.ndim:
         return pw.clone(x)
     if half_type() is not None:
@@ -59,7 +63,11 @@ def fliplr(x: Tensor) -> Tensor:
             [4, 3]])
     """
     if x.ndim < 2:
-        raise ShapeError("Input must be >= 2-d.", where=source.where())
+        raise ShapeError(
+            f"Input must be >= 2-d. Got {x.ndim} dimensions.",
+            where=source.where(),
+            hint="Add a dimension with unsqueeze(0), or use flip().",
+        )
     return flip(x, 1)
 
 
@@ -73,7 +81,7 @@ def flipud(x: Tensor) -> Tensor:
             [1, 2]])
     """
     if x.ndim < 1:
-        raise ShapeError("Input must be >= 1-d.", where=source.where())
+        raise ShapeError("Input must be >= 1-d.", where=source.where(), hint="Add a dimension with unsqueeze(0).")
     return flip(x, 0)
 
 
@@ -95,16 +103,28 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
     if dims is None or (not isinstance(dims, int) and not dims):
         if len(steps) != 1:
-            raise ShapeError("shifts and dimensions must align", where=source.where())
+            raise ShapeError(
+                f"shifts and dimensions must align: {len(steps)} shifts, but no dims",
+                where=source.where(),
+                hint="Pass dims, or a single shift for the flattened tensor.",
+            )
         # Without dimensions PyTorch rolls the flattened elements.
         return view(_roll_dim(reshape(x, -1), steps[0], 0), x.spec.shape)
     given = [dims] if isinstance(dims, int) else list(dims)
     if len(given) != len(steps):
-        raise ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
+        raise ShapeError(
+            f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}",
+            where=source.where(),
+            hint="Pass one shift for each dimension.",
+        )
     if not x.spec.size:
         return pw.clone(x)
     if not x.ndim:
-        raise IndexInvalid(f"Dimension specified as {given[0]} but tensor has no dimensions", where=source.where())
+        raise IndexInvalid(
+            f"Dimension specified as {given[0]} but tensor has no dimensions",
+            where=source.where(),
+            hint="Omit dims for a 0-d tensor.",
+        )
     out = x
     # If a dimension is named twice, its shifts add up.
     for shift, d in zip(steps, given, strict=True):
@@ -135,7 +155,11 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             [1, 3]])
     """
     if len(dims) != 2 or x.ndim < 2:
-        raise ShapeError(f"rot90 expects two dimensions, but got {list(dims)}", where=source.where())
+        raise ShapeError(
+            f"rot90 expects two dimensions, but got {list(dims)}",
+            where=source.where(),
+            hint="Pass two different dimensions of the tensor.",
+        )
     a, b = (normalize_dim(d, x.ndim) for d in dims)
     turns = k % 4
     if turns == 0:

@@ -44,7 +44,11 @@ def at_least_vector(x: Tensor) -> Tensor:
 
 def _cast_index(index: Tensor, what: str) -> Node:
     if index.dtype not in (dt.int64, dt.int32):
-        raise ShapeError(f"{what}(): Expected dtype int32/int64 for index", where=source.where())
+        raise ShapeError(
+            f"{what}(): Expected dtype int32/int64 for index",
+            where=source.where(),
+            hint="Convert the index first, for example with .long().",
+        )
     return cast(operand_node(index), dt.int64)
 
 
@@ -56,7 +60,7 @@ def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> No
     try:
         check_index_range(index, extent, dim, low)
     except IndexError as e:
-        raise ShapeError(str(e), where=source.where()) from None
+        raise ShapeError(str(e), where=source.where(), hint="Pass a value whose shape can be broadcast.") from None
 
 
 @method
@@ -101,7 +105,9 @@ def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
     # A source may be larger than the index; the remaining elements are ignored.
     if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
         raise ShapeError(
-            f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
+            f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}",
+            where=source.where(),
+            hint="Reduce the index, or enlarge src.",
         )
     n = operand_node(src)
     return n if src.spec.shape == index.spec.shape else slice_(n, (0,) * index.ndim, index.spec.shape)
@@ -142,10 +148,18 @@ def scatter(
     tensor([6., 0., 5.])
     """
     if reduce not in ("", "add", "multiply", None):
-        raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
+        raise ShapeError(
+            f"reduce argument must be either add or multiply. Got {reduce!r}.",
+            where=source.where(),
+            hint='Pass reduce="add" or reduce="multiply", or use scatter_reduce.',
+        )
     given = src if src is not None else value
     if given is None:
-        raise ArgumentInvalid("scatter() missing the argument src or value", where=source.where())
+        raise ArgumentInvalid(
+            "scatter() missing the argument src or value",
+            where=source.where(),
+            hint="Pass src, a tensor, or value, a number.",
+        )
     values = _crop_source(x, index, given, "scatter")
     return _scatter(x, dim, index, values, _REDUCTIONS_BY_TORCH_NAME[reduce] if reduce else "set", "scatter")
 
@@ -179,7 +193,11 @@ def scatter_reduce(
     tensor([4., 2.])
     """
     if reduce != "mean" and reduce not in _REDUCTIONS_BY_TORCH_NAME:
-        raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
+        raise ShapeError(
+            f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}",
+            where=source.where(),
+            hint="Pass one of these names.",
+        )
     values = _crop_source(x, index, src, "scatter_reduce")
     kind = "add" if reduce == "mean" else _REDUCTIONS_BY_TORCH_NAME[reduce]
     base = x
@@ -207,7 +225,11 @@ def _vector_index_operands(x: Tensor, dim: int, index: Tensor, what: str) -> tup
     Raises IndexInvalid if `index` is not a vector or out of range. `what` is the function's name in the error.
     """
     if index.ndim > 1:
-        raise IndexInvalid(f"{what}(): Index is supposed to be a vector", where=source.where())
+        raise IndexInvalid(
+            f"{what}(): Index is supposed to be a vector",
+            where=source.where(),
+            hint="Flatten the index with reshape(-1).",
+        )
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     places = _cast_index(index, what)
     # index_select and the index_* functions raise IndexError, while gather and scatter raise RuntimeError.
@@ -249,6 +271,7 @@ def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: boo
             f"{what}(): Number of indices ({n}) should be equal to source.size(dim), and the source is "
             f"{list(src.shape)}",
             where=source.where(),
+            hint="Pass one index for each slice of the source.",
         )
     value = operand_node(given if given.spec.shape == shape else view(given, shape))
     out = tensor_of(at.index_put_at(operand_node(base), value, (places,), (d,), accumulate), x, src)
@@ -296,7 +319,11 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     tensor([9., 0., 9.])
     """
     if isinstance(value, Tensor) and value.ndim:
-        raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
+        raise ShapeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got {value.ndim} dimensions",
+            where=source.where(),
+            hint="Pass a number or a 0-d tensor.",
+        )
     base, d, places = _vector_index_operands(x, dim, index, "index_fill")
     extent = base.spec.shape[d]
     # The positions become a mask along `dim`, which broadcasts; the value would have to be expanded.
@@ -384,6 +411,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
             f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {x.ndim} "
             f"dimensions for input, and {indices.ndim} dimensions for indices",
             where=source.where(),
+            hint="Add dimensions to the indices, for example with unsqueeze().",
         )
     shape = list(broadcast_shape(*((*s[:d], 1, *s[d + 1 :]) for s in (x.spec.shape, indices.spec.shape))))
     # Both keep their extent along `dim`; that of the index is the extent of the result.
@@ -393,7 +421,9 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 
 def _check_mask(mask: Tensor, what: str) -> Tensor:
     if mask.dtype is not dt.bool_:
-        raise ShapeError(f"{what}: expected BoolTensor for mask", where=source.where())
+        raise ShapeError(
+            f"{what}: expected BoolTensor for mask", where=source.where(), hint="Convert the mask first: mask.bool()."
+        )
     return mask
 
 
@@ -529,7 +559,11 @@ def repeat_interleave(
     if repeats is None:
         return _index_tensor_like(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     if dim is not None and not x.ndim:
-        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
+        raise IndexInvalid(
+            f"Dimension specified as {dim} but tensor has no dimensions",
+            where=source.where(),
+            hint="Pass dim=0, or unsqueeze the tensor.",
+        )
     base = reshape(x, -1) if dim is None else x
     d = 0 if dim is None else normalize_dim(dim, base.ndim)
     extent = base.spec.shape[d]
@@ -543,9 +577,14 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{times.size} and input.size({d}) = {extent}",
             where=source.where(),
+            hint="Pass one repeat count, or one for each element along dim.",
         )
     if times.size and times.min() < 0:
-        raise ShapeError("repeats can not be negative", where=source.where())
+        raise ShapeError(
+            f"repeats can not be negative, but got {times.min()}",
+            where=source.where(),
+            hint="Pass counts of at least 0.",
+        )
     places = np.repeat(np.arange(extent), times.reshape(-1) if times.size != 1 else times.item())
     return tensor_of(at.index_get(operand_node(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
 
@@ -563,7 +602,11 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
             [2, 3]])
     """
     if x.ndim != 1:
-        raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
+        raise ShapeError(
+            f"Expect a 1D vector, but got shape {list(x.shape)}",
+            where=source.where(),
+            hint="Flatten the tensor with reshape(-1).",
+        )
     if r == 0:
         return pw.cast_to(_index_tensor_like(np.empty(0), x), x.dtype)
     count = x.spec.shape[0]

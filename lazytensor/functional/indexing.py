@@ -205,6 +205,7 @@ def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], valu
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "  # type: ignore[union-attr]
             f"shape {list(shape)}",
             where=source.where(),
+            hint="Pass a value whose shape can be broadcast to that of the indexed part.",
         ) from None
     return index_put_at(base, n, indices, dims, accumulate)
 
@@ -246,7 +247,11 @@ def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
     # Unnamed dimensions get `:`, at the Ellipsis or at the end.
     named = sum(_count_indexed_dims(p) for p in parts)
     if named > x.ndim:
-        raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
+        raise IndexInvalid(
+            f"too many indices for tensor of dimension {x.ndim}",
+            where=source.where(),
+            hint="Remove indices, or add dimensions with unsqueeze().",
+        )
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - named)
     view, d, picks = x, 0, []
@@ -306,6 +311,7 @@ def _normalize_part(p: Any) -> Any:
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
             f"(got {type(p).__name__})",
             where=source.where(),
+            hint="Convert the index to an integer, a slice or a tensor of integers.",
         )
     return p.__index__()
 
@@ -316,7 +322,11 @@ def _index_tensor(p: Tensor) -> Any:
     A uint8 tensor is a mask and becomes bool. Raises IndexInvalid for a floating-point tensor.
     """
     if p.dtype.kind == "f":
-        raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
+        raise IndexInvalid(
+            f"tensors used as indices must be long, int, byte or bool tensors, but got {p.dtype.name}",
+            where=source.where(),
+            hint="Convert the index first, for example with .long().",
+        )
     # uint8 tensors are masks, as in PyTorch before it had bool.
     if p.dtype is dt.uint8:
         p = tensor_of(cast(operand_node(p), dt.bool_), p)
@@ -365,6 +375,7 @@ def _resolve_index_tensors(view: Tensor, picks: IndexTensors) -> tuple[tuple[int
         raise IndexInvalid(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}",
             where=source.where(),
+            hint="Pass index tensors whose shapes can be broadcast together.",
         ) from None
     return tuple(dims), tuple(nodes)
 
@@ -378,6 +389,7 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
                 f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
                 f"tensor {list(shape)} at index {d + k}",
                 where=source.where(),
+                hint="Pass a mask with the shape of the dimensions that it indexes.",
             )
 
 
@@ -400,7 +412,11 @@ def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:
     extent = x.spec.shape[d]
     # NumPy allows a negative step; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
-        raise OptionInvalid("step must be greater than zero", where=source.where())
+        raise OptionInvalid(
+            f"step must be greater than zero, but got {part.step}",
+            where=source.where(),
+            hint="Pass a positive step, and use flip() to reverse.",
+        )
     start, limit, stride = part.indices(extent)
     if (start, stride) == (0, 1) and limit == extent:
         return x

@@ -101,18 +101,22 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: "
             f"{' | '.join(MODES)} (got {mode})",
             where=source.where(),
+            hint="Pass a tensor [N, C, ...] with 1 to 3 spatial dimensions, and a mode for them.",
         )
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise OptionInvalid(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-            "trilinear",
+            "trilinear"
+            f", but got mode={mode!r}",
             where=source.where(),
+            hint="Omit align_corners, or choose one of these modes.",
         )
     if rank not in (1, 2, 3) or _SPATIAL_RANKS.get(mode, rank) != rank:
         raise OptionMissing(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: nearest | "
             f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})",
             where=source.where(),
+            hint="Choose the mode for the rank: linear, bilinear or trilinear.",
         )
 
 
@@ -125,13 +129,19 @@ def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> t
     rank = len(extents)
     if (size is None) == (scale_factor is None):
         both = "only one of size or scale_factor should be defined" if size is not None else None
-        raise OptionInvalid(both or "either size or scale_factor should be defined", where=source.where())
+        raise OptionInvalid(
+            both or "either size or scale_factor should be defined",
+            where=source.where(),
+            hint="Pass either size or scale_factor.",
+        )
     given = size if size is not None else scale_factor
     if isinstance(given, int | float):
         given = (given,) * rank
     if len(given) != rank:
         raise OptionInvalid(
-            f"Input and output must have the same number of spatial dimensions, got {list(given)}", where=source.where()
+            f"Input and output must have the same number of spatial dimensions, got {list(given)}",
+            where=source.where(),
+            hint="Pass one number, or one for each spatial dimension.",
         )
     if size is not None:
         outputs, factors = tuple(int(v) for v in given), None
@@ -142,6 +152,7 @@ def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> t
         raise ShapeError(
             f"Input and output sizes should be greater than 0, but got input {list(extents)} output {list(outputs)}",
             where=source.where(),
+            hint="Increase the size or the scale factor.",
         )
     return outputs, factors
 
@@ -252,16 +263,23 @@ def grid_sample(
     rank = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise OptionInvalid(
-            f"grid_sample does not support mode={mode!r} with padding_mode={padding_mode!r}", where=source.where()
+            f"grid_sample does not support mode={mode!r} with padding_mode={padding_mode!r}",
+            where=source.where(),
+            hint='Use mode="bilinear", "nearest" or "bicubic", and padding_mode="zeros", "border" or "reflection".',
         )
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
         raise ShapeError(
             f"grid_sampler(): expected a grid with size {rank} in last dimension for an input of shape "
             f"{list(input.shape)}, but got grid with sizes {list(grid.shape)}",
             where=source.where(),
+            hint="Pass a grid with one coordinate for each spatial dimension.",
         )
     if mode == "bicubic" and rank != 2:
-        raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input", where=source.where())
+        raise ShapeError(
+            f"grid_sampler(): bicubic interpolation only supports 4D input, but got {rank + 2}D",
+            where=source.where(),
+            hint='Use mode="bilinear" for 5D input.',
+        )
     extents, aligned = input.spec.shape[2:], bool(align_corners)
     raw = [_unnormalize_coordinate(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
     inner = [
@@ -376,7 +394,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     rank = len(extents)
     if theta.ndim != 3 or theta.spec.shape[1:] != (rank, rank + 1):
         raise ShapeError(
-            f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}", where=source.where()
+            f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}",
+            where=source.where(),
+            hint="Pass theta of shape [N, 2, 3] or [N, 3, 4].",
         )
     # With aligned corners -1 and 1 are the centres of the outer pixels, else their outer edges.
     axes = [np.linspace(-1, 1, e) * (1 if align_corners else (e - 1) / e) if e > 1 else np.zeros(1) for e in extents]

@@ -62,21 +62,31 @@ def split(
     sizes = split_size_or_sections if split_size is None else split_size
     if sizes is None:
         raise ArgumentInvalid(
-            "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
+            "split() missing 1 required positional argument: 'split_size_or_sections'",
+            where=source.where(),
+            hint="Pass the size of a part, or a list of sizes.",
         )
     # PyTorch truncates a fraction here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)
     if isinstance(sizes, Tensor):
         text = f"split(): argument 'split_sizes' (position 2) must be tuple of ints, not {sizes.spec}"
-        raise ArgumentInvalid(text, where=source.where())
+        raise ArgumentInvalid(text, where=source.where(), hint="Pass an integer, or a list of integers.")
     if isinstance(sizes, int):
         if sizes <= 0 and (sizes or extent):
-            raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
+            raise ShapeError(
+                f"split expects split_size be positive, but got {sizes}",
+                where=source.where(),
+                hint="Pass sizes of at least 0, and a single size above 0.",
+            )
         # An extent of 0 gives one empty piece.
         sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
-        raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
+        raise ShapeError(
+            f"split sizes {list(sizes)} do not add up to the extent {extent}",
+            where=source.where(),
+            hint="Pass sizes whose sum is the extent.",
+        )
     # Each piece stores all sizes, since CIRH has one split operation with several results.
     name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
     return mark_multi_output_views(
@@ -95,7 +105,11 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     (tensor([0, 1]), tensor([2, 3]))
     """
     if chunks <= 0:
-        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
+        raise ShapeError(
+            f"chunk expects `chunks` to be greater than 0, got: {chunks}",
+            where=source.where(),
+            hint="Pass a positive number of chunks.",
+        )
     # Rounded up, so there may be fewer chunks than requested, as in PyTorch.
     return split(x, max(1, -(-x.spec.shape[normalize_dim(dim, x.ndim)] // chunks)), dim)
 
@@ -111,7 +125,11 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     (tensor([1, 2]), tensor([3, 4]))
     """
     if not x.ndim:
-        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
+        raise IndexInvalid(
+            f"Dimension specified as {dim} but tensor has no dimensions",
+            where=source.where(),
+            hint="Pass dim=0, or unsqueeze the tensor.",
+        )
     d = normalize_dim(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
     # Sliced, not selected, as in the vendor's front end: the gradient of a slice is padding.
@@ -137,7 +155,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([0., 0., 1.])
     """
     if not len(tensors):
-        raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
+        raise OptionInvalid(
+            "torch.cat(): expected a non-empty list of Tensors", where=source.where(), hint="Pass at least one tensor."
+        )
     # The user's line is looked up once for all tensors.
     with source.fixed_location(source.where()):
         return tensor_of(_concat_node(tensors, dim), *tensors)
@@ -151,7 +171,9 @@ def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
     types = [x.spec for x in tensors]
     if not all(t.shape for t in types):
         raise ShapeError(
-            "zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use torch.stack."
+            f"zero-dimensional tensor cannot be concatenated: the shapes are {[list(t.shape) for t in types]}",
+            where=source.where(),
+            hint="Use torch.stack.",
         )
     # Dtypes are promoted over all tensors.
     dtypes = {t.dtype for t in types}
@@ -205,7 +227,11 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     shape = parse_size(size)
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
-        raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
+        raise ShapeError(
+            f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.",
+            where=source.where(),
+            hint="Pass a shape whose extents are 1 or equal to the target's.",
+        )
     # PyTorch returns the tensor itself here, not a copy.
     if shape and shape == x.spec.shape:
         return x
@@ -271,7 +297,11 @@ def tensor_split(
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
     if not x.ndim:
-        raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
+        raise ShapeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a 0-d one",
+            where=source.where(),
+            hint="Add a dimension with unsqueeze(0).",
+        )
     at = normalize_dim(dim, x.ndim)
     extent, wanted = x.spec.shape[at], indices_or_sections
     wanted = indices if indices is not None else sections if sections is not None else wanted
@@ -279,7 +309,11 @@ def tensor_split(
     cuts = wanted.tolist() if isinstance(wanted, Tensor) else wanted
     if isinstance(cuts, int):
         if cuts <= 0:
-            raise ShapeError(f"number of sections must be larger than 0, got {cuts}", where=source.where())
+            raise ShapeError(
+                f"number of sections must be larger than 0, got {cuts}",
+                where=source.where(),
+                hint="Pass a positive number of sections.",
+            )
         # The first extent % sections pieces are one longer.
         cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
     # A slice limits indices to the extent and counts negative ones from the end, as PyTorch does here.
@@ -298,6 +332,7 @@ def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Ten
             f"torch.{what} attempted to split along dimension {dim}, but the size of the dimension "
             f"{x.spec.shape[dim]} is not divisible by the split_size {sections}!",
             where=source.where(),
+            hint="Choose a divisor of the size, or use torch.tensor_split.",
         )
     return tensor_split(x, sections, dim)
 
@@ -308,6 +343,7 @@ def _require_rank(x: Tensor, what: str, rank: int) -> None:
             f"torch.{what} requires a tensor with at least {rank} dimension, "
             f"but got a tensor with {x.ndim} dimensions!",
             where=source.where(),
+            hint="Add dimensions with unsqueeze().",
         )
 
 
@@ -486,7 +522,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     # Without arguments PyTorch returns one empty row.
     blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
     if any(b.ndim > 2 for b in blocks):
-        raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
+        raise ShapeError(
+            "torch.block_diag: Input tensors must have 2 or fewer dimensions."
+            f" Got {[b.ndim for b in blocks]} dimensions.",
+            where=source.where(),
+            hint="Pass matrices, vectors or scalars.",
+        )
     dtype = result_type(*blocks)
     columns = sum(b.spec.shape[1] for b in blocks)
     lines, at = [], 0
@@ -512,9 +553,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """
     vectors = as_tensor_tuple(tensors)
     if indexing not in ("ij", "xy"):
-        raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise ShapeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}',
+            where=source.where(),
+            hint='Pass indexing="ij" or indexing="xy".',
+        )
     if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
-        raise ShapeError("torch.meshgrid expects scalars or vectors of one dtype", where=source.where())
+        raise ShapeError(
+            f"torch.meshgrid expects scalars or vectors of one dtype, but got {[str(v.spec) for v in vectors]}",
+            where=source.where(),
+            hint="Flatten the tensors, and convert them to one dtype.",
+        )
     # "xy" is "ij" of the exchanged vectors, with the results exchanged back.
     swap = indexing == "xy" and len(vectors) > 1
     order = [vectors[1], vectors[0], *vectors[2:]] if swap else list(vectors)

@@ -36,33 +36,47 @@ def construct_legacy_of_dtype(kind: DType, *given: Any, device: Any = None, size
         raise ShapeError(
             f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed",
             where=source.where(),
+            hint="Write torch.tensor(data, device=device).",
         )
     if not given:
         return empty(size or 0, dtype=kind, device=device)
     data = given[0]
     if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
         if data.dtype is not kind:
-            raise ArgumentInvalid(f"expected {kind} (got {data.dtype})", where=source.where())
+            raise ArgumentInvalid(
+                f"expected {kind} (got {data.dtype})",
+                where=source.where(),
+                hint="Convert the tensor first, or use torch.tensor(data, dtype=...).",
+            )
         return data.make_view("reshape", shape=data.spec.shape)
     if isinstance(data, Size) or all(map(_is_extent, given)):
         extents = parse_size((data,)) if isinstance(data, Size) else [int(e) for e in given]
         if any(e < 0 for e in extents):
             first = next(e for e in extents if e < 0)
             raise ShapeError(
-                f"Trying to create tensor with negative dimension {first}: {list(extents)}", where=source.where()
+                f"Trying to create tensor with negative dimension {first}: {list(extents)}",
+                where=source.where(),
+                hint="Pass sizes of at least 0.",
             )
         return empty(extents, dtype=kind, device=device)
     if len(given) > 1:
         raise ArgumentInvalid(
             f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})",
             where=source.where(),
+            hint="Pass sizes, or one sequence of data.",
         )
     if isinstance(data, str):
-        raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
+        raise ArgumentInvalid(
+            "new(): invalid data type 'str'",
+            where=source.where(),
+            hint="Pass a list of numbers, or convert the text first.",
+        )
     if not isinstance(data, Sequence | np.ndarray):
         owner = "numpy." if isinstance(data, np.generic) else ""
         raise ArgumentInvalid(
-            f"new(): data must be a sequence (got {owner}{type(data).__name__})", where=source.where()
+            f"new(): data must be a sequence (got {owner}{type(data).__name__})",
+            where=source.where(),
+            hint="Pass a sequence of numbers, or sizes as integers.",
         )
     return tensor(data, dtype=kind, device=device)
 

@@ -80,9 +80,14 @@ def _matrix_node(x: Tensor) -> Node:
         raise ShapeError(
             f"linalg: The input tensor A must have at least 2 dimensions, but it has the shape {list(x.shape)}",
             where=source.where(),
+            hint="Pass a matrix, or a stack of matrices.",
         )
     if x.dtype.kind != "f":
-        raise ShapeError(f"Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+        raise ShapeError(
+            f"Expected a floating point or complex tensor as input. Got {x.dtype.name}",
+            where=source.where(),
+            hint="Convert the matrix first, for example with .float().",
+        )
     return operand_node(x)
 
 
@@ -395,7 +400,11 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
             [0., 3.]])
     """
     if some not in (True, "reduced") or mode != "reduced":
-        raise OptionMissing("qr supports only the reduced form", where=source.where(), hint="Use mode='reduced'.")
+        raise OptionMissing(
+            f"qr supports only the reduced form, but got mode={mode!r}",
+            where=source.where(),
+            hint="Use mode='reduced'.",
+        )
     packed = tensor_of(call("qr", _matrix_node(A)), A)
     m = A.spec.shape[-2]
     # The operation returns Q above R^T, which both have k columns.
@@ -569,7 +578,11 @@ def matrix_norm(
         kept = tuple(1 if d in (row, column) else e for d, e in enumerate(x.spec.shape))
         return views.view(out, kept) if keepdim else out
     if ord not in (1, -1, math.inf, -math.inf):
-        raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
+        raise ShapeError(
+            f"linalg.matrix_norm: Order {ord} not supported.",
+            where=source.where(),
+            hint='Use one of 1, 2, inf, their negatives, "fro" and "nuc".',
+        )
     # Sum over one of the dimensions, then take the extreme over the other.
     by_column = abs(ord) == 1
     first, second = (row, column) if by_column else (column, row)
@@ -595,7 +608,11 @@ def norm(
     if len(dims) == 2:
         return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
     if len(dims) > 2 or isinstance(ord, str):
-        raise ShapeError(f"linalg.norm: ord {ord!r} needs one or two dimensions, but got {dims}", where=source.where())
+        raise ShapeError(
+            f"linalg.norm: ord {ord!r} needs one or two dimensions, but got {dims}",
+            where=source.where(),
+            hint="Pass dim with one or two dimensions.",
+        )
     return vector_norm(A, ord, dims, keepdim, dtype=dtype)
 
 

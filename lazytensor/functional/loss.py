@@ -48,7 +48,11 @@ def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: 
         mean = size_average is None or size_average
         return "none" if reduce is False else "mean" if mean else "sum"
     if reduction not in _REDUCTIONS:
-        raise OptionInvalid(f"{reduction} is not a valid value for reduction", where=source.where())
+        raise OptionInvalid(
+            f"{reduction} is not a valid value for reduction",
+            where=source.where(),
+            hint='Pass "none", "mean" or "sum".',
+        )
     return reduction
 
 
@@ -91,7 +95,11 @@ def cross_entropy(
     """
     reduction = resolve_reduction(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
-        raise ShapeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}", where=source.where())
+        raise ShapeError(
+            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
+            where=source.where(),
+            hint="Pass a label_smoothing between 0 and 1.",
+        )
     if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     target = prepare_labels(input, target)
@@ -360,7 +368,11 @@ def smooth_l1_loss(
     """
     reduction = resolve_reduction(reduction, size_average, reduce)
     if beta < 0:
-        raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
+        raise ShapeError(
+            f"smooth_l1_loss does not support negative values for beta. Got {beta}.",
+            where=source.where(),
+            hint="Pass a beta of at least 0.",
+        )
     if beta == 0:
         # The limit for beta = 0, where the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
@@ -391,7 +403,11 @@ def huber_loss(
     tensor(0.7500)
     """
     if delta <= 0:
-        raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
+        raise ShapeError(
+            f"huber_loss does not support non-positive values for delta. Got {delta}.",
+            where=source.where(),
+            hint="Pass a delta above 0.",
+        )
     d = _absolute_difference(input, target)
     far = (d - 0.5 * delta) * float(delta)
     return _reduce_weighted(pw.where(d <= float(delta), d * d * 0.5, far), weight, resolve_reduction(reduction))
@@ -421,6 +437,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size.",
             where=source.where(),
+            hint="Reshape the target to the size of the input.",
         )
     for x in (input, target):
         require_elements(x, "f", "binary_cross_entropy")
@@ -488,7 +505,9 @@ def binary_cross_entropy_with_logits(
     reduction = resolve_reduction(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
         raise OptionInvalid(
-            f"Target size ({target.shape}) must be the same as input size ({input.shape})", where=source.where()
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})",
+            where=source.where(),
+            hint="Reshape the target to the size of the input.",
         )
     require_elements(target, "f", "the target of binary_cross_entropy_with_logits")
     # CIRH has one operation for the case without `pos_weight`.
@@ -591,9 +610,17 @@ def gaussian_nll_loss(
         if input.spec.shape[:-1] == var.spec.shape:
             spread = unsqueeze(var, -1)
         elif input.spec.shape[:-1] != var.spec.shape[:-1] or var.spec.shape[-1:] != (1,):
-            raise OptionInvalid("var is of incorrect size", where=source.where())
+            raise OptionInvalid(
+                f"var is of incorrect size: {list(var.spec.shape)} for an input of size {list(input.spec.shape)}",
+                where=source.where(),
+                hint="Pass a var in the shape of the input, or with 1 as its last extent.",
+            )
     if resolve_reduction(reduction) and not isinstance(var, Tensor) and var < 0:
-        raise OptionInvalid("var has negative entry/entries", where=source.where())
+        raise OptionInvalid(
+            "var has negative entry/entries",
+            where=source.where(),
+            hint="Pass variances of at least 0, for example with clamp(min=0).",
+        )
     # The gradient ignores the lower bound of the variance.
     lifted = pw.maximum(spread.detach(), float(eps)) - spread.detach()
     safe = spread + lifted

@@ -73,6 +73,7 @@ def margin_ranking_loss(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {input1.shape}, "
             f"{input2.shape}, {target.shape}",
             where=source.where(),
+            hint="Reshape the inputs to one number of dimensions.",
         )
     # Computed as ATen does; the gradient at the margin itself is that of clamp.
     loss = pw.clamp(-target * (input1 - input2) + margin, min=0)
@@ -130,7 +131,9 @@ def multi_margin_loss(
     tensor(0.)
     """
     if p not in (1, 2):
-        raise OptionInvalid("only p == 1 and p == 2 supported", where=source.where())
+        raise OptionInvalid(
+            f"only p == 1 and p == 2 supported, but got {p}", where=source.where(), hint="Pass p=1 or p=2."
+        )
     rows, labels = flatten_to_rows(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
     own = tensor_of(call("at_places", operand_node(rows), labels.node), input)

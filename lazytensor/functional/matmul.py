@@ -51,7 +51,11 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     tensor([[11]])
     """
     if a.ndim != 2 or b.ndim != 2:
-        raise ShapeError(f"mm expects two matrices, but got {list(a.shape)} and {list(b.shape)}", where=source.where())
+        raise ShapeError(
+            f"mm expects two matrices, but got {list(a.shape)} and {list(b.shape)}",
+            where=source.where(),
+            hint="Use torch.matmul, or reshape the operands to matrices.",
+        )
     return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
 
@@ -67,7 +71,9 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(
-            f"bmm expects two 3-d tensors, but got {list(a.shape)} and {list(b.shape)}", where=source.where()
+            f"bmm expects two 3-d tensors, but got {list(a.shape)} and {list(b.shape)}",
+            where=source.where(),
+            hint="Use torch.matmul, or add the batch dimension with unsqueeze(0).",
         )
     return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
@@ -84,7 +90,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     lazytensor.Size([2, 4])
     """
     if not a.ndim or not b.ndim:
-        raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())
+        raise ShapeError(
+            f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D",
+            where=source.where(),
+            hint="Multiply by a 0-d tensor with *.",
+        )
     if a.ndim == 1 or b.ndim == 1:
         left = views.unsqueeze(a, 0) if a.ndim == 1 else a
         right = views.unsqueeze(b, 1) if b.ndim == 1 else b
@@ -115,7 +125,11 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     tensor(11)
     """
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
-        raise ShapeError(f"dot expects two vectors of the same length, but got {list(a.shape)} and {list(b.shape)}")
+        raise ShapeError(
+            f"dot expects two vectors of the same length, but got {list(a.shape)} and {list(b.shape)}",
+            where=source.where(),
+            hint="Use torch.matmul for matrices, or make the lengths equal.",
+        )
     require_elements(a, "fi", "dot")
     with host_autocast(None):
         return matmul(a, b)
@@ -132,9 +146,17 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
     tensor([3, 7])
     """
     if not a.ndim:
-        raise IndexInvalid(f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}", where=source.where())
+        raise IndexInvalid(
+            f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}",
+            where=source.where(),
+            hint="Use torch.matmul, or reshape the operands.",
+        )
     if a.ndim != 2 or b.ndim != 1:
-        raise ShapeError(f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}", where=source.where())
+        raise ShapeError(
+            f"mv expects a matrix and a vector, but got {a.spec} and {b.spec}",
+            where=source.where(),
+            hint="Make the vector as long as the rows of the matrix.",
+        )
     # `mv` and `dot` are the only products that PyTorch's autocast on a CPU does not convert.
     with host_autocast(None):
         return matmul(a, b)
@@ -152,7 +174,11 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
             [6, 8]])
     """
     if a.ndim != 1 or b.ndim != 1:
-        raise ShapeError(f"outer expects two vectors, but got {a.spec} and {b.spec}", where=source.where())
+        raise ShapeError(
+            f"outer expects two vectors, but got {a.spec} and {b.spec}",
+            where=source.where(),
+            hint="Flatten the operands with reshape(-1).",
+        )
     # The row broadcasts without a new dimension, and the vendor's front end prints none.
     return views.unsqueeze(a, 1) * b
 
@@ -262,6 +288,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not match the weight "
             f"{list(weight.shape)}",
             where=source.where(),
+            hint="Pass inputs whose last extents are in1_features and in2_features.",
         )
     # One product with all matrices stacked as [out * in2, in1]; the sum over in2 is elementwise.
     rows = linear(input1, views.reshape(views.transpose(weight, 1, 2), (outputs * second, first)))

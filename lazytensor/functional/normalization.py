@@ -93,9 +93,14 @@ def _check_normalized_shape(
             f"{name}: Given normalized_shape={list(shape)}, expected input with shape "
             f"[*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}",
             where=source.where(),
+            hint="Pass the last extents of the input as normalized_shape.",
         )
     if any(p is not None and p.spec.shape != shape for p in params):
-        raise ShapeError(f"{name}: expected weight and bias to be of shape {list(shape)}", where=source.where())
+        raise ShapeError(
+            f"{name}: expected weight and bias to be of shape {list(shape)}",
+            where=source.where(),
+            hint="Create weight and bias with the shape normalized_shape.",
+        )
     return shape
 
 
@@ -230,6 +235,7 @@ def _group_norm(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(input.shape)} and num_groups={groups}",
             where=source.where(),
+            hint="Choose a divisor of the number of channels.",
         )
     x, scale, shift = _cast_with_params(input, weight, bias)
     y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
@@ -335,10 +341,16 @@ def batch_norm(
     # As in PyTorch: the variance of one value is 0, and its unbiased form divides by 0.
     if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
         raise OptionInvalid(
-            f"Expected more than 1 value per channel when training, got input size {input.shape}", where=source.where()
+            f"Expected more than 1 value per channel when training, got input size {input.shape}",
+            where=source.where(),
+            hint="Increase the batch size, or call model.eval().",
         )
     if not training and (running_mean is None or running_var is None):
-        raise ShapeError("running_mean and running_var must be defined in evaluation mode", where=source.where())
+        raise ShapeError(
+            "running_mean and running_var must be defined in evaluation mode",
+            where=source.where(),
+            hint="Pass running statistics, or training=True.",
+        )
     return _batch_norm(input, (running_mean, running_var), weight, bias, training, momentum, eps)[0]
 
 
@@ -394,7 +406,9 @@ def instance_norm(
     _, channels, *rest = input.spec.shape
     if math.prod(rest) == 1:
         raise OptionInvalid(
-            f"Expected more than 1 spatial element when training, got input size {input.shape}", where=source.where()
+            f"Expected more than 1 spatial element when training, got input size {input.shape}",
+            where=source.where(),
+            hint="Increase the spatial size, or use GroupNorm.",
         )
     x = operand_node(input)
     wide = _cast_half_to_float32(x)
@@ -429,7 +443,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """
     if input.ndim < 3:
         raise OptionInvalid(
-            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)", where=source.where()
+            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)",
+            where=source.where(),
+            hint="Pass a tensor [N, C, ...].",
         )
     if not input.spec.size:
         return input

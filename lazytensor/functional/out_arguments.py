@@ -126,7 +126,11 @@ def _write_results(value: Any, out: Any) -> Any:
         return _write_result(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
         kind = f"{type(out).__name__} of {len(out)}" if isinstance(out, tuple | list) else type(out).__name__
-        raise ArgumentInvalid(f"out= must be {_expected_out_text(value)}, not a {kind}", where=source.where())
+        raise ArgumentInvalid(
+            f"out= must be {_expected_out_text(value)}, not a {kind}",
+            where=source.where(),
+            hint="Pass an out of this kind, or omit it.",
+        )
     written = [_write_result(v, o) for v, o in zip(value, out, strict=True)]
     # Named tuples keep their class: `torch.max(x, 0, out=...)` has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
@@ -147,7 +151,9 @@ def _write_result(value: Tensor, out: Any) -> Tensor:
     hold the result.
     """
     if not isinstance(out, Tensor):
-        raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
+        raise ArgumentInvalid(
+            f"out= must be a Tensor, not {type(out).__name__}", where=source.where(), hint="Pass a tensor, or omit out."
+        )
     if out.spec.size or not value.spec.size or out.view_ops:
         return assign(out, value)
     # An empty tensor is resized to the shape of the result, as in PyTorch. No alias can observe it.

@@ -62,15 +62,22 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"Padding length must be divisible by 2 and at most twice the number of dimensions of the input; got "
             f"{widths} for {list(input.shape)}",
             where=source.where(),
+            hint="Pass a pair (before, after) for each padded dimension, the last dimension first.",
         )
     # Reversed here, so that pairs are in the order of the dimensions.
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
     if mode == "constant":
         return tensor_of(_pad_constant(operand_node(input), pairs, value or 0), input)
     if mode not in ("reflect", "replicate", "circular"):
-        raise OptionMissing(f"Unrecognised padding mode {mode}", where=source.where())
+        raise OptionMissing(
+            f"Unrecognised padding mode {mode}",
+            where=source.where(),
+            hint='Use "constant", "reflect", "replicate" or "circular".',
+        )
     if value is not None and value != 0:
-        raise OptionInvalid(f"Padding mode '{mode}' doesn't take in value argument", where=source.where())
+        raise OptionInvalid(
+            f"Padding mode '{mode}' doesn't take in value argument", where=source.where(), hint="Omit value."
+        )
     n = operand_node(input)
     if mode == "circular" and half_type() is not None:
         return tensor_of(_pad_circular(n, pairs), input)
@@ -115,6 +122,7 @@ def _pad_constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
         raise ShapeError(
             f"The input size {list(shape)}, plus padding {pairs}, resulted in a negative output size",
             where=source.where(),
+            hint="Reduce the negative padding.",
         )
     if x.type.dtype.kind == "i":
         refuse_overflow(float(value), x.type.dtype)
@@ -136,6 +144,7 @@ def _border_indices(mode: str, extent: int, low: int, high: int) -> tuple[int, .
             f"Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) "
             f"at a dimension of extent {extent}",
             where=source.where(),
+            hint='Reduce the padding below the extent, or use mode="replicate".',
         )
     if mode == "replicate":
         return tuple(min(max(p, 0), extent - 1) for p in places)
@@ -164,6 +173,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but {channels} is not divisible by {r * r}",
             where=source.where(),
+            hint="Change the number of channels or upscale_factor.",
         )
     n = len(lead)
     # Channel c * r * r + i * r + j goes to row i and column j of each square (Shi et al. 2016).
@@ -189,6 +199,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but {height} x {width} is "
             f"not divisible by {r}",
             where=source.where(),
+            hint="Crop or pad the image to a multiple of downscale_factor.",
         )
     n = len(lead)
     split = reshape(input, (*lead, channels, height // r, r, width // r, r))
@@ -212,6 +223,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise ShapeError(
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.",
             where=source.where(),
+            hint="Choose a divisor of the number of channels.",
         )
     split = reshape(input, (n, groups, channels // groups, *rest))
     return reshape(permute(split, (0, 2, 1, *range(3, split.ndim))), input.spec.shape)
@@ -222,6 +234,7 @@ def _require_rank(input: Tensor, rank: int, name: str) -> None:
         raise ShapeError(
             f"{name} expects input to have at least {rank} dimensions, but got input with {input.ndim} dimension(s)",
             where=source.where(),
+            hint="Add dimensions with unsqueeze().",
         )
 
 

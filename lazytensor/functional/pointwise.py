@@ -122,10 +122,14 @@ def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
     alpha = number_argument(alpha, f"{name}(alpha=...)")
     kind = result_type(a, b).kind
     if isinstance(alpha, bool) and kind != "b":
-        raise ShapeError("Boolean alpha only supported for Boolean results.", where=source.where())
+        raise ShapeError(
+            "Boolean alpha only supported for Boolean results.", where=source.where(), hint="Pass a number as alpha."
+        )
     if kind != "f" and isinstance(alpha, float):
         raise ShapeError(
-            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
+            f"For integral input tensors, argument alpha must not be a floating point number. Got {alpha}.",
+            where=source.where(),
+            hint="Pass an integer alpha, or convert the tensors with .float().",
         )
     if alpha == 1:
         return _binary(name, a, b)
@@ -204,6 +208,7 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
         raise ShapeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}",
             where=source.where(),
+            hint="Pass one of these values.",
         )
     if rounding_mode == "floor":
         return _divide_checked("floor_divide", a, b)
@@ -310,7 +315,9 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
         return _binary("pow", a, exponent) if out is None else out
     if not isinstance(exponent, Tensor) and exponent < 0:
         raise ShapeError(
-            "Integers to negative integer powers are not allowed.", where=source.where(), hint="Use a float base."
+            f"Integers to negative integer powers are not allowed. Got the exponent {exponent}.",
+            where=source.where(),
+            hint="Use a float base.",
         )
     return _binary("integer_pow", a, exponent)
 
@@ -486,7 +493,11 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     `condition` is bool or uint8. Raises ShapeError for another dtype.
     """
     if condition.dtype is not dt.bool_ and condition.dtype is not dt.uint8:
-        raise ShapeError(f"where expected condition to be a boolean tensor, but got {condition.spec}")
+        raise ShapeError(
+            f"where expected condition to be a boolean tensor, but got {condition.spec}",
+            where=source.where(),
+            hint="Convert the condition first: condition.bool().",
+        )
     # The condition affects the shape, but not the dtype.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call(
@@ -515,9 +526,17 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     tensor([ 0,  1, -1, -1])
     """
     if mask.dtype is not dt.bool_:
-        raise ShapeError(f"masked_fill only supports boolean masks, but got {mask.spec}", where=source.where())
+        raise ShapeError(
+            f"masked_fill only supports boolean masks, but got {mask.spec}",
+            where=source.where(),
+            hint="Convert the mask first: mask.bool().",
+        )
     if isinstance(value, Tensor) and value.ndim:
-        raise ShapeError(f"masked_fill only supports a 0-dimensional value, but got {value.spec}", where=source.where())
+        raise ShapeError(
+            f"masked_fill only supports a 0-dimensional value, but got {value.spec}",
+            where=source.where(),
+            hint="Pass a number, or use torch.where for several values.",
+        )
     shape = common_shape(x, mask)
     chosen = call(
         "where",
@@ -540,7 +559,11 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
-        raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
+        raise ShapeError(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+            where=source.where(),
+            hint="Pass min, max or both.",
+        )
     # Two numbers, the usual case: one node, with an infinity for a missing bound.
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         n = operand_node(x)
@@ -838,7 +861,11 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     if not decimals:
         return _round(x)
     if x.dtype.kind != "f":
-        raise ShapeError(f"round does not support decimals for {x.dtype.name}", where=source.where())
+        raise ShapeError(
+            f"round does not support decimals for {x.dtype.name}",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     # 10 to a positive power is exact (up to 1e22); a power of 0.1 would already be rounded.
     scale = 10.0 ** builtins.abs(decimals)
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale

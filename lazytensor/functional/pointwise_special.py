@@ -330,7 +330,11 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     # The function is torch.polygamma(n, x), the method x.polygamma(n).
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
-        raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
+        raise ShapeError(
+            f"polygamma(n, x) does not support negative n. Got n={order}.",
+            where=source.where(),
+            hint="Pass an n of at least 0.",
+        )
     return tensor_of(call("polygamma", operand_node(to_floating(x)), n=order), x)
 
 
@@ -484,7 +488,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """
     if input.dtype is not values.dtype:
         raise ShapeError(
-            "heaviside is not yet implemented for tensors with different dtypes.",
+            "heaviside is not yet implemented for tensors with different dtypes."
+            f" Got {input.dtype.name} and {values.dtype.name}.",
             where=source.where(),
             hint="Convert one of them with .to(dtype).",
         )
@@ -517,7 +522,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """
     if not isinstance(other, Tensor):
         text = f"ldexp(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
-        raise ArgumentInvalid(text, where=source.where())
+        raise ArgumentInvalid(text, where=source.where(), hint="Pass a tensor as one of the operands.")
     if input.dtype.kind == "f":
         require_elements(other, "fi", "ldexp")
     # As in PyTorch, large exponents overflow in the power although the product would fit.
@@ -536,7 +541,11 @@ def frexp(input: Tensor) -> MantissaExponent:
     tensor([3, 0], dtype=lazytensor.int32)
     """
     if input.dtype.kind != "f":
-        raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())
+        raise ShapeError(
+            f"torch.frexp() only supports floating-point dtypes, but got {input.dtype.name}",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     n = operand_node(input)
     return MantissaExponent(tensor_of(call("frexp_mantissa", n), input), tensor_of(call("frexp_exponent", n), input))
 
@@ -637,7 +646,11 @@ def positive(input: Tensor) -> Tensor:
     tensor([ 1, -2])
     """
     if input.dtype.kind == "b":
-        raise ShapeError("The `+` operator, on a bool tensor is not supported.", where=source.where())
+        raise ShapeError(
+            "The `+` operator, on a bool tensor is not supported.",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .int().",
+        )
     return input
 
 
@@ -665,6 +678,7 @@ def fill(input: Tensor, value: Operand) -> Tensor:
         raise ShapeError(
             f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.",
             where=source.where(),
+            hint="Pass a number, or use copy_() for several values.",
         )
     # A mask of True: the value may be a tensor, whose gradient is the sum over all elements.
     return pw.masked_fill(input, creation.full_like(input, True, dtype=dt.bool_), value)

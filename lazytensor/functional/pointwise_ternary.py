@@ -46,7 +46,8 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
         a, b, value = b, last, a
     if result_type(a, b).kind != "f":
         raise ShapeError(
-            "Integer division with addcdiv is no longer supported",
+            "Integer division with addcdiv is no longer supported: "
+            f"the operands have the dtype {result_type(a, b).name}",
             where=source.where(),
             hint="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
         )

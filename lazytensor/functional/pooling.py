@@ -36,6 +36,7 @@ def _check_rank(name: str, rank: int, input: Tensor) -> None:
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
             f"input, but got {list(input.shape)}",
             where=source.where(),
+            hint="Add or remove dimensions, for example with unsqueeze(0) for the batch.",
         )
 
 
@@ -53,12 +54,17 @@ def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, 
     steps = kernel if stride is None or stride == [] or stride == () else to_ntuple(stride, rank, "stride")
     around, spread = to_ntuple(padding, rank, "padding"), to_ntuple(dilation, rank, "dilation")
     if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
-        raise ShapeError(f"{name}: kernel size, stride and dilation should be greater than zero", where=source.where())
+        raise ShapeError(
+            f"{name}: kernel size, stride and dilation should be greater than zero",
+            where=source.where(),
+            hint="Pass positive numbers.",
+        )
     if any(not 0 <= 2 * p <= d * (k - 1) + 1 for p, k, d in zip(around, kernel, spread, strict=True)):
         raise ShapeError(
             f"pad should be at most half of effective kernel size, but got pad={list(around)}, "
             f"kernel_size={list(kernel)} and dilation={list(spread)}",
             where=source.where(),
+            hint="Reduce the padding, or pad the input with F.pad first.",
         )
     extents = input.spec.shape[input.ndim - rank :]
     sizes = zip(extents, kernel, steps, around, spread, strict=True)
@@ -69,6 +75,7 @@ def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, 
         raise ShapeError(
             f"{name}: Output size is too small: the input is {list(input.shape)}, the kernel {list(kernel)}",
             where=source.where(),
+            hint="Increase the input or the padding, or reduce the kernel.",
         )
     return {"kernel": kernel, "stride": steps, "padding": pairs, "dilation": spread}
 
@@ -197,7 +204,7 @@ def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     attrs = _window_attributes(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
     del attrs["dilation"]
     if divisor == 0:
-        raise ShapeError("divisor must be not zero", where=source.where())
+        raise ShapeError("divisor must be not zero", where=source.where(), hint="Pass a divisor_override other than 0.")
     around = to_ntuple(padding, rank, "padding")
     (x,) = cast_to_half(operand_node(input))
     return tensor_of(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
@@ -345,7 +352,11 @@ def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: Outpu
     """
     # PyTorch checks the length of a list before the rank of the input.
     if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:
-        raise OptionInvalid(f"Input dimension should be at least {len(output_size) + 1}", where=source.where())
+        raise OptionInvalid(
+            f"Input dimension should be at least {len(output_size) + 1}",
+            where=source.where(),
+            hint="Add dimensions with unsqueeze().",
+        )
     _check_rank(name, rank, input)
     # None keeps the extent of the input.
     given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
@@ -355,7 +366,11 @@ def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: Outpu
     outputs = tuple(e if o is None else int(o) for o, e in zip(given, extents, strict=True))
     count = math.prod(outputs)
     if any(o < 0 for o in outputs):
-        raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
+        raise ShapeError(
+            f"{name}: elements of output_size must be greater than or equal to 0",
+            where=source.where(),
+            hint="Pass output sizes of at least 0.",
+        )
     # All regions are listed.
     if count > MAX_REGIONS:
         raise MemoryMissing(
@@ -553,6 +568,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
         raise ShapeError(
             f"elements in indices should be type int64 in the shape {list(input.shape)}, but got {indices.spec}",
             where=source.where(),
+            hint="Pass the indices that max pooling returned.",
         )
     sizes = zip(input.spec.shape[-rank:], kernel, steps, around, strict=True)
     # The smallest extents that pool to the input's. `output_size` selects one of the candidates within the stride.
@@ -563,6 +579,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
             raise OptionInvalid(
                 f"invalid output_size {list(wanted)}: it must differ from {list(extents)} by less than the stride",
                 where=source.where(),
+                hint="Pass an output_size within this range, or omit it.",
             )
         extents = wanted
     # Indices are flat in the larger plane. If two are equal, as with overlapping windows, one value remains.

@@ -24,15 +24,25 @@ def _check_quantiles(x: Tensor, q: Any) -> Tensor:
     dimensions or another dtype than `x`. The values of a tensor are not checked.
     """
     if x.dtype not in (dt.float32, dt.float64):
-        raise ShapeError("quantile() input tensor must be either float or double dtype", where=source.where())
+        raise ShapeError(
+            f"quantile() input tensor must be either float or double dtype, but got {x.dtype.name}",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise ShapeError(f"quantile() q must be in the range [0, 1] but got {q}", where=source.where())
+            raise ShapeError(
+                f"quantile() q must be in the range [0, 1] but got {q}",
+                where=source.where(),
+                hint="Pass probabilities between 0 and 1.",
+            )
         return tensor(float(q), dtype=x.dtype)
     if q.ndim > 1 or q.dtype is not x.dtype:
         raise ShapeError(
-            "quantile() q tensor must be a scalar or a vector, of the same dtype as the input tensor",
+            "quantile() q tensor must be a scalar or a vector, of the same dtype as the input tensor"
+            f", but got {q.spec}",
             where=source.where(),
+            hint="Convert q to the dtype of the input, and flatten it.",
         )
     return q
 
@@ -71,10 +81,15 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}",
             where=source.where(),
+            hint="Pass one of these names.",
         )
     asked = _check_quantiles(x, q)
     if not x.spec.size:
-        raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
+        raise ShapeError(
+            "quantile() input tensor must be non-empty",
+            where=source.where(),
+            hint="Pass a tensor with at least one element.",
+        )
     at = 0 if dim is None else normalize_dim(dim, x.ndim)
     whole = dim is None or not x.ndim
     # Sorted once for all quantiles. NaN comes last, so numbers have the first positions.

@@ -53,7 +53,11 @@ def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
 
 def _check_probabilities(p: np.ndarray) -> None:
     if not ((p >= 0) & (p <= 1)).all():
-        raise ShapeError("Expected p_in >= 0 && p_in <= 1 to be true", where=source.where())
+        raise ShapeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true",
+            where=source.where(),
+            hint="Pass probabilities between 0 and 1.",
+        )
 
 
 def _draw_trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.ndarray:
@@ -121,7 +125,11 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     Raises ShapeError if `lambd` is not positive, and TraceError inside a compiled step.
     """
     if not lambd > 0:
-        raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
+        raise ShapeError(
+            f"exponential_ expects lambda > 0.0, but found lambda={lambd}",
+            where=source.where(),
+            hint="Pass a positive lambd.",
+        )
     return _write_draws(x, random.resolve_generator(generator).exponential(x.spec.size, x.dtype) / lambd)
 
 
@@ -132,7 +140,11 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     Raises ShapeError unless 0 < `p` < 1, and TraceError inside a compiled step.
     """
     if not 0 < p < 1:
-        raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
+        raise ShapeError(
+            f"geometric_ expects p to be in (0, 1), but got p={p}",
+            where=source.where(),
+            hint="Pass a p above 0 and below 1.",
+        )
     u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
     # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up.
     return _write_draws(x, np.ceil(np.log(u) / np.log1p(-p)))
@@ -181,7 +193,11 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
             else _integer_limit(x.dtype)
         )
     if low >= high:
-        raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise ShapeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}",
+            where=source.where(),
+            hint="Increase `to`, or reduce `from`.",
+        )
     # The vendor's generator scope applies only to the form without bounds.
     in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
     chosen, n = in_scope(generator), x.spec.size
@@ -225,16 +241,23 @@ def multinomial(
     is_absent = storage.is_unknown_in_plan(x.node) or x.device.type == "meta"
     weights = np.ones(x.spec.shape, np.float32) if is_absent else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":
-        raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
+        raise ShapeError(
+            f"prob_dist must be 1 or 2 dim and of a floating-point type, but got {x.spec}",
+            where=source.where(),
+            hint="Pass floating-point weights with one or two dimensions.",
+        )
     if num_samples <= 0 or (not replacement and num_samples > weights.shape[-1]):
         raise ShapeError(
             f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of "
             f"{weights.shape[-1]}",
             where=source.where(),
+            hint="Reduce num_samples, or pass replacement=True.",
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
         raise ShapeError(
-            "probability tensor contains either `inf`, `nan` or element < 0, or a row of zeros", where=source.where()
+            "probability tensor contains either `inf`, `nan` or element < 0, or a row of zeros",
+            where=source.where(),
+            hint="Pass finite weights of at least 0, with a positive one in each row.",
         )
     if x.device.type == "meta":
         places = np.zeros((*x.spec.shape[:-1], num_samples), np.int64)

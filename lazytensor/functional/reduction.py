@@ -113,6 +113,7 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype.name}",
             where=source.where(),
+            hint="Convert the tensor first, for example with .float(), or pass dtype=torch.float32.",
         )
     dims = normalize_dims(dim, x.ndim)
     if _lists_all_dims(dim, x.ndim) and not keepdim:
@@ -161,7 +162,9 @@ def _arg_reduce(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
         normalize_dim(dim or 0, x.ndim)
         if not x.spec.size:
             raise IndexInvalid(
-                f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.", where=source.where()
+                f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.",
+                where=source.where(),
+                hint="Pass a tensor with elements.",
             )
         # Without a dimension the index is that of the flattened tensor.
         flat = call("reshape", operand_node(x), shape=(x.spec.size,))
@@ -180,7 +183,11 @@ def _require_extents(x: Tensor, dim: Dim, what: str) -> None:
 def require_extent(x: Tensor, dim: int, what: str) -> None:
     """Raise IndexInvalid if dimension `dim` of `x` has no elements. `what` is the function's name in the error."""
     if x.ndim and x.spec.shape[dim] == 0:
-        raise IndexInvalid(f"{what}(): Expected reduction dim {dim} to have non-zero size.", where=source.where())
+        raise IndexInvalid(
+            f"{what}(): Expected reduction dim {dim} to have non-zero size.",
+            where=source.where(),
+            hint="Pass a tensor whose reduced dimensions have elements.",
+        )
 
 
 @method
@@ -242,7 +249,6 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return pw.maximum(x, dim)
     if dim is None:
-        _require_extents(x, None, "max")
         return tensor_of(call("extreme_of_all", operand_node(x), kind="maximum"), x)
     return _reduce_with_index(x, "max", int(dim), keepdim)
 
@@ -262,7 +268,6 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Tensor):
         return pw.minimum(x, dim)
     if dim is None:
-        _require_extents(x, None, "min")
         return tensor_of(call("extreme_of_all", operand_node(x), kind="minimum"), x)
     return _reduce_with_index(x, "min", int(dim), keepdim)
 
@@ -412,6 +417,7 @@ def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType |
         raise ShapeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
             where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
         )
     total = nansum(x, dim, keepdim, dtype=dtype)
     count = sum(pw.cast_to(pw.logical_not(pw.isnan(x)), total.dtype), dim, keepdim)

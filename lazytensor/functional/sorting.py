@@ -107,7 +107,11 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     require_elements(x, "fi", "topk")
     base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not 0 <= k <= base.spec.shape[d]:
-        raise ShapeError("selected index k out of range", where=source.where())
+        raise ShapeError(
+            f"selected index k out of range: {k} for a dimension of extent {base.spec.shape[d]}",
+            where=source.where(),
+            hint="Pass a k from 0 to the extent of the dimension.",
+        )
     if half_type() is None:
         places = _slice_order(_argsort(x, dim, largest)[2], d, 0, int(k))
     else:
@@ -141,7 +145,11 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     base, d, order = _argsort(x, dim, False)
     red.require_extent(x, d, "kthvalue")
     if not 1 <= k <= base.spec.shape[d]:
-        raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
+        raise ShapeError(
+            f"kthvalue(): selected number k out of range for dimension {d}",
+            where=source.where(),
+            hint="Pass a k from 1 to the extent of the dimension.",
+        )
     return _gather_single(x, base, d, _slice_order(order, d, k - 1, 1), keepdim)
 
 
@@ -335,7 +343,11 @@ def searchsorted(
     tensor([0, 2])
     """
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise ShapeError("side and right can't be set to opposites", where=source.where())
+        raise ShapeError(
+            f"side and right can't be set to opposites: side={side!r}, right={right}",
+            where=source.where(),
+            hint="Omit right, or pass the side that it stands for.",
+        )
     rows, x = _common_operands(sorted_sequence, values)
     if sorter is not None:
         # The sorter is the order of the rows.
@@ -372,7 +384,11 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     require_elements(x, "i", "bincount")
     array = x.array("bincount()")
     if x.ndim != 1 or x.dtype.kind == "f" or (array.size and array.min() < 0):
-        raise ShapeError("bincount only supports 1-d non-negative integral inputs.", where=source.where())
+        raise ShapeError(
+            f"bincount only supports 1-d non-negative integral inputs. Got {x.spec}.",
+            where=source.where(),
+            hint="Flatten the input, and convert it to integers of at least 0.",
+        )
     if weights is None:
         return _array_to_device_of(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
     counts = np.bincount(array.astype(np.int64), weights.array("bincount()"), minlength)
@@ -417,9 +433,17 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
     tensor([0., 3.])
     """
     if bins <= 0:
-        raise ShapeError(f"torch.histc(): bins must be > 0, but got {bins}", where=source.where())
+        raise ShapeError(
+            f"torch.histc(): bins must be > 0, but got {bins}",
+            where=source.where(),
+            hint="Pass a positive number of bins.",
+        )
     if min > max:
-        raise ShapeError("torch.histc(): max must be larger than min", where=source.where())
+        raise ShapeError(
+            f"torch.histc(): max must be larger than min: {max} and {min}",
+            where=source.where(),
+            hint="Pass a max above min.",
+        )
     require_elements(x, "f", "histc")
     array = x.array("histc()")
     low, high = _bin_limits(array, min, max, 1)

@@ -22,7 +22,9 @@ def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
         return constant_pad_nd(x, (width, width))
     if mode != "reflect" or width >= n:
         raise ShapeError(
-            f"stft: cannot pad a signal of {n} elements by {width} in the mode {mode!r}", where=source.where()
+            f"stft: cannot pad a signal of {n} elements by {width} in the mode {mode!r}",
+            where=source.where(),
+            hint="Pass a longer signal or a smaller n_fft, or center=False.",
         )
     before = flip_and_roll.flip(views.slice_dim(x, 1, 1, width + 1), 1)
     after = flip_and_roll.flip(views.slice_dim(x, 1, n - 1 - width, n - 1), 1)
@@ -72,7 +74,11 @@ def stft(
             "stft: complex tensors are not supported", where=source.where(), hint="Pass return_complex=False."
         )
     if x.ndim not in (1, 2):
-        raise ShapeError(f"stft: expected a 1D or 2D tensor, got {x.ndim}D", where=source.where())
+        raise ShapeError(
+            f"stft: expected a 1D or 2D tensor, got {x.ndim}D",
+            where=source.where(),
+            hint="Pass a signal, or a batch of signals.",
+        )
     hop, length = hop_length or n_fft // 4, win_length or n_fft
     signal = views.unsqueeze(x, 0) if x.ndim == 1 else x
     signal = _pad_signals(signal, n_fft // 2, pad_mode) if center else signal

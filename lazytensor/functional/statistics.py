@@ -36,7 +36,11 @@ def _mean_and_variance(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if x.dtype.kind != "f":
-        raise ShapeError(f"std and var only support floating point, got {x.dtype.name}", where=source.where())
+        raise ShapeError(
+            f"std and var only support floating point, got {x.dtype.name}",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     dims = normalize_dims(dim, x.ndim)
     n = math.prod(x.spec.shape[d] for d in dims)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
@@ -178,9 +182,17 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
             [-1.,  1.]])
     """
     if x.ndim > 2:
-        raise ShapeError(f"cov(): expected input to have two or fewer dimensions, got {x.ndim}", where=source.where())
+        raise ShapeError(
+            f"cov(): expected input to have two or fewer dimensions, got {x.ndim}",
+            where=source.where(),
+            hint="Pass a matrix with a variable in each row.",
+        )
     if x.dtype.kind == "b":
-        raise ShapeError("cov(): bool dtype is not supported for input", where=source.where())
+        raise ShapeError(
+            "cov(): bool dtype is not supported for input",
+            where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
+        )
     rows = views.view(x, (1, x.spec.size)) if x.ndim < 2 else x
     rows = rows if rows.dtype.kind == "f" else pw.cast_to(rows, default_dtype())
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
@@ -241,6 +253,7 @@ def vector_norm(
         raise ShapeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}",
             where=source.where(),
+            hint="Convert the tensor first, for example with .float().",
         )
     x = x if dtype is None else pw.cast_to(x, dtype)
     dims = normalize_dims(dim, x.ndim)
@@ -293,7 +306,11 @@ def norm(
             )
         return red.sum(pw.tensor_of(call("singular_values", operand_node(x)), x))
     if isinstance(p, str) and p != "fro":
-        raise ShapeError(f"linalg.matrix_norm: Order {p} not supported.", where=source.where())
+        raise ShapeError(
+            f"linalg.matrix_norm: Order {p} not supported.",
+            where=source.where(),
+            hint='Use one of 1, 2, inf, their negatives, "fro" and "nuc".',
+        )
     return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)
 
 

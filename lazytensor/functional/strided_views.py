@@ -89,6 +89,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise ShapeError(
             f"maximum size for tensor at dimension {at} is {shape[at]} but size is {size}, and the step {step}",
             where=source.where(),
+            hint="Pass a size from 0 to the extent, and a positive step.",
         )
     # Outside of steps the view refers to the storage, so that its strides are PyTorch's.
     is_apart = bool(x.ndim and x.view_ops) and storage.thread_state.current is None
@@ -118,6 +119,7 @@ def transpose_matrices(x: Tensor) -> Tensor:
         raise ShapeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.",
             where=source.where(),
+            hint="Add dimensions with unsqueeze().",
         )
     return views.transpose(x, -2, -1)
 
@@ -170,6 +172,7 @@ def write_part(part: Tensor, src: Tensor, what: str) -> None:
             f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
             f"slice size = {list(part.shape)}",
             where=source.where(),
+            hint="Pass a src in the shape of the slice.",
         )
     # The write to the view changes the copy.
     part.write(prepare_operand(src, part.dtype, part.spec.shape))
@@ -206,7 +209,7 @@ def slice_scatter(
     tensor([0., 1., 1., 0.])
     """
     if step <= 0:
-        raise ShapeError(f"slice step must be positive, got {step}", where=source.where())
+        raise ShapeError(f"slice step must be positive, got {step}", where=source.where(), hint="Pass a positive step.")
     out, at = clone(x), normalize_dim(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
     write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")

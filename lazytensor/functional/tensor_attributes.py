@@ -35,10 +35,12 @@ def _export_array(x: Tensor) -> np.ndarray:
     """Return the values as a NumPy array for export. Raises BufferError if `x` requires a gradient or is bfloat16."""
     # As in PyTorch, since other libraries could change values that the graph needs.
     if x.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        raise BufferError(
+            "Can't export tensors that require gradient, use tensor.detach()\n  Call tensor.detach() first."
+        )
     # NumPy has no bfloat16, so there is no array to export.
     if x.dtype.is_half and x.dtype is not dt.float16:
-        raise BufferError(f"{x.dtype} is not supported here: use .float()")
+        raise BufferError(f"{x.dtype} is not supported here\n  Call .float() first.")
     return x.numpy()
 
 
@@ -61,6 +63,7 @@ def __contains__(x: Tensor, element: Any) -> bool:
         raise ShapeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.",
             where=source.where(),
+            hint="Pass a number or a tensor.",
         )
     return bool((x == element).any())
 
@@ -244,13 +247,25 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     # Legacy forms: a class such as torch.FloatTensor, and its name.
     if not isinstance(dtype, str):
         if not isinstance(getattr(dtype, "dtype", None), DType):
-            raise ArgumentInvalid("dtype must be a type, str, or dtype object", where=source.where())
+            raise ArgumentInvalid(
+                "dtype must be a type, str, or dtype object",
+                where=source.where(),
+                hint="Pass a dtype such as torch.float32.",
+            )
         dtype = f"{dtype.__module__}.{dtype.__name__}"
     module, _, name = dtype.rpartition(".")
     if module == "torch.cuda" and name in DTYPES_BY_TENSOR_TYPE:
-        raise ShapeError("Cannot initialize CUDA without ATen_cuda library: no GPU is available.", where=source.where())
+        raise ShapeError(
+            "Cannot initialize CUDA without ATen_cuda library: no GPU is available.",
+            where=source.where(),
+            hint="Use a type of the CPU, such as torch.FloatTensor.",
+        )
     if module != "torch" or name not in DTYPES_BY_TENSOR_TYPE:
-        raise OptionInvalid(f"invalid type: {dtype!r}", where=source.where())
+        raise OptionInvalid(
+            f"invalid type: {dtype!r}",
+            where=source.where(),
+            hint='Pass a dtype, or the name of a tensor type such as "torch.FloatTensor".',
+        )
     return pw.cast_to(x, DTYPES_BY_TENSOR_TYPE[name])
 
 

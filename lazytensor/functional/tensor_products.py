@@ -120,14 +120,20 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         dims = int(dims) if dims.spec.size == 1 else dims.tolist()
     if isinstance(dims, list | tuple) and len(dims) != 2:
         text = f"tensordot expects dims to be a number or two lists, got {len(dims)} elements"
-        raise OptionInvalid(text, where=source.where())
+        raise OptionInvalid(text, where=source.where(), hint="Pass dims as a number, or as two lists of dimensions.")
     if not isinstance(dims, int | list | tuple):
         text = f"tensordot expects dims to be a number or two lists, got {type(dims).__name__}"
-        raise ShapeError(text, where=source.where())
+        raise ShapeError(
+            text, where=source.where(), hint="Pass as many dimensions of the first tensor as of the second."
+        )
     # A number pairs the last dimensions of a with the first of b, in order.
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
+            raise ShapeError(
+                f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}",
+                where=source.where(),
+                hint="Pass a number of dimensions that both tensors have.",
+            )
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
     first, second = ([normalize_dim(d, t.ndim) for d in ds] for ds, t in zip(dims, (a, b), strict=True))
     rest_a = [d for d in range(a.ndim) if d not in first]
@@ -144,6 +150,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"contracted dimensions need to match, but first has size {sizes[0]} in dim {i} and second has "
                 f"size {sizes[1]} in dim {j}",
                 where=source.where(),
+                hint="Choose dimensions of equal sizes, or transpose one tensor.",
             )
     # All pairs together are one matrix product [other dims of a, summed] @ [summed, other dims of b].
     summed = math.prod(a.spec.shape[d] for d in first)
@@ -183,17 +190,26 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     tensor([0, 0, 1])
     """
     if x.ndim != other.ndim or x.dtype is not other.dtype:
-        raise ShapeError(f"cross: inputs must have the same rank and dtype, but got {x.spec} and {other.spec}")
+        raise ShapeError(
+            f"cross: inputs must have the same rank and dtype, but got {x.spec} and {other.spec}",
+            where=source.where(),
+            hint="Reshape and convert the tensors to one rank and dtype.",
+        )
     shape = broadcast_shape(x.spec.shape, other.spec.shape)
     if dim is None:
         dim = next((d for d, e in enumerate(shape) if e == 3), None)
         if dim is None:
-            raise ShapeError("no dimension of size 3 in input", where=source.where())
+            raise ShapeError(
+                "no dimension of size 3 in input",
+                where=source.where(),
+                hint="Pass vectors of three elements, and dim if they are not along the first such dimension.",
+            )
     at = normalize_dim(dim, len(shape))
     if {x.spec.shape[at], other.spec.shape[at]} != {3}:
         raise ShapeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
             where=source.where(),
+            hint="Pass the dimension that has three elements.",
         )
     a, b = (joining_and_splitting.unbind(views.expand(t, shape), at) for t in (x, other))
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
@@ -232,14 +248,22 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     removed from the result. Raises ShapeError for fewer than two tensors and for other ranks.
     """
     if len(tensors) < 2:
-        raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
+        raise ShapeError(
+            f"multi_dot(): expected at least 2 tensors but got {len(tensors)}",
+            where=source.where(),
+            hint="Pass at least two tensors.",
+        )
     chain = list(tensors)
     # Vectors at the ends become a row and a column; the added dimensions are removed at the end.
     is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
     chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
     if any(t.ndim != 2 for t in chain):
-        raise ShapeError("multi_dot(): the tensors must be matrices; only the first and the last may be vectors")
+        raise ShapeError(
+            "multi_dot(): the tensors must be matrices; only the first and the last may be vectors",
+            where=source.where(),
+            hint="Reshape the inner tensors to matrices.",
+        )
     place = _optimal_splits([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
 
     def product(i: int, j: int) -> Tensor:
@@ -280,12 +304,17 @@ def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str]
         raise ShapeError(
             f"einsum(): the equation {equation!r} has {len(terms)} operands, but {len(tensors)} were given",
             where=source.where(),
+            hint='Pass one tensor for each term before "->".',
         )
     wide = [t.ndim - len(term.replace("...", "")) for term, t in zip(terms, tensors, strict=True)]
     spelled = [term.replace("...", _ellipsis_labels(n)) for term, n in zip(terms, wide, strict=True)]
     for term, t in zip(spelled, tensors, strict=True):
         if len(term) != t.ndim:
-            raise ShapeError(f"einsum(): the labels {term!r} do not match the shape {list(t.shape)}")
+            raise ShapeError(
+                f"einsum(): the labels {term!r} do not match the shape {list(t.shape)}",
+                where=source.where(),
+                hint="Write one letter for each dimension of the tensor.",
+            )
     widest = _ellipsis_labels(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
     if arrow:
         return spelled, result.replace("...", widest)
@@ -326,7 +355,11 @@ def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str])
     for c in shared:
         sizes = x.spec.shape[xl.index(c)], y.spec.shape[yl.index(c)]
         if sizes[0] != sizes[1] and 1 not in sizes:
-            raise ShapeError(f"einsum(): one label has the different extents {sizes}", where=source.where())
+            raise ShapeError(
+                f"einsum(): one label has the different extents {sizes}",
+                where=source.where(),
+                hint="Use different letters for dimensions of different sizes.",
+            )
         if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
             x, y = (_expand_dim(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
     # Each pair is one batched matrix product: shared labels that are kept form the batch, the others are summed.
@@ -407,7 +440,7 @@ def _parse_sublists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
     def term(numbers: Sequence[Any]) -> str:
         if any(n is not ... and not 0 <= n < 52 for n in numbers):
             text = "einsum(): subscript in subscript list is not within the valid range [0, 52)"
-            raise OptionInvalid(text, where=source.where())
+            raise OptionInvalid(text, where=source.where(), hint='Use letters, ",", "->" and "...".')
         # Capitals first, since PyTorch orders the labels of an implicit result by number.
         return "".join("..." if n is ... else string.ascii_uppercase[n : n + 1] or chr(71 + n) for n in numbers)
 
@@ -436,14 +469,21 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
     if not tensors:
         text = "einsum(): must specify the equation string and at least one operand, or operands with their labels"
-        raise OptionInvalid(text, where=source.where())
+        raise OptionInvalid(text, where=source.where(), hint='Write for example torch.einsum("ij,jk->ik", a, b).')
     if not isinstance(equation, str):
         raise ArgumentInvalid(
-            "einsum(): the equation must be a string, or lists of numbers after the operands", where=source.where()
+            "einsum(): the equation must be a string, or lists of numbers after the operands"
+            f", but got {type(equation).__name__}",
+            where=source.where(),
+            hint='Write for example torch.einsum("ij,jk->ik", a, b).',
         )
     terms, result = _parse_equation(equation, tensors)
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
-        raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
+        raise ShapeError(
+            f"einsum(): the result labels {result!r} do not come from the operands",
+            where=source.where(),
+            hint="Use letters of the operands in the result, each once.",
+        )
     rest = [_take_diagonals(t, term) for t, term in zip(tensors, terms, strict=True)]
     if len(rest) == 2 and half_type() is not None:
         return _contract_pair_as_front_end(rest[0], rest[1], result)

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
+from lazytensor.errors import ArgumentInvalid
 from lazytensor.functional.type_promotion import default_dtype
 
 
@@ -38,8 +40,10 @@ class finfo(_Limits):
     def __init__(self, type: DType | None = None):
         type = default_dtype() if type is None else type
         if not isinstance(type, DType) or type.kind != "f":
-            raise TypeError(
-                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            raise ArgumentInvalid(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'",
+                where=source.where(),
+                hint="Pass a floating-point dtype such as torch.float32.",
             )
         self.dtype = type.name
         self.bits = 8 * type.itemsize
@@ -68,9 +72,17 @@ class iinfo(_Limits):
 
     def __init__(self, type: DType):
         if not isinstance(type, DType) or type.kind == "f":
-            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+            raise ArgumentInvalid(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'",
+                where=source.where(),
+                hint="Pass an integer dtype such as torch.int64.",
+            )
         if type.kind == "b":
-            raise TypeError("torch.bool is not supported by torch.iinfo")
+            raise ArgumentInvalid(
+                "torch.bool is not supported by torch.iinfo",
+                where=source.where(),
+                hint="Pass an integer dtype such as torch.uint8.",
+            )
         limits = np.iinfo(type.host)
         self.dtype = type.name
         self.bits = 8 * type.itemsize

@@ -42,7 +42,11 @@ def set_default_dtype(dtype: DType) -> None:
     """
     global _default_dtype
     if dtype.kind != "f":
-        raise ShapeError(f"only floating-point types are supported as the default type, got {dtype}")
+        raise ShapeError(
+            f"only floating-point types are supported as the default type, got {dtype}",
+            where=source.where(),
+            hint="Pass torch.float32 or another floating-point dtype.",
+        )
     _default_dtype = dtype
 
 
@@ -65,7 +69,11 @@ def scalar_dtype(value: Any) -> DType:
         return dt.int64
     if isinstance(value, float):
         return _default_dtype
-    raise ArgumentInvalid(f"expected a tensor or a number, got {type(value).__name__}", where=source.where())
+    raise ArgumentInvalid(
+        f"expected a tensor or a number, got {type(value).__name__}",
+        where=source.where(),
+        hint="Convert the value first, for example with torch.tensor(value).",
+    )
 
 
 def python_number(value: np.generic) -> Number:

@@ -16,6 +16,7 @@ from lazytensor.core import source
 from lazytensor.core.allocation import require_memory
 from lazytensor.core.dtype import DType
 from lazytensor.core.element_bytes import FILE_DTYPES, decode_elements, encode_elements
+from lazytensor.core.source import where as user_line
 from lazytensor.core.tensor import (
     CPU,
     MULTI_OUTPUT_VIEW_ATTRIBUTE,
@@ -60,7 +61,7 @@ def normalize_dim(dim: int, rank: int) -> int:
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
         text = f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
-        raise IndexInvalid(text, where=source.where())
+        raise IndexInvalid(text, where=source.where(), hint="Pass a dimension of the tensor.")
     # A 0-d tensor has the dimensions 0 and -1, as if it had one of extent 1.
     return dim % rank if rank else 0
 
@@ -74,16 +75,28 @@ def _resolve_shape(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     first = size[0] if len(size) == 1 else 0
     shape = [int(e) for e in (first if not isinstance(first, int) and isinstance(first, Sequence) else size)]
     if shape.count(-1) > 1:
-        raise ShapeError("only one dimension can be inferred", where=source.where())
+        raise ShapeError(
+            f"only one dimension can be inferred, but got {list(shape)}",
+            where=source.where(),
+            hint="Pass -1 for one extent only.",
+        )
     elements = x.spec.size
     if -1 in shape:
         known = -math.prod(shape)  # the -1 is one of the factors
         # With an extent of 0, -1 is ambiguous.
         if known == 0 or elements % known:
-            raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())
+            raise ShapeError(
+                f"shape '{shape}' is invalid for input of size {elements}",
+                where=source.where(),
+                hint="Pass extents whose product is the number of elements.",
+            )
         shape[shape.index(-1)] = elements // known
     if math.prod(shape) != elements:
-        raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())
+        raise ShapeError(
+            f"shape '{shape}' is invalid for input of size {elements}",
+            where=source.where(),
+            hint="Pass extents whose product is the number of elements.",
+        )
     return tuple(shape)
 
 
@@ -101,6 +114,7 @@ def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
                 "two contiguous subspaces). Use .reshape(...) instead.",
                 where=source.where(),
+                hint="Call .reshape(), or .contiguous().view().",
             )
     return view(x, *args, size=size, dtype=dtype)
 
@@ -137,12 +151,14 @@ def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
         raise ShapeError(
             f"self.dim() cannot be 0 to view {names} (different element sizes)",
             where=source.where(),
+            hint="Add a dimension with unsqueeze(0).",
         )
     if have < want and shape[-1] * have % want:
         raise ShapeError(
             f"self.size(-1) must be divisible by {want // have} to view {names} (different element sizes), but got "
             f"{shape[-1]}",
             where=source.where(),
+            hint="Choose a dtype of the same size, or pad the last dimension.",
         )
     raw = encode_elements(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
     extents = shape if have == want else (*shape[:-1], shape[-1] * have // want)
@@ -238,7 +254,11 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return view(x, 1)
     first, last = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
     if first > last:
-        raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim", where=source.where())
+        raise ShapeError(
+            f"flatten() has invalid args: start_dim cannot come after end_dim: {start_dim} and {end_dim}",
+            where=source.where(),
+            hint="Exchange start_dim and end_dim.",
+        )
     if first == last:
         return x
     return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
@@ -260,7 +280,9 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     rank = x.ndim
     if len(wanted) != rank:
         raise ShapeError(
-            f"permute() of a tensor with {rank} dimensions got {len(wanted)} dimensions", where=source.where()
+            f"permute() of a tensor with {rank} dimensions got {len(wanted)} dimensions",
+            where=source.where(),
+            hint="List every dimension once.",
         )
     return x.make_view("transpose", permutation=tuple([normalize_dim(d, rank) for d in wanted]))
 
@@ -293,7 +315,11 @@ def t(x: Tensor) -> Tensor:
             [2, 4]])
     """
     if x.ndim > 2:
-        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D", where=source.where())
+        raise ShapeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D",
+            where=source.where(),
+            hint="Use transpose() or permute().",
+        )
     return transpose(x, 0, 1) if x.ndim == 2 else x
 
 
@@ -340,12 +366,16 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     # -1 keeps an extent, which a new dimension does not have.
     if lead < 0 or any(e == -1 for e in target[:lead]):
         raise ShapeError(
-            f"expand({target}) does not match the shape {list(x.spec.shape)} of the tensor", where=source.where()
+            f"expand({target}) does not match the shape {list(x.spec.shape)} of the tensor",
+            where=source.where(),
+            hint="Pass as many extents as the tensor has dimensions, or more.",
         )
     shape = tuple(x.spec.shape[i - lead] if e == -1 else int(e) for i, e in enumerate(target))
     if any(x.spec.shape[i - lead] not in (1, e) for i, e in enumerate(shape) if i >= lead):
         raise ShapeError(
-            f"The expanded size {list(shape)} does not match the shape {list(x.spec.shape)}", where=source.where()
+            f"The expanded size {list(shape)} does not match the shape {list(x.spec.shape)}",
+            where=source.where(),
+            hint="Expand only dimensions of extent 1.",
         )
     if x.spec.shape == shape:
         return x
@@ -399,18 +429,28 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     tensor([1, 2, 3])
     """
     if not x.ndim:
-        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.", where=source.where())
+        raise ShapeError(
+            "narrow() cannot be applied to a 0-dim tensor.",
+            where=source.where(),
+            hint="Add a dimension with unsqueeze(0).",
+        )
     at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
-        raise ShapeError(f"start must be an 0-dim integral Tensor, got {start.spec}", where=source.where())
+        raise ShapeError(
+            f"start must be an 0-dim integral Tensor, got {start.spec}",
+            where=source.where(),
+            hint="Pass an integer as start.",
+        )
     start, length = operator.index(start), operator.index(length)
     if not -extent <= start <= extent:
         text = f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})"
-        raise IndexInvalid(text, where=source.where())
+        raise IndexInvalid(text, where=source.where(), hint="Pass a start within the dimension.")
     start = start + extent if start < 0 else start
     if not 0 <= start <= start + length <= extent:
         raise ShapeError(
-            f"start ({start}) + length ({length}) exceeds dimension size ({extent}).", where=source.where()
+            f"start ({start}) + length ({length}) exceeds dimension size ({extent}).",
+            where=source.where(),
+            hint="Reduce start or length.",
         )
     return slice_dim(x, at, start, start + length)
 
@@ -438,14 +478,18 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     tensor([3, 4])
     """
     if not x.ndim:
-        raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
+        raise IndexInvalid(
+            "select() cannot be applied to a 0-dim tensor.",
+            where=source.where(),
+            hint="Add a dimension with unsqueeze(0).",
+        )
     at = normalize_dim(dim, x.ndim)
     extent = x.spec.shape[at]
     # Converted to an int, since a uint8 tensor could not be compared with a negative number.
     index = operator.index(index)
     if not -extent <= index < extent:
         text = f"index {index} is out of bounds for dimension {at} with size {extent}"
-        raise IndexInvalid(text, where=source.where())
+        raise IndexInvalid(text, where=source.where(), hint="Pass an index within the dimension.")
     index %= extent
     return x.make_view("select", dim=at, index=index)
 
@@ -474,8 +518,10 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     lead = len(times) - x.ndim
     if lead < 0:
         raise ShapeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            f": the tensor has {x.ndim} dimensions",
             where=source.where(),
+            hint="Pass a repeat count for each dimension of the tensor.",
         )
     repeated = tuple(e * n for e, n in zip((*(1,) * lead, *x.spec.shape), times, strict=True))
     require_memory(Type(repeated, x.dtype), x.device)
@@ -509,12 +555,16 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     if len(sources) != len(targets):
         raise ShapeError(
             "movedim: Invalid source or destination dims: source "
-            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
+            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)",
+            where=user_line(),
+            hint="Pass as many source dimensions as destinations.",
         )
     sources, targets = (tuple(normalize_dim(d, x.ndim) for d in dims) for dims in (sources, targets))
     for dims in (sources, targets):
         if len(set(dims)) != len(dims):
-            raise ShapeError(f"movedim: repeated dim in {list(dims)}")
+            raise ShapeError(
+                f"movedim: repeated dim in {list(dims)}", where=user_line(), hint="List each dimension once."
+            )
     if not x.ndim:
         return view(x, ())
     # The other dimensions keep their order.
@@ -579,9 +629,13 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
             [2, 3]])
     """
     if not x.ndim:
-        raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
+        raise IndexInvalid(
+            "Dimension specified as 0 but tensor has no dimensions",
+            where=source.where(),
+            hint="Add a dimension with unsqueeze(0).",
+        )
     if not sizes:
-        raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
+        raise ShapeError("unflatten: sizes must be non-empty", where=source.where(), hint="Pass at least one size.")
     at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
     known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
     # -1 is the remaining factor; it is 0 if another extent is 0.
@@ -591,5 +645,6 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({extent}) in the "
             "input tensor",
             where=source.where(),
+            hint="Pass sizes whose product is the extent, or -1 for one of them.",
         )
     return view(x, (*x.spec.shape[:at], *parts, *x.spec.shape[at + 1 :]))

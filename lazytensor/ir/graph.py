@@ -495,7 +495,11 @@ def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
         return n
     # The type is copied from the old node, so it would be wrong if a rule changed the type of an operand.
     if [i.type for i in inputs] != [i.type for i in n.inputs]:
-        raise CompileError(f"{n.op} was rebuilt with inputs of other types", where=n.where)
+        raise CompileError(
+            f"{n.op} was rebuilt with inputs of other types",
+            where=n.where,
+            hint="Report it as a bug of the compiler pass that ran.",
+        )
     new = node(n.op, inputs, n.attrs, n.type)
     new.where = new.where or n.where
     return new

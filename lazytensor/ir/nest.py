@@ -126,17 +126,27 @@ class Nest:
             low, high = _bounds(access, self.loops)
             if runs and (low < 0 or high >= operand.size):
                 raise CompileError(
-                    f"nest {self.name} accesses elements {low} to {high} of an operand with {operand.size} elements"
+                    f"nest {self.name} accesses elements {low} to {high} of an operand with {operand.size} elements",
+                    hint="Report it as a bug of the compiler pass that ran.",
                 )
         for n, scalar in enumerate(self.body):
             if any(a >= n for a in scalar.args):
-                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) uses a later scalar")
+                raise CompileError(
+                    f"nest {self.name}: scalar {n} ({scalar.op}) uses a later scalar",
+                    hint="Report it as a bug of the compiler pass that ran.",
+                )
             if not scalar.unit and scalar.op not in UNITLESS_SCALAR_OPS:
-                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it")
+                raise CompileError(
+                    f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it",
+                    hint="Report it as a bug of the compiler pass that ran.",
+                )
         for store, access in zip(self.stores, self.writes, strict=True):
             moving = [loop.name for loop, s in zip(self.loops, access.strides, strict=True) if loop.is_reduction and s]
             if store.reduce and (store.reduce not in REDUCTIONS or moving):
-                raise CompileError(f"nest {self.name}: {store.reduce} store moves along reduction loops {moving}")
+                raise CompileError(
+                    f"nest {self.name}: {store.reduce} store moves along reduction loops {moving}",
+                    hint="Report it as a bug of the compiler pass that ran.",
+                )
         return self
 
 

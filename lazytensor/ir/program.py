@@ -159,13 +159,22 @@ class Program:
         # Instructions refer to buffers by their index in the tuple.
         for n, b in enumerate(self.buffers):
             if b.index != n:
-                raise CompileError(f"buffer {n} has the index {b.index}")
+                raise CompileError(
+                    f"buffer {n} has the index {b.index}", hint="Report it as a bug of the compiler pass that ran."
+                )
         for instr in self.instrs:
             for r in instr.reads:
                 if r not in known:
-                    raise CompileError(f"{instr.label} reads buffer {r} before it is written", where=instr.where)
+                    raise CompileError(
+                        f"{instr.label} reads buffer {r} before it is written",
+                        where=instr.where,
+                        hint="Report it as a bug of the compiler pass that ran.",
+                    )
             known.update(instr.writes)
         missing = [i for i in (*self.fetches, *(o for _, o in self.state.values())) if i not in known]
         if missing:
-            raise CompileError(f"buffers {missing} are fetched, but never written")
+            raise CompileError(
+                f"buffers {missing} are fetched, but never written",
+                hint="Report it as a bug of the compiler pass that ran.",
+            )
         return self

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.errors import ArgumentInvalid
+
 _PROTOTYPES = {
     "void": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
     "bool": ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p),
@@ -44,7 +46,10 @@ class Kernel:
         leading = len(self._kinds) - len(arguments)
         for part in parts:
             if len(part) != leading:
-                raise TypeError(f"a kernel with {len(self._kinds)} arguments got {len(part) + len(arguments)}")
+                raise ArgumentInvalid(
+                    f"a kernel with {len(self._kinds)} arguments got {len(part) + len(arguments)}",
+                    hint="Pass one value for each argument of the kernel.",
+                )
         # To get the address of an array takes a microsecond, so parts that share arrays get it once.
         words = [self._word(argument, dtype) for argument, dtype in zip(arguments, self._dtypes[leading:], strict=True)]
         return [Bound(self, self._table(*part, *words), (*part, *arguments)) for part in parts]
@@ -54,9 +59,10 @@ class Kernel:
         if dtype is None:
             return argument  # type: ignore[no-any-return]
         if argument.dtype != dtype or not argument.flags.c_contiguous:
-            raise TypeError(
+            raise ArgumentInvalid(
                 f"a kernel needs a contiguous array of {dtype}, but got an array of {argument.dtype} with the "
-                f"strides {argument.strides}"
+                f"strides {argument.strides}",
+                hint="Convert the array with numpy.ascontiguousarray(array, dtype).",
             )
         address: int = argument.__array_interface__["data"][0]
         return address

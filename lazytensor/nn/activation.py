@@ -5,8 +5,10 @@ Each `forward` calls the function of `nn.functional`, and each module without pa
 
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import empty
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
@@ -337,7 +339,11 @@ class Hardtanh(Module):
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__()
         if max_val <= min_val:
-            raise ValueError(f"max_val must be larger than min_val, but got {max_val} and {min_val}")
+            raise OptionInvalid(
+                f"max_val must be larger than min_val, but got {max_val} and {min_val}",
+                where=source.where(),
+                hint="Pass a max_val above min_val.",
+            )
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
@@ -534,6 +540,10 @@ class Softmax2d(Module):
         Raises ValueError unless it has 3 or 4 dimensions.
         """
         if input.ndim not in (3, 4):
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+            raise OptionInvalid(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead",
+                where=source.where(),
+                hint="Add or remove dimensions, for example with unsqueeze(0).",
+            )
         # Counted from the end, to select the channels with and without a batch dimension.
         return F.softmax(input, -3)

@@ -6,13 +6,19 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import IndexInvalid
 from lazytensor.nn.module import Module, Parameter
 
 
 def _module_at(modules: list[Module], index: int) -> Module:
     if not -len(modules) <= index < len(modules):
-        raise IndexError(f"index {index} is out of range")
+        raise IndexInvalid(
+            f"index {index} is out of range: there are {len(modules)} modules",
+            where=source.where(),
+            hint="Pass an index below the number of modules.",
+        )
     return modules[index]
 
 
@@ -283,12 +289,20 @@ class ParameterList(Module):
         if isinstance(index, slice):
             return ParameterList([self[i] for i in range(*index.indices(self._size))])
         if not -self._size <= index < self._size:
-            raise IndexError(f"index {index} is out of range")
+            raise IndexInvalid(
+                f"index {index} is out of range: there are {self._size} parameters",
+                where=source.where(),
+                hint="Pass an index below the number of parameters.",
+            )
         return getattr(self, str(index % self._size))
 
     def __setitem__(self, index: int, value: Any) -> None:
         if not -self._size <= index < self._size:
-            raise IndexError(f"index {index} is out of range")
+            raise IndexInvalid(
+                f"index {index} is out of range: there are {self._size} parameters",
+                where=source.where(),
+                hint="Pass an index below the number of parameters.",
+            )
         setattr(self, str(index % self._size), _as_parameter(value))
 
     def append(self, value: Any) -> "ParameterList":

@@ -3,8 +3,10 @@
 import math
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.convolution import Extents, to_ntuple
 from lazytensor.functional.creation import empty
 from lazytensor.nn import functional as F
@@ -66,14 +68,26 @@ class _ConvNd(Module):
         Also for an unknown `padding_mode`; a transposed convolution accepts only "zeros".
         """
         if groups <= 0:
-            raise ValueError("groups must be a positive integer")
+            raise OptionInvalid(
+                f"groups must be a positive integer, but got {groups}",
+                where=source.where(),
+                hint="Pass groups of at least 1.",
+            )
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
-                raise ValueError(f"{name} must be divisible by groups")
+                raise OptionInvalid(
+                    f"{name} must be divisible by groups",
+                    where=source.where(),
+                    hint="Choose a divisor of both numbers of channels.",
+                )
         # Neither PyTorch nor this package has an adjoint for other paddings.
         modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
-            raise ValueError(f"padding_mode must be one of {list(modes)}, but got padding_mode='{padding_mode}'")
+            raise OptionInvalid(
+                f"padding_mode must be one of {list(modes)}, but got padding_mode='{padding_mode}'",
+                where=source.where(),
+                hint="Pass one of these modes.",
+            )
 
     def reset_parameters(self) -> None:
         """Draw weight and bias uniformly from -1 / sqrt(fan_in) to 1 / sqrt(fan_in).
@@ -217,7 +231,11 @@ class _ConvTransposeNd(_ConvNd):
         sizes = zip(extents, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
         least = [(e - 1) * s - 2 * int(p) + d * (k - 1) + 1 for e, s, p, d, k in sizes]
         if any(not low <= w < low + s for w, low, s in zip(wanted, least, self.stride, strict=True)):
-            raise ValueError(f"requested an output size of {list(wanted)}, but the minimum is {least}")
+            raise OptionInvalid(
+                f"requested an output size of {list(wanted)}, but the minimum is {least}",
+                where=source.where(),
+                hint="Pass an output size between the minimum and the minimum plus the stride.",
+            )
         return tuple(w - low for w, low in zip(wanted, least, strict=True))
 
 

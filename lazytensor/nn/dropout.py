@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 
@@ -25,7 +27,11 @@ class Dropout(Module):
         super().__init__()
         # 1 is allowed and gives zeros.
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise OptionInvalid(
+                f"dropout probability has to be between 0 and 1, but got {p}",
+                where=source.where(),
+                hint="Pass p between 0 and 1.",
+            )
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:

@@ -3,8 +3,10 @@
 from typing import Any
 
 from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OperandInvalid
 from lazytensor.functional import embedding
 from lazytensor.functional.creation import empty
 from lazytensor.functional.in_place import copy_
@@ -44,7 +46,11 @@ class Embedding(Module):
         super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
+                raise OperandInvalid(
+                    f"Padding_idx must be within num_embeddings = {num_embeddings}, but got {padding_idx}",
+                    where=source.where(),
+                    hint="Pass an index of the table, or None.",
+                )
             # A negative index is stored and printed as the positive one, as in PyTorch.
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
@@ -57,7 +63,12 @@ class Embedding(Module):
         else:
             # A given table draws no random numbers, and its padding row is not changed.
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise OperandInvalid(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                    f": {list(_weight.shape)}, {num_embeddings} and {embedding_dim}",
+                    where=source.where(),
+                    hint="Pass num_embeddings and embedding_dim of the weight's shape.",
+                )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
@@ -88,7 +99,11 @@ class Embedding(Module):
         dimensions.
         """
         if embeddings.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise OperandInvalid(
+                f"Embeddings parameter is expected to be 2-dimensional, but has the shape {list(embeddings.shape)}",
+                where=source.where(),
+                hint="Pass a weight of shape [num_embeddings, embedding_dim].",
+            )
         rows, width = embeddings.shape
         return cls(rows, width, padding_idx, _weight=embeddings, _freeze=freeze, **options)
 

@@ -138,6 +138,7 @@ def _run_forward_pre_hooks(
             raise AutogradError(
                 f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}.",
                 where=source.where(),
+                hint="Return None, or the pair (args, kwargs).",
             )
         args, kwargs = answer
     return args, kwargs

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from lazytensor import random
-from lazytensor.core import pytorch_release
+from lazytensor.core import pytorch_release, source
 from lazytensor.core.tensor import Tensor, from_array, grad_mode
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.in_place import shows_no_values
 from lazytensor.functional.pointwise_special import erfinv
@@ -41,7 +41,12 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     Raises ShapeError for fewer than two dimensions.
     """
     if tensor.ndim < 2:
-        raise ShapeError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ShapeError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+            f": the shape is {list(tensor.shape)}",
+            where=source.where(),
+            hint="Use another initializer for vectors, such as nn.init.zeros_.",
+        )
     # PyTorch treats every weight as [out, in, *kernel], also that of a transposed convolution, whose fans are
     # exchanged.
     field = math.prod(tensor.shape[2:])
@@ -151,7 +156,11 @@ def eye_(tensor: Tensor) -> Tensor:
     Raises ValueError unless `tensor` has two dimensions.
     """
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise OptionInvalid(
+            f"Only tensors with 2 dimensions are supported, but got {tensor.ndim}",
+            where=source.where(),
+            hint="Reshape the tensor to a matrix.",
+        )
     return _set_values(tensor, np.eye(tensor.spec.shape[0], tensor.spec.shape[1]))
 
 
@@ -168,10 +177,18 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     `groups` divides the first extent.
     """
     if tensor.ndim not in (3, 4, 5):
-        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise OptionInvalid(
+            f"Only tensors with 3, 4, or 5 dimensions are supported, but got {tensor.ndim}",
+            where=source.where(),
+            hint="Use this initializer for weights of convolutions.",
+        )
     out, inputs, *kernel = tensor.spec.shape
     if out % groups:
-        raise ValueError("dim 0 must be divisible by groups")
+        raise OptionInvalid(
+            f"dim 0 must be divisible by groups: {out} and groups={groups}",
+            where=source.where(),
+            hint="Choose a divisor of the first extent as groups.",
+        )
     # Outputs beyond the inputs of their group are zero.
     values = np.zeros(tensor.spec.shape)
     centre = tuple(k // 2 for k in kernel)
@@ -261,7 +278,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
     two dimensions.
     """
     if tensor.ndim < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise OptionInvalid(
+            f"Only tensors with 2 or more dimensions are supported, but got {tensor.ndim}",
+            where=source.where(),
+            hint="Reshape the tensor to two or more dimensions.",
+        )
     if not tensor.spec.size:
         return tensor
     rows = tensor.spec.shape[0]
@@ -284,10 +305,14 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: rando
     two dimensions.
     """
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise OptionInvalid(
+            f"Only tensors with 2 dimensions are supported, but got {tensor.ndim}",
+            where=source.where(),
+            hint="Reshape the tensor to a matrix.",
+        )
     rows, columns = tensor.spec.shape
-    source = random.resolve_generator(generator)
-    values = source.normal((rows, columns), tensor.dtype, 0, std)
+    generator = random.resolve_generator(generator)
+    values = generator.normal((rows, columns), tensor.dtype, 0, std)
     # The number of zeros is rounded up and equal in all columns.
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):

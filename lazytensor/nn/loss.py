@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional import loss as F
 from lazytensor.functional import margin_loss
 from lazytensor.functional.autocast_rules import publish
@@ -352,7 +354,9 @@ class MultiMarginLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
+            raise OptionInvalid(
+                f"only p == 1 and p == 2 supported, but got {p}", where=source.where(), hint="Pass p=1 or p=2."
+            )
         self.p, self.margin = p, margin
 
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from lazytensor.core import source
+from lazytensor.errors import ArgumentInvalid
+
 _ALLOWED_KINDS = {
     "_parameters": "torch.nn.Parameter",
     "_modules": "torch.nn.Module",
@@ -19,4 +22,8 @@ def refuse_other_kind(module: Any, name: str, value: Any) -> None:
         if name in getattr(module, table):
             kind = table.removeprefix("_").removesuffix("s").replace("module", "child module")
             given = type(value).__name__
-            raise TypeError(f"cannot assign '{given}' as {kind} '{name}' ({expected} or None expected)")
+            raise ArgumentInvalid(
+                f"cannot assign '{given}' as {kind} '{name}' ({expected} or None expected)",
+                where=source.where(),
+                hint="Assign an object of this kind, or None; delete the member first to change its kind.",
+            )

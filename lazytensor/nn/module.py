@@ -9,7 +9,7 @@ from lazytensor.core import source, storage
 from lazytensor.core.dtype import DType, bfloat16, float16, float32, float64
 from lazytensor.core.storage import new_storage
 from lazytensor.core.tensor import Tensor, detach_node, tensor_of_class
-from lazytensor.errors import ArgumentInvalid
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functional.creation import empty
 from lazytensor.functional.in_place import zero_
 from lazytensor.nn import state_dict as saved_state
@@ -215,7 +215,9 @@ class Module:
         Raises TypeError if it is not a Module, and KeyError if the name is invalid or used by another attribute.
         """
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise ArgumentInvalid(
+                f"{type(module).__name__} is not a Module subclass", where=source.where(), hint="Pass a module."
+            )
         self._check_name("module", name, self._modules)
         self._modules[name] = module
 
@@ -227,7 +229,11 @@ class Module:
         Raises TypeError if it is not a string.
         """
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+            raise ArgumentInvalid(
+                f"{kind} name should be a string. Got {type(name).__name__}",
+                where=source.where(),
+                hint="Pass the name as a string.",
+            )
         if "." in name or not name:
             problem = 'contain "."' if name else 'be empty string ""'
             raise KeyError(f"{kind} name can't {problem}")
@@ -237,7 +243,11 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs of the module. Subclasses override it; the default raises NotImplementedError."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise OptionMissing(
+            f'Module [{type(self).__name__}] is missing the required "forward" function',
+            where=source.where(),
+            hint="Define forward(self, ...) in the class.",
+        )
 
     def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         # Read from the dictionary, since this runs for every layer of every step and `__getattr__` is slow. The scope
@@ -510,14 +520,24 @@ class Module:
 
     def get_extra_state(self) -> Any:
         """Return additional state for the state dict. Subclasses override it; the default raises RuntimeError."""
-        raise RuntimeError("state_dict() calls Module.get_extra_state(), which the subclass must define")
+        raise ShapeError(
+            "state_dict() calls Module.get_extra_state(), which the subclass must define"
+            f": {type(self).__name__} does not",
+            where=source.where(),
+            hint="Define get_extra_state(self) in the class.",
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Restore `state`, which `get_extra_state` returned.
 
         Subclasses override it; the default raises RuntimeError.
         """
-        raise RuntimeError("load_state_dict() calls Module.set_extra_state(), which the subclass must define")
+        raise ShapeError(
+            "load_state_dict() calls Module.set_extra_state(), which the subclass must define"
+            f": {type(self).__name__} does not",
+            where=source.where(),
+            hint="Define set_extra_state(self, state) in the class.",
+        )
 
     get_extra_state.is_default = set_extra_state.is_default = True  # type: ignore[attr-defined]
 
@@ -527,7 +547,11 @@ class Module:
         Raises ValueError unless `mode` is a bool.
         """
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise OptionInvalid(
+                f"training mode is expected to be boolean, but got {mode!r}",
+                where=source.where(),
+                hint="Pass True or False.",
+            )
         for module in self.modules():
             module.__dict__["training"] = mode
         return self

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import empty, ones, tensor, zeros
 from lazytensor.functional.views import squeeze, unsqueeze
 from lazytensor.nn import functional as F
@@ -95,7 +97,11 @@ class _RunningNorm(Module):
     def _check(self, input: Tensor) -> None:
         if self.ranks and input.ndim not in self.ranks:
             ranks = " or ".join(f"{r}D" for r in self.ranks)
-            raise ValueError(f"expected {ranks} input (got {input.ndim}D input)")
+            raise OptionInvalid(
+                f"expected {ranks} input (got {input.ndim}D input)",
+                where=source.where(),
+                hint="Add or remove dimensions, or use the layer of the input's rank.",
+            )
 
     def extra_repr(self) -> str:
         return (
@@ -350,7 +356,11 @@ class GroupNorm(Module):
     ):
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+            raise OptionInvalid(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})",
+                where=source.where(),
+                hint="Choose a divisor of num_channels as num_groups.",
+            )
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         _register_affine(self, num_channels, affine, affine and bias, device, dtype)
         self.reset_parameters()

@@ -10,7 +10,7 @@ from lazytensor.core import source, storage
 from lazytensor.core.autocast import half_type, host_half_type
 from lazytensor.core.dtype import DType, float32, float64
 from lazytensor.core.tensor import Tensor, from_array, operand_node
-from lazytensor.errors import OptionMissing, ShapeError
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import empty, zeros
 from lazytensor.functional.csx_refusals import refuse_call, refuse_result
@@ -93,9 +93,18 @@ class RNNBase(Module):
                 hint="Remove proj_size, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
             )
         if not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element")
+            raise OptionInvalid(
+                "dropout should be a number in range [0, 1] representing the probability of an element"
+                f", but got {dropout}",
+                where=source.where(),
+                hint="Pass dropout between 0 and 1.",
+            )
         if hidden_size <= 0 or num_layers <= 0:
-            raise ValueError("hidden_size and num_layers must be greater than zero")
+            raise OptionInvalid(
+                f"hidden_size and num_layers must be greater than zero, but got {hidden_size} and {num_layers}",
+                where=source.where(),
+                hint="Pass positive numbers.",
+            )
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
@@ -151,7 +160,9 @@ class RNNBase(Module):
         if input.ndim not in (2, 3) or input.spec.shape[-1] != self.input_size:
             raise ShapeError(
                 f"{type(self).__name__}: Expected input to be 2D or 3D with last dimension {self.input_size}, got "
-                f"{list(input.shape)} instead"
+                f"{list(input.shape)} instead",
+                where=source.where(),
+                hint="Pass an input whose last extent is input_size.",
             )
         refuse_call(self.mode.partition("_")[0].lower(), input=input)
         parts = CELLS[self.mode].parts
@@ -278,7 +289,11 @@ class RNN(RNNBase):
         **kwargs: Any,
     ):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise OptionInvalid(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.",
+                where=source.where(),
+                hint='Pass nonlinearity="tanh" or nonlinearity="relu".',
+            )
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, *args, **kwargs)
         self.nonlinearity = nonlinearity
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
-from lazytensor.errors import StateError
+from lazytensor.errors import ArgumentInvalid, StateError
 from lazytensor.functional.in_place import copy_
 
 EXTRA_STATE_KEY = "_extra_state"
@@ -95,7 +95,11 @@ def load_state_dict(module: Any, state_dict: Any, strict: bool, assign: bool) ->
     loaded before. Raises TypeError if `state_dict` is not a mapping.
     """
     if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        raise ArgumentInvalid(
+            f"Expected state_dict to be dict-like, got {type(state_dict)}.",
+            where=source.where(),
+            hint="Pass the result of model.state_dict().",
+        )
     metadata = getattr(state_dict, "_metadata", None) or {}
     missing: list[str] = []
     unexpected: list[str] = []

@@ -10,6 +10,7 @@ from lazytensor.core import source
 from lazytensor.core.autocast import half_type, host_half_type
 from lazytensor.core.dtype import DType, bool_, float32
 from lazytensor.core.tensor import CPU, Tensor, from_array, is_grad_enabled
+from lazytensor.errors import OperandInvalid, OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
 from lazytensor.functional.activation import gelu, relu
@@ -78,9 +79,17 @@ class MultiheadAttention(Module):
     ):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got {embed_dim} and {num_heads} instead")
+            raise OptionInvalid(
+                f"embed_dim and num_heads must be greater than 0, got {embed_dim} and {num_heads} instead",
+                where=source.where(),
+                hint="Pass positive numbers.",
+            )
         if embed_dim % num_heads:
-            raise AssertionError("embed_dim must be divisible by num_heads")
+            raise OperandInvalid(
+                f"embed_dim must be divisible by num_heads: {embed_dim} and {num_heads}",
+                where=source.where(),
+                hint="Choose a divisor of embed_dim as num_heads.",
+            )
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn
@@ -141,7 +150,11 @@ class MultiheadAttention(Module):
         """
         # A hint about the mask, which only PyTorch's fast path needs.
         if is_causal and attn_mask is None:
-            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+            raise ShapeError(
+                "Need attn_mask if specifying the is_causal hint.",
+                where=source.where(),
+                hint="Pass attn_mask too, or omit is_causal.",
+            )
         # Internally there is always a batch dimension, and it is the first.
         alone = query.ndim == 2
         is_fast = not alone and query is key is value and self._is_fast(query, attn_mask, key_padding_mask)
@@ -254,7 +267,11 @@ def _activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
     if activation not in _ACTIVATIONS:
-        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+        raise ShapeError(
+            f"activation should be relu/gelu, not {activation}",
+            where=source.where(),
+            hint='Pass "relu" or "gelu", or a function.',
+        )
     return _ACTIVATIONS[activation]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor, grad_mode, operand_node
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import statistics
 from lazytensor.functional.creation import tensor
@@ -113,7 +113,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     Raises TypeError if `vec` is not a tensor.
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+        raise ArgumentInvalid(
+            f"expected torch.Tensor, but got: {type(vec).__name__}", where=source.where(), hint="Pass a tensor."
+        )
     at = 0
     with grad_mode(False):
         for p in parameters:
@@ -178,4 +180,8 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
             delattr(module, f"{name}_v")
             module.register_parameter(name, Parameter(weight))
             return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    raise OptionInvalid(
+        f"weight_norm of '{name}' not found in {module}",
+        where=source.where(),
+        hint="Call weight_norm() on the module first, or pass another name.",
+    )

@@ -31,7 +31,10 @@ def _gather_rows(x: Node, numbers: Node, *, dim: int) -> Node:
 
 def _gather_rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     if len(numbers.shape) != 1 or numbers.dtype.kind != "i":
-        raise ShapeError(f"rows must be selected by a vector of integers, not by {numbers}")
+        raise ShapeError(
+            f"rows must be selected by a vector of integers, not by {numbers}",
+            hint="Convert the indices to a vector of integers.",
+        )
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
@@ -84,7 +87,10 @@ def _decompose_embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int
 
 def _embedding_type(weight: Type, numbers: Type, *, padding: int) -> Type:
     if numbers.dtype.kind != "i":
-        raise ShapeError(f"an embedding must be indexed by integers, not by {numbers}")
+        raise ShapeError(
+            f"an embedding must be indexed by integers, not by {numbers}",
+            hint="Convert the indices, for example with .long().",
+        )
     return Type((*numbers.shape, *weight.shape[1:]), weight.dtype)
 
 
@@ -220,7 +226,8 @@ def _stack_type(*types: Type, dim: int) -> Type:
         if t != first:
             raise ShapeError(
                 f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
-                f"{list(t.shape)} at entry {k}"
+                f"{list(t.shape)} at entry {k}",
+                hint="Reshape or pad the tensors to one size.",
             )
     return Type((*first.shape[:dim], len(types), *first.shape[dim:]), first.dtype)
 

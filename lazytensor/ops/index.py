@@ -30,7 +30,10 @@ def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None
         return
     for place in (int(index.min()), int(index.max())):
         if not low <= place < extent:
-            raise IndexInvalid(f"index {place} is out of bounds for dimension {dim} with size {extent}")
+            raise IndexInvalid(
+                f"index {place} is out of bounds for dimension {dim} with size {extent}",
+                hint="Pass an index within the dimension.",
+            )
 
 
 def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
@@ -47,12 +50,16 @@ def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarr
 
 def _gather_type(x: Type, index: Type, *, dim: int) -> Type:
     if index.dtype is not int64 or len(index.shape) != len(x.shape):
-        raise ShapeError(f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}")
+        raise ShapeError(
+            f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}",
+            hint="Add dimensions to the index, for example with unsqueeze().",
+        )
     # The index may be smaller than x in other dimensions: PyTorch then reads only the leading elements.
     if any(e > x.shape[d] for d, e in enumerate(index.shape) if d != dim):
         raise ShapeError(
             f"Size does not match at some dimension: expected index {list(index.shape)} to be no larger than self "
-            f"{list(x.shape)} apart from dimension {dim}"
+            f"{list(x.shape)} apart from dimension {dim}",
+            hint="Reduce the index to the size of the input.",
         )
     return Type(index.shape, x.dtype)
 
@@ -72,7 +79,10 @@ def scatter(base: Node, index: Node, value: Node, dim: int, kind: str = "set") -
 
 def _scatter_type(base: Type, index: Type, value: Type, *, dim: int, kind: str) -> Type:
     if _gather_type(base, index, dim=dim) != value:
-        raise ShapeError(f"scatter(): expected the source to be {index.shape} of {base.dtype}, but it is {value}")
+        raise ShapeError(
+            f"scatter(): expected the source to be {index.shape} of {base.dtype}, but it is {value}",
+            hint="Pass a source in the shape of the index and with the dtype of the input.",
+        )
     return base
 
 
@@ -216,12 +226,18 @@ def _are_adjacent(dims: Dims) -> bool:
 
 def _index_get_type(x: Type, *indices: Type, dims: Dims) -> Type:
     if any(i.dtype is not int64 for i in indices) or len(indices) != len(dims):
-        raise ShapeError(f"an index tuple of {list(map(str, indices))} cannot index dimensions {list(dims)} of {x}")
+        raise ShapeError(
+            f"an index tuple of {list(map(str, indices))} cannot index dimensions {list(dims)} of {x}",
+            hint="Pass one integer index for each of the dimensions.",
+        )
     try:
         common = np.broadcast_shapes(*(i.shape for i in indices))
     except ValueError:
         shapes = ", ".join(str(list(i.shape)) for i in indices)
-        raise ShapeError(f"shape mismatch: indexing tensors could not be broadcast together: {shapes}") from None
+        raise ShapeError(
+            f"shape mismatch: indexing tensors could not be broadcast together: {shapes}",
+            hint="Pass index tensors whose shapes can be broadcast together.",
+        ) from None
     rest = tuple(e for d, e in enumerate(x.shape) if d not in dims)
     # NumPy's rule: the dimensions of the indices replace `dims` if these are adjacent, and come first otherwise.
     at = dims[0] if _are_adjacent(dims) else 0
@@ -250,7 +266,10 @@ def index_put_at(base: Node, value: Node, indices: tuple[Node, ...], dims: Dims,
 
 def _index_put_type(base: Type, value: Type, *indices: Type, dims: Dims, accumulate: bool) -> Type:
     if _index_get_type(base, *indices, dims=dims) != value:
-        raise ShapeError(f"a value of {value} cannot be written by index to a {base}")
+        raise ShapeError(
+            f"a value of {value} cannot be written by index to a {base}",
+            hint="Pass a value whose shape can be broadcast to that of the indexed part.",
+        )
     return base
 
 

@@ -55,9 +55,14 @@ def _concat_rows(*parts: Node) -> Node:
 
 def _square_type(x: Type, **attrs: Any) -> Type:
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"A must be batches of square matrices, but the shape is {list(x.shape)}")
+        raise ShapeError(
+            f"A must be batches of square matrices, but the shape is {list(x.shape)}", hint="Pass square matrices."
+        )
     if x.dtype.kind != "f":
-        raise ShapeError(f"Expected a floating point tensor as input. Got {x.dtype.name}")
+        raise ShapeError(
+            f"Expected a floating point tensor as input. Got {x.dtype.name}",
+            hint="Convert the matrix first, for example with .float().",
+        )
     return x
 
 
@@ -150,7 +155,10 @@ _factor(
 def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
     _square_type(a)
     if a.dtype is not b.dtype or a.shape[:-2] != b.shape[:-2] or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
-        raise ShapeError(f"Incompatible shapes of A and B for the equation AX = B: {a} and {b}")
+        raise ShapeError(
+            f"Incompatible shapes of A and B for the equation AX = B: {a} and {b}",
+            hint="Pass a right-hand side with as many rows as the matrix.",
+        )
     return b
 
 
@@ -307,7 +315,10 @@ def _qr_type(x: Type) -> Type:
     Raise ShapeError for fewer than two dimensions and for dtypes that are not floating point.
     """
     if len(x.shape) < 2 or x.dtype.kind != "f":
-        raise ShapeError(f"qr expects floating-point matrices, but got {x}")
+        raise ShapeError(
+            f"qr expects floating-point matrices, but got {x}",
+            hint="Convert the matrix first, for example with .float().",
+        )
     m, n = x.shape[-2:]
     return Type((*x.shape[:-2], m + n, min(m, n)), x.dtype)
 
@@ -383,7 +394,10 @@ def _svd_type(x: Type) -> Type:
     Raise ShapeError for fewer than two dimensions and for dtypes that are not floating point.
     """
     if len(x.shape) < 2 or x.dtype.kind != "f":
-        raise ShapeError(f"svd expects floating-point matrices, but got {x}")
+        raise ShapeError(
+            f"svd expects floating-point matrices, but got {x}",
+            hint="Convert the matrix first, for example with .float().",
+        )
     m, n = x.shape[-2:]
     return Type((*x.shape[:-2], m + 1 + n, min(m, n)), x.dtype)
 

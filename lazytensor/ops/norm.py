@@ -120,7 +120,10 @@ def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float) -> Node:
 
 def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
     if not weight.shape or x.shape[-len(weight.shape) :] != weight.shape or bias != weight:
-        raise ShapeError(f"weight {weight} and bias {bias} do not have the shape of the last dimensions of {x}")
+        raise ShapeError(
+            f"weight {weight} and bias {bias} do not have the shape of the last dimensions of {x}",
+            hint="Create weight and bias in the shape of the normalized dimensions.",
+        )
     return x
 
 
@@ -167,7 +170,10 @@ def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -
 def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
     # The constants in place of a missing weight and bias are float32, whatever the dtype of the input.
     if any(p.shape != x.shape[1:2] or p.dtype not in (x.dtype, float32) for p in (weight, *params)):
-        raise ShapeError(f"the parameters {weight} do not have one number for each channel of {x}")
+        raise ShapeError(
+            f"the parameters {weight} do not have one number for each channel of {x}",
+            hint="Create the parameters with one number for each channel.",
+        )
     return x
 
 

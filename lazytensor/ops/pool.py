@@ -173,7 +173,10 @@ def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: b
     rows = int(np.prod(lead))
     # Indices may come from a script (un-pooling), and a negative one would refer to another row in `bincount`.
     if places.size and (places.min() < 0 or places.max() >= extent):
-        raise ShapeError(f"found an invalid max index: the indices are 0 to {extent - 1}")
+        raise ShapeError(
+            f"found an invalid max index: the indices are 0 to {extent - 1}",
+            hint="Pass the indices that max pooling returned.",
+        )
     # One bincount over all rows, each with a separate range of numbers.
     flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
     # A weighted bincount sums in double precision and is many times faster than `add.at`.

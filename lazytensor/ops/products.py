@@ -78,9 +78,15 @@ def _linear(x: Type, w: Type, *b: Type) -> Type:
     if x.dtype is not w.dtype:
         raise ShapeError(f"mat1 and mat2 must have the same dtype, but got {x} and {w}", hint="Convert the input.")
     if b and b[0].dtype is not w.dtype:
-        raise ShapeError(f"self and mat2 must have the same dtype, but the bias is {b[0]} and the weight {w}")
+        raise ShapeError(
+            f"self and mat2 must have the same dtype, but the bias is {b[0]} and the weight {w}",
+            hint="Convert the bias to the dtype of the weight.",
+        )
     if b and b[0].shape != (w.shape[0],):
-        raise ShapeError(f"the bias {list(b[0].shape)} does not match the weight {list(w.shape)}")
+        raise ShapeError(
+            f"the bias {list(b[0].shape)} does not match the weight {list(w.shape)}",
+            hint="Create the bias with out_features elements.",
+        )
     return Type((*x.shape[:-1], w.shape[0]), x.dtype)
 
 

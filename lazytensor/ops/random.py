@@ -106,10 +106,15 @@ op("random_normal", _draw_type, _normal_eval, work=_draw_work, cirh=NORMAL)
 
 def _multinomial_type(weights: Type, state: Type, *, call: int, samples: int, replacement: bool) -> Type:
     if len(weights.shape) not in (1, 2) or weights.dtype.kind != "f":
-        raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type")
+        raise ShapeError(
+            f"prob_dist must be 1 or 2 dim and of a floating-point type, but got {weights}",
+            hint="Pass floating-point weights with one or two dimensions.",
+        )
     if samples <= 0 or (not replacement and samples > weights.shape[-1]):
         raise ShapeError(
-            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {samples} of {weights.shape[-1]}"
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
+            f"{samples} of {weights.shape[-1]}",
+            hint="Reduce num_samples, or pass replacement=True.",
         )
     return Type((*weights.shape[:-1], samples), int64)
 

@@ -56,11 +56,15 @@ def _layer_type(gates: Type, weight: Type, bias: Type, *state: Type, mode: str, 
     rows = cell.gates * hidden
     if weight.shape != (rows, hidden) or bias.shape != (rows,) or gates.shape[2:] != (rows,) or not gates.shape[0]:
         raise ShapeError(
-            f"the gates {gates}, the weight {weight} and the bias {bias} do not match a layer {mode} of {hidden} units"
+            f"the gates {gates}, the weight {weight} and the bias {bias} do not match a layer {mode} of {hidden} units",
+            hint="Create the parameters for this mode and hidden size.",
         )
     steps, batch = gates.shape[:2]
     if len(state) != cell.parts or any(s.shape != (batch, hidden) for s in state):
-        raise ShapeError(f"the state {list(map(str, state))} does not match {batch} sequences and {hidden} units")
+        raise ShapeError(
+            f"the state {list(map(str, state))} does not match {batch} sequences and {hidden} units",
+            hint="Pass a state of shape [batch, hidden].",
+        )
     kept = (Type((steps, batch, cell.kept * hidden), gates.dtype),) if cell.kept else ()
     return Type((steps, batch, hidden), gates.dtype), *state[1:], *kept
 

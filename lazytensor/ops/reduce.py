@@ -261,7 +261,7 @@ composite(
     # max() and min() of all elements. NaN elements share the gradient, which is NaN for amax() and amin().
     "extreme_of_all",
     lambda x, *, kind: reduce(x, kind, tuple(range(len(x.type.shape)))),
-    lambda x, *, kind: Type((), x.dtype),
+    lambda x, *, kind: _reduce_type(x, kind=kind, dims=tuple(range(len(x.shape))), keepdim=False),
     vjp=lambda g, y, x, *, kind: (
         call("extreme_grad", g, y, x, dims=tuple(range(len(x.type.shape))), counts_nan=True),
     ),

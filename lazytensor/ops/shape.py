@@ -32,14 +32,17 @@ def _reshape_type(x: Type, *, shape: Dims) -> Type:
 def _transpose_type(x: Type, *, permutation: Dims) -> Type:
     if sorted(permutation) != list(range(len(x.shape))):
         raise ShapeError(
-            f"{list(permutation)} is not a permutation of the {len(x.shape)} dimensions of {list(x.shape)}"
+            f"{list(permutation)} is not a permutation of the {len(x.shape)} dimensions of {list(x.shape)}",
+            hint="List every dimension once.",
         )
     return Type(tuple(x.shape[p] for p in permutation), x.dtype)
 
 
 def _broadcast_type(x: Type, *, shape: Dims, dims: Dims) -> Type:
     if len(dims) != len(x.shape) or any(x.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
-        raise ShapeError(f"{list(x.shape)} does not broadcast to {list(shape)}")
+        raise ShapeError(
+            f"{list(x.shape)} does not broadcast to {list(shape)}", hint="Expand only dimensions of extent 1."
+        )
     return Type(shape, x.dtype)
 
 
@@ -86,7 +89,10 @@ def _concat_type(*types: Type, dim: int) -> Type:
     for t in types:
         shape = t.shape
         if t.dtype is not first.dtype or shape[:dim] != before or shape[dim + 1 :] != behind:
-            raise ShapeError(f"{first} and {t} cannot be concatenated along dimension {dim}")
+            raise ShapeError(
+                f"{first} and {t} cannot be concatenated along dimension {dim}",
+                hint="Pass tensors of one dtype that differ only in the extent of this dimension.",
+            )
     return Type((*before, sum([t.shape[dim] for t in types]), *behind), first.dtype)
 
 
@@ -127,6 +133,7 @@ def broadcast_to(x: Node, shape: Dims) -> Node:
             f"expand({x.type}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
             f"equal to the number of dimensions in the tensor ({len(own)})",
             where=source.where(),
+            hint="Pass as many sizes as the tensor has dimensions, or more.",
         )
     dims = tuple(range(len(shape) - len(own), len(shape)))
     return call("broadcast_in_dim", x, shape=shape, dims=dims)

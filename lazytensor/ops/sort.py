@@ -123,7 +123,10 @@ def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tupl
 
 def _single_index_type(x: Type, *, dim: int, kind: str) -> Type:
     if x.shape[dim] == 0:
-        raise ShapeError(f"{kind}(): Expected reduction dim {dim} to have non-zero size, and the shape is {x.shape}")
+        raise ShapeError(
+            f"{kind}(): Expected reduction dim {dim} to have non-zero size, and the shape is {x.shape}",
+            hint="Pass a tensor whose dimension has elements.",
+        )
     return Type(tuple(1 if d == dim else e for d, e in enumerate(x.shape)), int64)
 
 

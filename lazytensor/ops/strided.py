@@ -27,7 +27,10 @@ def contiguous_strides(shape: Dims) -> Dims:
 
 def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
     if len(size) != len(stride) or any(s < 0 for s in (*size, *stride)) or offset < 0:
-        raise ShapeError(f"a window with size {list(size)}, stride {list(stride)} and offset {offset} is invalid")
+        raise ShapeError(
+            f"a window with size {list(size)}, stride {list(stride)} and offset {offset} is invalid",
+            hint="Pass a size and strides of at least 0 that stay within the storage.",
+        )
     last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
     if 0 not in size and last >= x.size:
         raise ShapeError(

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
 from lazytensor.optim import curves
 from lazytensor.optim.lr_scheduler import LRScheduler, _one_each, _set_rate
 from lazytensor.optim.traced.optimizer import Optimizer
@@ -63,12 +65,19 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+                raise OptionInvalid(
+                    "You must define either total_steps OR (epochs AND steps_per_epoch)"
+                    f": {total_steps}, {epochs} and {steps_per_epoch}",
+                    where=source.where(),
+                    hint="Pass total_steps, or epochs and steps_per_epoch.",
+                )
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
+            raise OptionInvalid(
                 f"OneCycleLR does not accept total_steps={total_steps!r}, pct_start={pct_start!r}, "
-                f"anneal_strategy={anneal_strategy!r}"
+                f"anneal_strategy={anneal_strategy!r}",
+                where=source.where(),
+                hint='Pass a positive integer, a fraction from 0 to 1, and "cos" or "linear".',
             )
         self.total_steps = total_steps
         phases = curves.one_cycle_phases(total_steps, pct_start, three_phase)
@@ -92,7 +101,11 @@ class OneCycleLR(LRScheduler):
         list has another length than the groups.
         """
         if _momentum_name(optimizer.defaults) is None:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            raise OptionInvalid(
+                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+                where=source.where(),
+                hint="Pass cycle_momentum=False, or an optimizer with momentum.",
+            )
         self.use_beta1 = "betas" in optimizer.defaults
         lows, highs = _one_each(low, optimizer, "base_momentum"), _one_each(high, optimizer, "max_momentum")
         for group, base, top in zip(optimizer.param_groups, lows, highs, strict=True):
@@ -107,7 +120,11 @@ class OneCycleLR(LRScheduler):
         t = self.last_epoch
         # `>` instead of `>=`: as in PyTorch, the constructor's step counts, so one more step than updates is allowed.
         if t > self.total_steps:
-            raise ValueError(f"Tried to step {t} times. The specified number of total steps is {self.total_steps}")
+            raise OptionInvalid(
+                f"Tried to step {t} times. The specified number of total steps is {self.total_steps}",
+                where=source.where(),
+                hint="Increase total_steps, or call step() less often.",
+            )
         start = 0.0
         for phase in self._schedule_phases:
             end = phase["end_step"]
@@ -149,7 +166,11 @@ class CyclicLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            raise ValueError("mode is invalid and scale_fn is None")
+            raise OptionInvalid(
+                f"mode is invalid and scale_fn is None: {mode!r}",
+                where=source.where(),
+                hint='Pass mode="triangular", "triangular2" or "exp_range", or a scale_fn.',
+            )
         lows = _one_each(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
             for group, low in zip(optimizer.param_groups, lows, strict=True):
@@ -162,7 +183,11 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if _momentum_name(optimizer.defaults) is None:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+                raise OptionInvalid(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+                    where=source.where(),
+                    hint="Pass cycle_momentum=False, or an optimizer with momentum.",
+                )
             self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = _one_each(base_momentum, optimizer, "base_momentum")
             self.max_momentums = _one_each(max_momentum, optimizer, "max_momentum")
@@ -238,11 +263,17 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError("Factor should be < 1.0.")
+            raise OptionInvalid(
+                f"Factor should be < 1.0. Got {factor}.", where=source.where(), hint="Pass a factor below 1."
+            )
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise OptionInvalid(f"mode {mode} is unknown!", where=source.where(), hint='Pass mode="min" or mode="max".')
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise OptionInvalid(
+                f"threshold mode {threshold_mode} is unknown!",
+                where=source.where(),
+                hint='Pass threshold_mode="rel" or threshold_mode="abs".',
+            )
         # Do not call the base constructor, which takes a step: there is no metric yet.
         self.optimizer, self.factor = optimizer, factor
         # The order is that of PyTorch's state dicts.

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, OptionMissing
 from lazytensor.optim import curves
 from lazytensor.optim.traced.optimizer import Optimizer
 
@@ -26,7 +28,11 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise ArgumentInvalid(
+                f"{type(optimizer).__name__} is not an Optimizer",
+                where=source.where(),
+                hint="Pass the optimizer object.",
+            )
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -52,7 +58,11 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """Return the rate of each group at `last_epoch`, computed from the current rates."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_lr")
+        raise OptionMissing(
+            f"{type(self).__name__} does not define get_lr",
+            where=source.where(),
+            hint="Define get_lr(self) in the class.",
+        )
 
     def get_last_lr(self) -> list[float]:
         """Return the rates that were set last."""
@@ -170,7 +180,11 @@ def _one_each(setting: Any, optimizer: Optimizer, what: str) -> list[Any]:
     if not isinstance(setting, list | tuple):
         return [setting] * n
     if len(setting) != n:
-        raise ValueError(f"Expected {n} {what}, but got {len(setting)}")
+        raise OptionInvalid(
+            f"Expected {n} {what}, but got {len(setting)}",
+            where=source.where(),
+            hint="Pass one setting for each parameter group, or a single one.",
+        )
     return list(setting)
 
 
@@ -218,7 +232,11 @@ class ConstantLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1:
-            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+            raise OptionInvalid(
+                f"Constant multiplicative factor expected to be between 0 and 1. Got {factor}.",
+                where=source.where(),
+                hint="Pass a factor between 0 and 1.",
+            )
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -254,9 +272,18 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+            raise OptionInvalid(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+                f" Got {start_factor}.",
+                where=source.where(),
+                hint="Pass a start_factor above 0 and at most 1.",
+            )
         if not 0 <= end_factor <= 1:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+            raise OptionInvalid(
+                f"Ending multiplicative factor expected to be between 0 and 1. Got {end_factor}.",
+                where=source.where(),
+                hint="Pass an end_factor between 0 and 1.",
+            )
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -359,9 +386,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+            raise OptionInvalid(
+                f"Expected positive integer T_0, but got {T_0}",
+                where=source.where(),
+                hint="Pass a positive integer as T_0.",
+            )
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+            raise OptionInvalid(
+                f"Expected integer T_mult >= 1, but got {T_mult}",
+                where=source.where(),
+                hint="Pass an integer of at least 1 as T_mult.",
+            )
         # T_cur is the position in the wave and T_i its length; the names are those of PyTorch's state dicts.
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
@@ -392,7 +427,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         Raises ValueError for a negative time.
         """
         if epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            raise OptionInvalid(
+                f"Expected non-negative epoch, but got {epoch}",
+                where=source.where(),
+                hint="Pass an epoch of at least 0.",
+            )
         # Waves of equal length are skipped at once; there are only few growing waves.
         start, length = 0, self.T_0
         if self.T_mult == 1:
@@ -409,12 +448,18 @@ class SequentialLR(LRScheduler):
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
         if not schedulers or len(milestones) != len(schedulers) - 1:
-            raise ValueError(
+            raise OptionInvalid(
                 f"SequentialLR expects one milestone less than schedulers: got {len(schedulers)} schedulers and "
-                f"{len(milestones)} milestones"
+                f"{len(milestones)} milestones",
+                where=source.where(),
+                hint="Pass one milestone for each change of scheduler.",
             )
         if any(s.optimizer is not optimizer for s in schedulers):
-            raise ValueError("SequentialLR expects all schedulers to belong to its optimizer")
+            raise OptionInvalid(
+                "SequentialLR expects all schedulers to belong to its optimizer",
+                where=source.where(),
+                hint="Create all schedulers with the same optimizer.",
+            )
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.last_epoch, self.optimizer = last_epoch + 1, optimizer
         # Each schedule has taken its first step; undo all of them and restart the first one.
@@ -462,10 +507,18 @@ class ChainedScheduler(SequentialLR):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
-            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+            raise OptionInvalid(
+                "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.",
+                where=source.where(),
+                hint="Pass at least one scheduler.",
+            )
         self.optimizer = optimizer or schedulers[0].optimizer
         if any(s.optimizer is not self.optimizer for s in schedulers):
-            raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
+            raise OptionInvalid(
+                "ChainedScheduler expects all schedulers to belong to the same optimizer",
+                where=source.where(),
+                hint="Create all schedulers with the same optimizer.",
+            )
         self._schedulers = list(schedulers)
         self._last_lr = self._rates()
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.core import storage
+from lazytensor.core import source, storage
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 
 Settings = Mapping[str, Any]
 """The settings of a group of parameters."""
@@ -55,30 +56,47 @@ def checked(
 
 def _check_number(name: str, value: Any, hint: str, takes_nan: bool) -> None:
     if not isinstance(value, Tensor) and (value < 0 if takes_nan else not value >= 0.0):
-        raise ValueError(f"Invalid {NAMES.get(name, f'{name} value')}: {value}{hint}")
+        raise OptionInvalid(
+            f"Invalid {NAMES.get(name, f'{name} value')}: {value}{hint}",
+            where=source.where(),
+            hint="Pass a number of at least 0.",
+        )
 
 
 def _check_betas(arguments: Settings, error: str) -> None:
     for i, beta in enumerate(arguments["betas"]):
         if not 0.0 <= beta < 1.0:
-            raise ValueError(error.format(i=i, beta=beta))
+            raise OptionInvalid(
+                error.format(i=i, beta=beta), where=source.where(), hint="Pass betas of at least 0 and below 1."
+            )
 
 
 def _check_nesterov(arguments: Settings, _: str) -> None:
     # Nesterov's g + momentum * buffer equals the next buffer only without dampening.
     if arguments["nesterov"] and (arguments["momentum"] <= 0 or arguments["dampening"] != 0):
-        raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        raise OptionInvalid(
+            "Nesterov momentum requires a momentum and zero dampening"
+            f", but got {arguments['momentum']} and {arguments['dampening']}",
+            where=source.where(),
+            hint="Pass a momentum above 0 and dampening=0, or nesterov=False.",
+        )
 
 
 def _check_rho(arguments: Settings, _: str) -> None:
     if not 0.0 <= arguments["rho"] <= 1.0:
-        raise ValueError(f"Invalid rho value: {arguments['rho']}")
+        raise OptionInvalid(
+            f"Invalid rho value: {arguments['rho']}", where=source.where(), hint="Pass a rho between 0 and 1."
+        )
 
 
 def _check_etas(arguments: Settings, _: str) -> None:
     shrink, grow = arguments["etas"]
     if not 0.0 < shrink < 1.0 < grow:
-        raise ValueError(f"Invalid eta values: {shrink}, {grow}")
+        raise OptionInvalid(
+            f"Invalid eta values: {shrink}, {grow}",
+            where=source.where(),
+            hint="Pass a first value between 0 and 1, and a second one above 1.",
+        )
 
 
 _SPECIAL_CHECKS: dict[str, Callable[[Settings, str], None]] = {

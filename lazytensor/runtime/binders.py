@@ -79,7 +79,11 @@ def kernel_binder(
     further step. Raise CompileError if the host has no such kernel.
     """
     if instr.kernel not in BY_NAME:
-        raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
+        raise CompileError(
+            f"the host has no kernel {instr.kernel}",
+            where=instr.where,
+            hint="Report it as a bug of the compiler, with the output of LT_DEBUG=2.",
+        )
     kernel = BY_NAME[instr.kernel]
     # BLAS and NumPy compute half types in float32, so their results have to be rounded.
     rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]

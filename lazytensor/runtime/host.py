@@ -157,7 +157,10 @@ class HostExecutable:
         arrays, except those whose index is in `owned`.
         """
         if len(batch) != len(self._bound):
-            raise ShapeError(f"the step takes {len(self._bound)} arrays, but the batch has {len(batch)}")
+            raise ShapeError(
+                f"the step takes {len(self._bound)} arrays, but the batch has {len(batch)}",
+                hint="Pass as many arrays as the step takes.",
+            )
         self._bring(batch)
         if self._is_handed_out:
             self._move()
@@ -343,7 +346,10 @@ def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
     `name` is the state's id, for the message. The memory has to be C-contiguous.
     """
     if array.shape != type.shape or array.dtype != type.dtype.host or not array.flags.c_contiguous:
-        raise CompileError(f"state {name} is stored as {array.dtype}{list(array.shape)}, but the program needs {type}")
+        raise CompileError(
+            f"state {name} is stored as {array.dtype}{list(array.shape)}, but the program needs {type}",
+            hint="Restore the state of the program, or build the model with the sizes of the state.",
+        )
     return array
 
 

@@ -129,7 +129,9 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
         size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
         if size >> 63 and isinstance(n.type, Type) and max(n.type.shape) >> 63:
             raise NumberTooLarge(
-                f"{n.op} returns {n.type}, which has an extent of more than 64 bits", where=n.where
+                f"{n.op} returns {n.type}, which has an extent of more than 64 bits",
+                where=n.where,
+                hint="Reduce the sizes.",
             ) from e
         # NumPy raises ValueError, not MemoryError, for arrays larger than the address space.
         if isinstance(e, MemoryError) or size > MOST_BYTES:

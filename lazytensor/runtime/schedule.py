@@ -391,4 +391,7 @@ def replace(runs: list[Step], place: Place, step: Step) -> None:
     elif isinstance(step, Parts):
         chain.put(k, step)
     else:
-        raise CompileError("a step that was compiled to machine code cannot be compiled for its new arrays")
+        raise CompileError(
+            "a step that was compiled to machine code cannot be compiled for its new arrays",
+            hint="Call the step with the arrays of its first run.",
+        )

@@ -54,7 +54,8 @@ class Store:
         live = self.array(state)
         if live.shape != np.shape(array):
             raise StateError(
-                f"state {state} has the shape {list(live.shape)}, but the new value has {list(np.shape(array))}"
+                f"state {state} has the shape {list(live.shape)}, but the new value has {list(np.shape(array))}",
+                hint="Build the model with the sizes of the new value.",
             )
         # Compiled steps are bound to the live array, so it is overwritten in place.
         np.copyto(live, array, casting="unsafe")

@@ -15,7 +15,7 @@ from lazytensor.core.element_bytes import FILE_DTYPES, decode_elements
 from lazytensor.core.storage import Storage as Cell
 from lazytensor.core.storage import new_storage
 from lazytensor.core.tensor import CPU, Device, Tensor, new_uninitialized
-from lazytensor.errors import CheckpointError
+from lazytensor.errors import ArgumentInvalid, CheckpointError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.nn.module import Parameter
@@ -72,7 +72,11 @@ def device_rule(map_location: Any) -> DeviceRule:
     if isinstance(map_location, str | Device):
         return lambda storage, said: _device_of_location(str(map_location))
     if not callable(map_location):
-        raise TypeError(f"map_location must be a device, a dict or a function, not {type(map_location).__name__}")
+        raise ArgumentInvalid(
+            f"map_location must be a device, a dict or a function, not {type(map_location).__name__}",
+            where=source.where(),
+            hint="Pass a device, a dict or a function.",
+        )
     # As in PyTorch, if the function returns the storage itself, it stays on the CPU; None means the device in the file.
     return lambda storage, said: CPU if map_location(storage, said) is storage else _device_of_location(said)
 

@@ -43,7 +43,8 @@ class PipelineBackend:
         pipelined = planned.pipelined
         if pipelined.placement is None or not pipelined.report.is_as_run:
             raise PlacementError(
-                f"the program does not run on {self.machine.name}: {_refusal_reason(pipelined.report)}"
+                f"the program does not run on {self.machine.name}: {_refusal_reason(pipelined.report)}",
+                hint="Use another machine or backend, or change the program by the reason.",
             )
         micro = planned.report.batch_size // pipelined.report.micro_batches
         step = PipelineStep(program, pipelined.placement.rects, self.machine, micro)

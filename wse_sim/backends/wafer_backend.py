@@ -103,7 +103,8 @@ class WaferBackend:
         report = planned.report
         if not report.fits:
             raise PlacementError(
-                f"the program does not fit on {self.machine.name} in {report.mode} mode: {report.chosen.reason}"
+                f"the program does not fit on {self.machine.name} in {report.mode} mode: {report.chosen.reason}",
+                hint="Reduce the model or the batch size, or use another mode or machine.",
             )
         return WaferExecutable(self.host.compile(program, store), planned)
 

@@ -83,10 +83,12 @@ def _compute_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int
                 total = before + times * total + (times - 1) * jump + 1
                 issuing = issued + times * issuing + (times - 1) + 1
             case LoopEnd() | Branch():
-                raise ValueError(f"`{instruction}` has no fixed number of cycles")
+                raise ValueError(
+                    f"`{instruction}` has no fixed number of cycles\n  Use vector operations and closed loops only."
+                )
             # Stalls of the scalar pipe are not modelled: one cycle for each control instruction.
             case _:
                 total, issuing = total + 1, issuing + 1
     if outside:
-        raise ValueError(f"a loop of {outside[-1][2]} rounds has no end")
+        raise ValueError(f"a loop of {outside[-1][2]} rounds has no end\n  Close the loop in the program.")
     return total, issuing

@@ -47,7 +47,10 @@ class CheckpointStorage:
         for kind in cls._kinds:
             if kind.is_valid_path(path):
                 return kind
-        raise ValueError(f"Could not find {cls.__name__} for invalid path: {path}")
+        raise ValueError(
+            f"Could not find {cls.__name__} for invalid path: {path}"
+            "\n  Pass a local path, or a path that starts with a known scheme."
+        )
 
     @classmethod
     def get(cls, path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -133,7 +133,10 @@ def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
 def _dtype(dtype: Any) -> DType | None:
     # A shape given as separate ints, as in PyTorch, passes an int as `dtype`.
     if dtype is not None and not isinstance(dtype, DType):
-        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}: give the shape as a tuple")
+        raise TypeError(
+            f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}: give the shape as a tuple"
+            "\n  Pass the shape as a tuple, and the dtype as the second argument."
+        )
     return dtype
 
 
@@ -154,11 +157,12 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     # The error types and messages are those of the original.
     if isinstance(array, np.generic):
-        raise TypeError(f"expected np.ndarray (got numpy.{type(array).__name__})")
+        raise TypeError(f"expected np.ndarray (got numpy.{type(array).__name__})\n  Pass a NumPy array.")
     if isinstance(array, np.ndarray) and any(s < 0 for s in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+            "\n  Pass array.copy()."
         )
     if isinstance(array, np.ndarray) and array.dtype.metadata == BFLOAT16_BITS_DTYPE.metadata is not None:
         words = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
@@ -263,6 +267,7 @@ def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
     if not isinstance(ckpt_path, str | os.PathLike):
         raise RuntimeError(
             f"Failed to load checkpoint file `{ckpt_path}`.\n  Give a path: tensors are read when they are used."
+            "\n  Pass the path of a checkpoint."
         )
     with reraise_as_builtin():
         return checkpoint.load(ckpt_path, map_location, read_torch=save_and_load.load, **kwargs)

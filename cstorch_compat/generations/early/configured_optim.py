@@ -63,7 +63,9 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
     if kind is None:
         known = sorted(c.__name__ for c in OPTIMIZERS.values())
         raise OptionInvalid(
-            f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}", where=source.where()
+            f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}",
+            where=source.where(),
+            hint="Pass one of these names.",
         )
     arguments = inspect.signature(kind).parameters
     settings = dict(_rename_settings(kwargs))

@@ -104,7 +104,10 @@ class _EarlyExecutor(data.DataExecutor):
         """
         for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
             if value is not None and not isinstance(value, kind):
-                raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
+                raise TypeError(
+                    f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}"
+                    "\n  Pass an object of this class."
+                )
         if cs_config is not None:
             # Apply it before the first batch, which starts the workers.
             cs_config.take_effect(process.current_backend())
@@ -126,7 +129,7 @@ class _EarlyExecutor(data.DataExecutor):
 
 def _require_num_steps(num_steps: int | None) -> int:
     if num_steps is None:
-        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}")
+        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}\n  Pass a positive num_steps.")
     return num_steps
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor.autograd import function
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import ShapeError
 from lazytensor.functional.creation import ones_like, zeros_like
 from lazytensor.functional.joining_and_splitting import stack
 
@@ -34,7 +36,11 @@ def _make_variables(inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
 def _finish_gradient(t: Tensor | None, like: Tensor, create_graph: bool, strict: bool) -> Tensor:
     if t is None:
         if strict:
-            raise RuntimeError("The output of the user-provided function is independent of one of the inputs.")
+            raise ShapeError(
+                "The output of the user-provided function is independent of one of the inputs.",
+                where=source.where(),
+                hint="Use the input in the function, or pass strict=False.",
+            )
         return zeros_like(like)
     return t if create_graph else t.detach()
 
@@ -67,8 +73,11 @@ def vjp(
     variables = _make_variables(inputs, create_graph)
     outputs = func(*variables)
     if v is None and any(o.numel() != 1 for o in _as_tuple(outputs)):
-        raise RuntimeError(
-            "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        raise ShapeError(
+            "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+            "element.",
+            where=source.where(),
+            hint="Pass v in the shape of the result.",
         )
     seeds = v if v is not None else tuple(ones_like(o) for o in _as_tuple(outputs))
     rows = compute_gradients(outputs, variables, seeds, create_graph)
@@ -170,7 +179,12 @@ def hessian(
     def gradient(*variables: Tensor) -> Any:
         outputs = func(*variables)
         if outputs.numel() != 1:
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+            raise ShapeError(
+                "The Tensor returned by the function given to hessian should contain a single element"
+                f", but has the shape {list(outputs.shape)}",
+                where=source.where(),
+                hint="Reduce the result in the function, for example with .sum().",
+            )
         row = compute_gradients(outputs, variables, create_graph=True)
         return _restore_structure(
             [_finish_gradient(g, x, True, strict) for g, x in zip(row, variables, strict=True)], inputs

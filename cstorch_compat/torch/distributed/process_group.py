@@ -11,7 +11,7 @@ from typing import Any
 from cstorch_compat.run.process import RunLocal
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
-from lazytensor.errors import LazyError, OptionInvalid
+from lazytensor.errors import LazyError, OptionInvalid, ShapeError
 from lazytensor.functional.in_place import copy_
 
 NOT_INITIALIZED_MESSAGE = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -136,9 +136,11 @@ def get_default_backend_for_device(device: Any) -> str:
 
 def _read_environment_int(name: str) -> int:
     if name not in os.environ:
-        raise ValueError(
+        raise OptionInvalid(
             f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but "
-            "not set"
+            "not set",
+            where=source.where(),
+            hint="Set the variable, for example by starting the script with torchrun.",
         )
     return int(os.environ[name])
 
@@ -161,7 +163,11 @@ def init_process_group(
     other than 1, and for a backend that a CPU build does not have.
     """
     if is_initialized():
-        raise ValueError("trying to initialize the default process group twice!")
+        raise OptionInvalid(
+            "trying to initialize the default process group twice!",
+            where=source.where(),
+            hint="Call init_process_group() once.",
+        )
     # Without a name PyTorch tries every available backend; the CPU has this one.
     chosen = Backend(backend or "gloo")
     if store is None and (init_method is None or init_method.startswith("env:")):
@@ -197,7 +203,9 @@ def destroy_process_group(group: Any = None) -> None:
 
 def _require_group() -> ProcessGroup:
     if _default_group.value is None:
-        raise ValueError(NOT_INITIALIZED_MESSAGE)
+        raise OptionInvalid(
+            NOT_INITIALIZED_MESSAGE, where=source.where(), hint="Call torch.distributed.init_process_group() first."
+        )
     return _default_group.value
 
 
@@ -237,7 +245,11 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
-        raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank.")
+        raise ShapeError(
+            "LOCAL_RANK is not in the environment. Consider passing fallback_rank.",
+            where=source.where(),
+            hint="Pass fallback_rank=0.",
+        )
     return int(fallback_rank)
 
 

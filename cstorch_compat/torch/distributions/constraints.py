@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, from_array
+from lazytensor.errors import OptionMissing
 from lazytensor.functional import reduction
 from lazytensor.functional.comparison import isclose
 
@@ -34,7 +36,11 @@ class Constraint:
         Raises NotImplementedError for a constraint without a check.
         """
         if self._check is None:
-            raise NotImplementedError(f"{self} has no check")
+            raise OptionMissing(
+                f"{self} has no check",
+                where=source.where(),
+                hint="Use a constraint with a check, such as constraints.positive.",
+            )
         return self._check(value)
 
     def __repr__(self) -> str:

@@ -8,8 +8,10 @@ import numpy as np
 from cstorch_compat.torch.distributions import constraints as constraints
 from cstorch_compat.torch.distributions.distribution import Distribution, ExponentialFamily, broadcast_all
 from cstorch_compat.torch.distributions.gamma_sampling import standard_gamma
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import empty, rand, zeros
 from lazytensor.functional.gather_scatter import where
@@ -279,7 +281,11 @@ class Uniform(Distribution):
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
         if self._validate_args and not bool((self.low < self.high).all()):
-            raise ValueError("Uniform is not defined when low>= high")
+            raise OptionInvalid(
+                f"Uniform is not defined when low>= high: {self.low} and {self.high}",
+                where=source.where(),
+                hint="Pass a low below high.",
+            )
 
     @property
     def support(self) -> Any:

@@ -7,7 +7,9 @@ from cstorch_compat.torch.distributions.continuous import logits_to_probs, probs
 from cstorch_compat.torch.distributions.distribution import Distribution, ExponentialFamily, broadcast_all
 from cstorch_compat.torch.distributions.gamma_sampling import poisson
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.tensor import Size, Tensor, grad_mode
+from lazytensor.errors import OptionInvalid, OptionMissing
 from lazytensor.functional import loss, random_sampling, reduction
 from lazytensor.functional.creation import arange, rand, zeros
 from lazytensor.functional.embedding import one_hot
@@ -20,7 +22,11 @@ from lazytensor.functional.views import broadcast_tensors, expand
 def require_probs_or_logits(probs: Any, logits: Any) -> None:
     """Raise ValueError unless exactly one of `probs` and `logits` is given."""
     if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        raise OptionInvalid(
+            "Either `probs` or `logits` must be specified, but not both.",
+            where=source.where(),
+            hint="Pass one of the two.",
+        )
 
 
 class _ProbsOrLogits(Distribution):
@@ -204,7 +210,11 @@ class Categorical(_ProbsOrLogits):
         given = probs if probs is not None else logits
         if given.dim() < 1:
             which = "probs" if probs is not None else "logits"
-            raise ValueError(f"`{which}` parameter must be at least one-dimensional.")
+            raise OptionInvalid(
+                f"`{which}` parameter must be at least one-dimensional.",
+                where=source.where(),
+                hint="Pass a vector of probabilities.",
+            )
         if probs is not None:
             self.probs = probs / reduction.sum(probs, -1, keepdim=True)
         else:
@@ -353,7 +363,11 @@ class Multinomial(_CategoricalBased):
 
     def __init__(self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         if not isinstance(total_count, int):
-            raise NotImplementedError("inhomogeneous total_count is not supported")
+            raise OptionMissing(
+                "inhomogeneous total_count is not supported",
+                where=source.where(),
+                hint="Pass one total_count for all elements.",
+            )
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         events = self._categorical._num_events

@@ -6,9 +6,9 @@ from typing import Any
 
 from cstorch_compat.torch.distributions import constraints as constraints
 from cstorch_compat.torch.distributions.constraints import Constraint
-from lazytensor.core import storage
+from lazytensor.core import source, storage
 from lazytensor.core.tensor import Size, Tensor, grad_mode
-from lazytensor.errors import TraceError
+from lazytensor.errors import OptionInvalid, OptionMissing, TraceError
 from lazytensor.functional import reduction
 from lazytensor.functional.creation import tensor
 from lazytensor.functional.type_promotion import default_dtype
@@ -53,8 +53,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """
     like = next((v for v in values if isinstance(v, Tensor)), None)
     if not all(isinstance(v, Tensor | bool | int | float) for v in values):
-        raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        raise OptionInvalid(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.",
+            where=source.where(),
+            hint="Pass numbers or tensors.",
         )
     dtype = like.dtype if like is not None else default_dtype()
     members = [v if isinstance(v, Tensor) else tensor(v, dtype=dtype) for v in values]
@@ -100,9 +102,11 @@ class Distribution:
             if not isinstance(value, Tensor):
                 continue
             if not _is_satisfied(constraint, value):
-                raise ValueError(
+                raise OptionInvalid(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}",
+                    where=source.where(),
+                    hint="Pass values that satisfy the constraint, or validate_args=False.",
                 )
 
     @property
@@ -115,20 +119,28 @@ class Distribution:
         """Return the shape of one sample."""
         return self._event_shape
 
+    def _missing(self, name: str) -> OptionMissing:
+        """Return the error for a member that the class does not implement."""
+        return OptionMissing(
+            f"{type(self).__name__} does not implement {name}",
+            where=source.where(),
+            hint="Compute it in the script, or define it in a subclass.",
+        )
+
     @property
     def mean(self) -> Any:
         """Return the expected value."""
-        raise NotImplementedError
+        raise self._missing("mean")
 
     @property
     def mode(self) -> Any:
         """Return the most likely value."""
-        raise NotImplementedError(f"{type(self)} does not implement mode")
+        raise self._missing("mode")
 
     @property
     def variance(self) -> Any:
         """Return the variance."""
-        raise NotImplementedError
+        raise self._missing("variance")
 
     @property
     def stddev(self) -> Tensor:
@@ -145,7 +157,7 @@ class Distribution:
         Their shape is [*sample_shape, *batch_shape, *event_shape]. Raises NotImplementedError if `has_rsample` is
         False.
         """
-        raise NotImplementedError
+        raise self._missing("rsample")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Return samples without gradients, of shape [*sample_shape, *batch_shape, *event_shape]."""
@@ -158,19 +170,19 @@ class Distribution:
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log of the density or probability at `value`."""
-        raise NotImplementedError
+        raise self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the cumulative distribution function at `value`."""
-        raise NotImplementedError
+        raise self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
         """Return the inverse of the cumulative distribution function at the probability `value`."""
-        raise NotImplementedError
+        raise self._missing("icdf")
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        raise NotImplementedError
+        raise self._missing("entropy")
 
     def perplexity(self) -> Tensor:
         """Return the exponential of the entropy."""
@@ -178,7 +190,7 @@ class Distribution:
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all values of a discrete distribution along a new first dimension."""
-        raise NotImplementedError
+        raise self._missing("enumerate_support")
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> "Distribution":
         """Return a copy of the distribution with its parameters expanded to `batch_shape`. `_instance` has no effect.
@@ -208,19 +220,29 @@ class Distribution:
         if not self._validate_args:
             return
         if not isinstance(value, Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
+            raise OptionInvalid(
+                f"The value argument to log_prob must be a Tensor, but is {value!r}",
+                where=source.where(),
+                hint="Pass a tensor.",
+            )
         wanted, shape = self._extended_shape(), value.shape
         for a, b in zip(reversed(shape), reversed(wanted), strict=False):
             if 1 not in (a, b) and a != b:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {wanted}.")
+                raise OptionInvalid(
+                    f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {wanted}.",
+                    where=source.where(),
+                    hint="Pass a value whose shape can be broadcast.",
+                )
         support = self.support
         # The support is unknown, so the value cannot be checked.
         if isinstance(support, constraints.Dependent):
             return
         if not _is_satisfied(support, value):
-            raise ValueError(
+            raise OptionInvalid(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
-                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}",
+                where=source.where(),
+                hint="Pass values of the support, or validate_args=False.",
             )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lazytensor import random
 from lazytensor.autograd.function import Function
-from lazytensor.core import storage
+from lazytensor.core import source, storage
 from lazytensor.core.tensor import Tensor, from_array
 from lazytensor.errors import TraceError
 from lazytensor.random import Generator
@@ -85,11 +85,12 @@ def _draw_poisson(rate: float, g: Generator) -> float:
 def _draw_each(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
     """Return `one(parameter, generator)` for each element of `parameters`, in float64 and in the shape of `parameters`.
 
-    Without `generator` it is the default one. Raises TraceError inside a traced step.
+    If `generator` is None, the default generator is used. Raises TraceError inside a traced step.
     """
     if storage.thread_state.current is not None:
         raise TraceError(
             "this distribution cannot be sampled inside a traced step",
+            where=source.where(),
             hint="Compute the samples from torch.rand or torch.randn, which draw new numbers in each step.",
         )
     # Drawn one after another, because the number of random numbers used by an element is not known in advance.

@@ -15,7 +15,9 @@ from cstorch_compat.torch.distributions.discrete import (
 from cstorch_compat.torch.distributions.distribution import Distribution, sum_rightmost
 from cstorch_compat.torch.distributions.multivariate import Beta, Dirichlet, Independent, MultivariateNormal
 from cstorch_compat.torch.distributions.transformed_distribution import TransformedDistribution
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import ArgumentInvalid, OptionMissing
 from lazytensor.functional import linalg, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.activation import softplus
@@ -36,7 +38,11 @@ def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
     """
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"Expected type_p to be a Distribution subclass but got {kind}")
+            raise ArgumentInvalid(
+                f"Expected type_p to be a Distribution subclass but got {kind}",
+                where=source.where(),
+                hint="Pass a class of torch.distributions.",
+            )
 
     def registered(rule: KLRule) -> KLRule:
         _KL_RULES[type_p, type_q] = rule
@@ -55,8 +61,10 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         for b in type(q).__mro__:
             if (a, b) in _KL_RULES:
                 return _KL_RULES[a, b](p, q)
-    raise NotImplementedError(
-        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+    raise OptionMissing(
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}",
+        where=source.where(),
+        hint="Register a function with register_kl.",
     )
 
 

@@ -13,7 +13,9 @@ from cstorch_compat.torch.distributions.distribution import (
     sum_rightmost,
 )
 from cstorch_compat.torch.distributions.gamma_sampling import dirichlet
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional import linalg, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import eye
@@ -35,7 +37,11 @@ class Dirichlet(ExponentialFamily):
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None):
         if concentration.dim() < 1:
-            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+            raise OptionInvalid(
+                f"`concentration` parameter must be at least one-dimensional. Got {concentration.dim()} dimensions.",
+                where=source.where(),
+                hint="Pass a vector of concentrations.",
+            )
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
@@ -153,15 +159,27 @@ class MultivariateNormal(Distribution):
         validate_args: bool | None = None,
     ):
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise OptionInvalid(
+                f"loc must be at least one-dimensional. Got {loc.dim()} dimensions.",
+                where=source.where(),
+                hint="Pass a vector as loc.",
+            )
         # Exactly one of the three parameters is given.
         given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
         named = {n: m for n, m in given.items() if m is not None}
         if len(named) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+            raise OptionInvalid(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.",
+                where=source.where(),
+                hint="Pass one of the three.",
+            )
         ((name, matrix),) = named.items()
         if matrix.dim() < 2:
-            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+            raise OptionInvalid(
+                f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions",
+                where=source.where(),
+                hint="Pass a matrix, or a stack of matrices.",
+            )
         # Used only for its shape, which is the broadcast of mean and matrix.
         probe = matrix[..., 0] + loc
         batch, size = tuple(probe.shape[:-1]), loc.shape[-1]
@@ -234,9 +252,11 @@ class Independent(Distribution):
     ):
         n, base = reinterpreted_batch_ndims, base_distribution
         if n > len(base.batch_shape):
-            raise ValueError(
+            raise OptionInvalid(
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
-                f"{n} vs {len(base.batch_shape)}"
+                f"{n} vs {len(base.batch_shape)}",
+                where=source.where(),
+                hint="Reduce reinterpreted_batch_ndims.",
             )
         shape, at = (*base.batch_shape, *base.event_shape), len(base.batch_shape) - n
         self.base_dist, self.reinterpreted_batch_ndims = base, n
@@ -305,7 +325,12 @@ class MixtureSameFamily(Distribution):
         validate_args: bool | None = None,
     ):
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+            raise OptionInvalid(
+                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical"
+                f", but is {type(mixture_distribution).__name__}",
+                where=source.where(),
+                hint="Pass a Categorical as the mixture distribution.",
+            )
         self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
         self._events = len(component_distribution.event_shape)
         batch = component_distribution.batch_shape[:-1]

@@ -8,7 +8,9 @@ from cstorch_compat.torch.distributions.continuous import Normal
 from cstorch_compat.torch.distributions.distribution import Distribution, sum_rightmost
 from cstorch_compat.torch.distributions.multivariate import Independent
 from cstorch_compat.torch.distributions.transforms import ComposeTransform, ExpTransform, Transform
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional import pointwise as pw
 
 
@@ -21,7 +23,11 @@ class TransformedDistribution(Distribution):
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None):
         self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
-            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+            raise OptionInvalid(
+                f"transforms must be a Transform or list, but was {transforms}",
+                where=source.where(),
+                hint="Pass a transform, or a list of transforms.",
+            )
         whole = ComposeTransform(self.transforms)
         events = max(whole.event_dim, len(base_distribution.event_shape))
         # An event of a transform must be an event of the base distribution.

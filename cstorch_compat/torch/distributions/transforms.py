@@ -7,7 +7,9 @@ from typing import Any
 from cstorch_compat.torch.distributions import constraints as constraints
 from cstorch_compat.torch.distributions.continuous import machine_epsilon, smallest_normal
 from cstorch_compat.torch.distributions.distribution import sum_rightmost
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid, OptionMissing
 from lazytensor.functional import cumulative, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.activation import softplus
@@ -50,15 +52,27 @@ class Transform:
         return self
 
     def __call__(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise OptionMissing(
+            f"{type(self).__name__} does not implement __call__",
+            where=source.where(),
+            hint="Define it in the subclass, or use a transform that is invertible.",
+        )
 
     def undo(self, y: Tensor) -> Tensor:
         """Return the x with image `y`."""
-        raise NotImplementedError
+        raise OptionMissing(
+            f"{type(self).__name__} does not implement undo",
+            where=source.where(),
+            hint="Define it in the subclass, or use a transform that is invertible.",
+        )
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return log |det dy/dx|, one element for each event."""
-        raise NotImplementedError
+        raise OptionMissing(
+            f"{type(self).__name__} does not implement log_abs_det_jacobian",
+            where=source.where(),
+            hint="Define it in the subclass, or use a transform that is invertible.",
+        )
 
     def forward_shape(self, shape: Any) -> Any:
         """Return the shape of the image of a tensor with shape `shape`."""
@@ -372,7 +386,12 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size)
         self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
         if math.prod(self.in_shape) != math.prod(self.out_shape):
-            raise ValueError("in_shape, out_shape have different numbers of elements")
+            raise OptionInvalid(
+                "in_shape, out_shape have different numbers of elements"
+                f": {list(self.in_shape)} and {list(self.out_shape)}",
+                where=source.where(),
+                hint="Pass two shapes with equal numbers of elements.",
+            )
         self.domain = constraints.independent(constraints.real, len(self.in_shape))
         self.codomain = constraints.independent(constraints.real, len(self.out_shape))
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from cstorch_compat.torch.autograd.functional import compute_directional_derivatives, compute_jacobian
 from cstorch_compat.torch.func.transforms import Function, TrackedArguments
+from lazytensor.core import source
 from lazytensor.core.pytree import tree_flatten, tree_unflatten
+from lazytensor.errors import ShapeError
 from lazytensor.functional.creation import zeros_like
 
 
@@ -72,9 +74,11 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     def pulled_back(cotangents: Any) -> tuple[Any, ...]:
         seeds, given = tree_flatten(cotangents)
         if given != structure:
-            raise RuntimeError(
+            raise ShapeError(
                 f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-                f"function. cotangents: {given}, primal output: {structure}"
+                f"function. cotangents: {given}, primal output: {structure}",
+                where=source.where(),
+                hint="Pass cotangents in the structure of the results.",
             )
         return tuple(tracked.alike(tracked.gradients(outputs, seeds), False))
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from cstorch_compat.torch.autograd.functional import compute_gradients
 from lazytensor import random, stack
+from lazytensor.core import source
 from lazytensor.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional.creation import zeros_like
 from lazytensor.nn import Module
 
@@ -30,7 +32,11 @@ def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> It
     if strict and (unknown or missing):
         told = [f"\n\tUnexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []
         told += [f"\n\tMissing key(s): {', '.join(map(repr, missing))}."] if missing else []
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(told))
+        raise ShapeError(
+            f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(told),
+            where=source.where(),
+            hint="Pass the names and shapes of the module's parameters.",
+        )
     places = []
     for path, value in ((k, v) for k, v in values.items() if k in own):
         owner = module.get_submodule(path.rpartition(".")[0])
@@ -59,9 +65,11 @@ def _expand_tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
     for names in groups.values():
         given = {k: values[k] for k in names if k in values}
         if len({id(v) for v in given.values()}) > 1:
-            raise ValueError(
+            raise OptionInvalid(
                 f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
-                "Consider using tie_weights=False"
+                "Consider using tie_weights=False",
+                where=source.where(),
+                hint="Pass one value for the tied keys, or tie_weights=False.",
             )
         if given:
             out.update(dict.fromkeys(names, next(iter(given.values()))))
@@ -94,7 +102,11 @@ def functional_call(
     parts = [given] if isinstance(given, dict) else list(given)
     names = [k for part in parts for k in part]
     if repeated := sorted({k for k in names if names.count(k) > 1}):
-        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        raise OptionInvalid(
+            f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous",
+            where=source.where(),
+            hint="Pass each key in one dictionary.",
+        )
     values = {k: v for part in parts for k, v in part.items()}
     if tie_weights:
         values = _expand_tied(module, values)
@@ -110,7 +122,11 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     if a module lacks a name of the first one.
     """
     if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+        raise ShapeError(
+            "stack_module_state: Expected at least one model, got 0.",
+            where=source.where(),
+            hint="Pass at least one model.",
+        )
     parameters = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
     stacked = {k: stack([p[k].detach() for p in parameters]).requires_grad_() for k in parameters[0]}
@@ -178,7 +194,11 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
         result = func(*tracked.arguments, **kwargs)
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Tensor) or value.ndim:
-            raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor")
+            raise ShapeError(
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor",
+                where=source.where(),
+                hint="Reduce the result in the function, for example with .sum().",
+            )
         answer = tracked.alike(tracked.gradients(value), isinstance(argnums, int))
         value = tracked.finished(value)
         return (answer, (value, aux)) if has_aux else (answer, value)
@@ -216,13 +236,21 @@ def vmap(
     The function raises ValueError if mapped dimensions have different sizes.
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+        raise ShapeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}",
+            where=source.where(),
+            hint="Pass one of these values.",
+        )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         dims = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
         sizes = {t.shape[d] for a, d in zip(args, dims, strict=True) if d is not None for t in tree_leaves(a)}
         if len(sizes) != 1:
-            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
+            raise OptionInvalid(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}",
+                where=source.where(),
+                hint="Pass tensors of equal sizes in the mapped dimension.",
+            )
         one_call = _seed_randomness(func, randomness)
         calls = [
             one_call(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
@@ -252,9 +280,11 @@ def _seed_randomness(func: Function, randomness: str) -> Function:
             generator.set_state(start)
         out = func(*args, **kwargs)
         if randomness == "error" and bool((generator.get_state() != start).any()):
-            raise RuntimeError(
+            raise ShapeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap",
+                where=source.where(),
+                hint='Pass randomness="different" or randomness="same".',
             )
         return out
 

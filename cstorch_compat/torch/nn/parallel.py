@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from cstorch_compat.torch.distributed import process_group
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.nn.module import Module
 
 
@@ -99,13 +101,17 @@ def _check_arguments(module: Module, device_ids: Sequence[Any] | None) -> None:
     # As in PyTorch, the process group is checked first.
     process_group.get_world_size()
     if not any(p.requires_grad for p in module.parameters()):
-        raise RuntimeError(
-            "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
+        raise ShapeError(
+            "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.",
+            where=source.where(),
+            hint="Use the module itself.",
         )
     # PyTorch raises this error too. Continuing would hide that the script does not run on a GPU.
     if device_ids:
-        raise ValueError(
+        raise OptionInvalid(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"
             f"multiple-device GPU modules or CPU modules, but got device_ids {list(device_ids)}, output_device None, "
-            "and module parameters {device(type='cpu')}."
+            "and module parameters {device(type='cpu')}.",
+            where=source.where(),
+            hint="Omit device_ids and output_device.",
         )

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.core import storage
+from lazytensor.core import source, storage
 from lazytensor.core.tensor import Tensor, from_array, grad_mode
-from lazytensor.errors import TraceError
+from lazytensor.errors import OptionInvalid, ShapeError, TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager import Optimizer
@@ -45,7 +45,9 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if not isinstance(lr, Tensor) and not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
+            raise OptionInvalid(
+                f"Invalid learning rate: {lr}", where=source.where(), hint="Pass a learning rate of at least 0."
+            )
         defaults = {
             "lr": lr,
             "max_iter": max_iter,
@@ -57,16 +59,24 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise OptionInvalid(
+                "LBFGS doesn't support per-parameter options (parameter groups)",
+                where=source.where(),
+                hint="Pass one list of parameters.",
+            )
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Run up to `max_iter` iterations, and return the loss of the first evaluation.
 
-        Raises RuntimeError without a closure, and TraceError inside a traced step.
+        Raises RuntimeError if `closure` is None, and TraceError inside a traced step.
         """
         if closure is None:
-            raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
+            raise ShapeError(
+                "LBFGS needs a closure that computes the loss and its gradients",
+                where=source.where(),
+                hint="Call step(closure).",
+            )
         if storage.thread_state.current is not None:
             what = "torch.optim.LBFGS cannot run inside a traced step, because it reads values of tensors"
             raise TraceError(what, hint="Use another optimizer in traced steps.")
@@ -235,7 +245,11 @@ class _LBFGSStep:
                 self.evaluate()
             return t
         if self.group["line_search_fn"] != "strong_wolfe":
-            raise RuntimeError("only 'strong_wolfe' is supported")
+            raise ShapeError(
+                "only 'strong_wolfe' is supported",
+                where=source.where(),
+                hint='Pass line_search_fn="strong_wolfe" or None.',
+            )
 
         def at(length: float) -> Evaluation:
             self.optimizer.move(origin, length, direction)

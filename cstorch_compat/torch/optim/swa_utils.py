@@ -5,7 +5,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import tensor
 from lazytensor.nn.module import Module
 from lazytensor.nn.normalization import _BatchNorm
@@ -125,15 +127,25 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ):
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise OptionInvalid(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}",
+                where=source.where(),
+                hint='Pass anneal_strategy="cos" or anneal_strategy="linear".',
+            )
         if anneal_epochs < 0:
-            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+            raise OptionInvalid(
+                f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}",
+                where=source.where(),
+                hint="Pass a number of at least 0.",
+            )
         groups = optimizer.param_groups
         rates = list(swa_lr) if isinstance(swa_lr, list | tuple) else [swa_lr] * len(groups)
         if len(rates) != len(groups):
-            raise ValueError(
+            raise OptionInvalid(
                 "swa_lr must have the same length as optimizer.param_groups. "
-                f"swa_lr has {len(rates)} values, param_groups has {len(groups)}."
+                f"swa_lr has {len(rates)} values, param_groups has {len(groups)}.",
+                where=source.where(),
+                hint="Pass one swa_lr, or one for each parameter group.",
             )
         for group, rate in zip(groups, rates, strict=True):
             group["swa_lr"] = rate

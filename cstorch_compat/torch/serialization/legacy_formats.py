@@ -101,12 +101,15 @@ class _LegacyStorages(SavedStorages):
         if storage is None:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise file_error(f"storage {key!r} has an invalid number of elements: {count}")
-            # A placeholder of this length that needs no memory, because a damaged file may state any length.
+            # The placeholder needs no memory, because a damaged file may state any length.
             elements = np.broadcast_to(np.zeros((), dtype.host), (count,))
             storage = self._known[key] = SavedStorage(dtype, elements)
             storage.device = self._place(storage, location)
         if storage.dtype is not dtype or len(storage.elements) != count:
-            raise file_error(f"storage {key!r} is used with two different types or sizes")
+            raise file_error(
+                f"storage {key!r} is used as {count} elements of {dtype}, and as {len(storage.elements)} of "
+                f"{storage.dtype}"
+            )
         return storage
 
     def fill(self, stream: Any, key: str) -> None:

@@ -12,7 +12,7 @@ from cstorch_compat.torch.serialization import legacy_formats
 from cstorch_compat.torch.serialization.pickled_objects import ObjectReader, ObjectWriter, allowed_globals
 from lazytensor import serialization
 from lazytensor.core import source
-from lazytensor.errors import CheckpointError
+from lazytensor.errors import CheckpointError, OptionInvalid, ShapeError
 from lazytensor.serialization.reader import python3_path
 from lazytensor.system.plain_files import open_plain_file
 
@@ -76,7 +76,11 @@ def load(
     and ValueError for `mmap` with an open file.
     """
     if pickle_module is not None and weights_only:
-        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+        raise ShapeError(
+            "Can not safely load weights when explicit pickle_module is specified",
+            where=source.where(),
+            hint="Omit pickle_module, or pass weights_only=False.",
+        )
     if weights_only is None:
         weights_only = pickle_module is None and not _is_env_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     weights_only = weights_only or _is_env_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
@@ -86,7 +90,11 @@ def load(
         with open_plain_file(f) as stream:
             return _load(stream, map_location, reader, bool(mmap))
     if mmap:
-        raise ValueError("f must be a file path in order to use the mmap argument")
+        raise OptionInvalid(
+            "f must be a file path in order to use the mmap argument",
+            where=source.where(),
+            hint="Pass the path of the file, or mmap=False.",
+        )
     return _load(f, map_location, reader)
 
 

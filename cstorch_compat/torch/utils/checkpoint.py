@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, is_grad_enabled
+from lazytensor.errors import OptionInvalid
 
 USE_REENTRANT_WARNING = (
     "torch.utils.checkpoint{0}: the use_reentrant parameter should be passed explicitly. {1} use_reentrant=False is "
@@ -96,14 +98,26 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not isinstance(preserve, bool):
-        raise ValueError(f"preserve_rng_state must be a bool, got {type(preserve).__name__}")
+        raise OptionInvalid(
+            f"preserve_rng_state must be a bool, got {type(preserve).__name__}",
+            where=source.where(),
+            hint="Pass True or False.",
+        )
     if not use_reentrant:
         with context_fn()[0]:
             return function(*args, **kwargs)
     if context_fn is not noop_context_fn or debug is not False:
-        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        raise OptionInvalid(
+            "Passing `context_fn` or `debug` is only supported when use_reentrant=False.",
+            where=source.where(),
+            hint="Pass use_reentrant=False.",
+        )
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        raise OptionInvalid(
+            "Unexpected keyword arguments: " + ",".join(kwargs),
+            where=source.where(),
+            hint="Pass these arguments to the function with functools.partial.",
+        )
     return _run_reentrant(function, args)
 
 
@@ -138,7 +152,11 @@ def checkpoint_sequential(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        raise OptionInvalid(
+            "Unexpected keyword arguments: " + ",".join(kwargs),
+            where=source.where(),
+            hint="Pass these arguments to the functions with functools.partial.",
+        )
     # The last segment is not checkpointed, because the backward pass needs its values at once.
     modules = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size, end = len(modules) // segments, -1

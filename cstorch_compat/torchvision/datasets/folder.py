@@ -11,7 +11,7 @@ from cstorch_compat.torch.serialization.pickled_objects import ObjectReader
 from cstorch_compat.torchvision.transforms import functional
 from lazytensor.core import source
 from lazytensor.data import Dataset
-from lazytensor.errors import DataError
+from lazytensor.errors import DataError, IndexInvalid, OptionInvalid, OptionMissing
 from lazytensor.functional.creation import randint, randn
 from lazytensor.functional.random_sampling import get_rng_state, set_rng_state
 from lazytensor.random import default_generator
@@ -36,7 +36,11 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         target_transform: Callable[[Any], Any] | None = None,
     ):
         if transforms is not None and (transform is not None or target_transform is not None):
-            raise ValueError("Only transforms or transform/target_transform can be passed as argument")
+            raise OptionInvalid(
+                "Only transforms or transform/target_transform can be passed as argument",
+                where=source.where(),
+                hint="Omit transforms, or transform and target_transform.",
+            )
         self.root = os.path.expanduser(root) if isinstance(root, str) else root
         self.transforms, self.transform, self.target_transform = transforms, transform, target_transform
 
@@ -53,7 +57,9 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         return image, target if self.target_transform is None else self.target_transform(target)
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        raise OptionMissing(
+            f"{type(self).__name__} does not define __len__", where=source.where(), hint="Define it in the subclass."
+        )
 
     def extra_repr(self) -> str:
         """Return additional lines for the printed form."""
@@ -116,7 +122,9 @@ class DatasetFolder(VisionDataset):
         """
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         if not classes:
-            raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
+            raise FileNotFoundError(
+                f"Couldn't find any class folder in {directory}.\n  Put the samples of each class into one folder."
+            )
         return classes, {name: i for i, name in enumerate(classes)}
 
     @staticmethod
@@ -138,7 +146,10 @@ class DatasetFolder(VisionDataset):
                 samples += valid
                 empty -= {name} if valid else set()
         if empty and not allow_empty:
-            raise FileNotFoundError(f"Found no valid file for the classes {', '.join(sorted(empty))}.")
+            raise FileNotFoundError(
+                f"Found no valid file for the classes {', '.join(sorted(empty))}."
+                "\n  Pass allow_empty=True, or add files."
+            )
         return samples
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -183,7 +194,11 @@ class FakeData(VisionDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if index >= len(self):
-            raise IndexError(f"{type(self).__name__} index out of range")
+            raise IndexInvalid(
+                f"{type(self).__name__} index out of range",
+                where=source.where(),
+                hint="Pass an index below the number of samples.",
+            )
         # Restore the generator, so that the script's random numbers do not change.
         before = get_rng_state()
         default_generator.manual_seed(index + self.random_offset)

@@ -8,7 +8,9 @@ from typing import Any
 from cstorch_compat.torchvision.datasets.folder import ImageFolder
 from cstorch_compat.torchvision.transforms import functional
 from cstorch_compat.torchvision.transforms.transforms import pil_to_tensor
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 
 SPLITS = ("train", "val")
 
@@ -30,10 +32,18 @@ def verify_str_arg(value: Any, arg: str | None = None, valid_values: Iterable[st
     """Return `value`. Raises ValueError if it is not text, or not one of `valid_values` if these are given."""
     if not isinstance(value, str):
         what = f"for argument {arg}" if arg else ""
-        raise ValueError(f"Expected type str {what}, but got type {type(value)}.".replace(" ,", ","))
+        raise OptionInvalid(
+            f"Expected type str {what}, but got type {type(value)}.".replace(" ,", ","),
+            where=source.where(),
+            hint="Pass a string.",
+        )
     known = None if valid_values is None else list(valid_values)
     if known is not None and value not in known:
-        raise ValueError(f"Unknown value '{value}' for argument {arg}. Valid values are {{{known}}}.")
+        raise OptionInvalid(
+            f"Unknown value '{value}' for argument {arg}. Valid values are {{{known}}}.",
+            where=source.where(),
+            hint="Pass one of these values.",
+        )
     return value
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from cstorch_compat.torchvision.models import resnet, vgg, vision_transformer
 from cstorch_compat.torchvision.models.weights import WEIGHT_FILES
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
 
 ARCHITECTURES: dict[str, Callable[..., Any]] = {
     kind.lower(): getattr(module, kind.lower())
@@ -26,5 +28,7 @@ def get_model(name: str, **config: Any) -> Any:
     `config` goes to its builder function. Raises ValueError for an unknown name.
     """
     if name.lower() not in ARCHITECTURES:
-        raise ValueError(f"Unknown model {name}")
+        raise OptionInvalid(
+            f"Unknown model {name}", where=source.where(), hint="Pass a name of torchvision.models.list_models()."
+        )
     return ARCHITECTURES[name.lower()](**config)

@@ -5,7 +5,9 @@ from typing import Any
 
 from cstorch_compat.torchvision.models.weights import BUILDER_DOC, load_weights, set_num_classes
 from lazytensor import nn
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid, OptionMissing
 from lazytensor.functional.views import flatten
 from lazytensor.nn import init
 
@@ -44,9 +46,17 @@ class BasicBlock(nn.Module):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
         if groups != 1 or base_width != 64:
-            raise ValueError("BasicBlock only supports groups=1 and base_width=64")
+            raise OptionInvalid(
+                f"BasicBlock only supports groups=1 and base_width=64, but got {groups} and {base_width}",
+                where=source.where(),
+                hint="Use Bottleneck, or pass groups=1 and width_per_group=64.",
+            )
         if dilation > 1:
-            raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
+            raise OptionMissing(
+                f"Dilation > 1 not supported in BasicBlock: {dilation}",
+                where=source.where(),
+                hint="Use Bottleneck, or pass False for each stage.",
+            )
         self.conv1, self.bn1 = conv3x3(inplanes, planes, stride), norm(planes)
         self.relu = nn.ReLU(inplace=True)
         self.conv2, self.bn2 = conv3x3(planes, planes), norm(planes)
@@ -121,7 +131,11 @@ class ResNet(nn.Module):
         self.inplanes, self.dilation, self.groups, self.base_width = 64, 1, groups, width_per_group
         dilated = (False, False, False) if replace_stride_with_dilation is None else tuple(replace_stride_with_dilation)
         if len(dilated) != 3:
-            raise ValueError(f"replace_stride_with_dilation should be None or a 3-element tuple, got {dilated}")
+            raise OptionInvalid(
+                f"replace_stride_with_dilation should be None or a 3-element tuple, got {dilated}",
+                where=source.where(),
+                hint="Pass None, or three bools.",
+            )
         self.conv1 = nn.Conv2d(3, self.inplanes, 7, 2, 3, bias=False)
         self.bn1 = self._norm_layer(self.inplanes)
         self.relu = nn.ReLU(inplace=True)

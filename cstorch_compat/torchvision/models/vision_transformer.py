@@ -8,7 +8,9 @@ from typing import Any
 
 from cstorch_compat.torchvision.models.weights import BUILDER_DOC, load_weights, set_num_classes
 from lazytensor import nn
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import empty, zeros
 from lazytensor.functional.joining_and_splitting import cat
 from lazytensor.functional.views import expand, permute, reshape
@@ -108,7 +110,11 @@ class VisionTransformer(nn.Module):
     ):
         super().__init__()
         if image_size % patch_size:
-            raise ValueError("Input shape indivisible by patch size!")
+            raise OptionInvalid(
+                f"Input shape indivisible by patch size! Got {image_size} and {patch_size}.",
+                where=source.where(),
+                hint="Choose a divisor of image_size as patch_size.",
+            )
         self.image_size, self.patch_size, self.hidden_dim, self.mlp_dim = image_size, patch_size, hidden_dim, mlp_dim
         self.attention_dropout, self.dropout, self.num_classes = attention_dropout, dropout, num_classes
         self.representation_size, self.norm_layer = representation_size, norm_layer
@@ -149,7 +155,11 @@ class VisionTransformer(nn.Module):
         """
         n, _, height, width = x.spec.shape
         if (height, width) != (self.image_size, self.image_size):
-            raise ValueError(f"Wrong image height or width! Expected {self.image_size} but got {height} x {width}!")
+            raise OptionInvalid(
+                f"Wrong image height or width! Expected {self.image_size} but got {height} x {width}!",
+                where=source.where(),
+                hint="Resize the images to image_size.",
+            )
         patches = self.conv_proj(x)
         return permute(reshape(patches, (n, self.hidden_dim, -1)), 0, 2, 1)
 

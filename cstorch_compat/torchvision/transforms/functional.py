@@ -13,7 +13,7 @@ import numpy as np
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
 from lazytensor.data import DataOptionError, SampleTypeError
-from lazytensor.errors import DataError
+from lazytensor.errors import DataError, OptionInvalid
 from lazytensor.functional import creation
 
 try:
@@ -338,7 +338,11 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     and arrays.
     """
     if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+        raise OptionInvalid(
+            f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].",
+            where=source.where(),
+            hint="Pass a factor between -0.5 and 0.5.",
+        )
     if not is_pillow(img):
         raise DataOptionError(
             "adjusting the hue of tensors is not supported",

@@ -8,7 +8,9 @@ import numpy as np
 
 from cstorch_compat.torchvision.transforms import functional
 from cstorch_compat.torchvision.transforms.functional import InterpolationMode
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import empty, rand, randint, randperm
 
 
@@ -77,7 +79,11 @@ class RandomCrop:
         w, h = functional.get_image_size(img)
         height, width = output_size
         if h < height or w < width:
-            raise ValueError(f"Required crop size {(height, width)} is larger than input image size {(h, w)}")
+            raise OptionInvalid(
+                f"Required crop size {(height, width)} is larger than input image size {(h, w)}",
+                where=source.where(),
+                hint="Reduce the crop, or pass pad_if_needed=True.",
+            )
         if (w, h) == (width, height):
             return 0, 0, h, w
         top = _draw_int(h - height + 1)
@@ -220,7 +226,11 @@ class ColorJitter:
 def _parse_range(value: Any, centre: float) -> tuple[float, float] | None:
     if isinstance(value, int | float):
         if value < 0:
-            raise ValueError("If a single number, it must be non negative.")
+            raise OptionInvalid(
+                f"If a single number, it must be non negative. Got {value}.",
+                where=source.where(),
+                hint="Pass a number of at least 0.",
+            )
         low = centre - float(value)
         pair = (max(low, 0.0) if centre else low, centre + float(value))
     else:

@@ -112,7 +112,9 @@ class Lambda:
     def __init__(self, lambd: Callable[[Any], Any]):
         if not callable(lambd):
             raise SampleTypeError(
-                f"Argument lambd should be callable, got {type(lambd).__name__}", where=source.where()
+                f"Argument lambd should be callable, got {type(lambd).__name__}",
+                where=source.where(),
+                hint="Pass a function of an image.",
             )
         self.lambd = lambd
 

@@ -19,7 +19,7 @@ from lazytensor.core import source, storage
 from lazytensor.core.dtype import round_to
 from lazytensor.core.flat_buffers import Whole, values_of, whole_of
 from lazytensor.core.tensor import Tensor, grad_mode, tensor_from_storage, wrap
-from lazytensor.errors import AutogradError, OperandInvalid, TraceError, refuse
+from lazytensor.errors import AutogradError, OperandInvalid, OptionInvalid, ShapeError, TraceError, refuse
 from lazytensor.functional.conversion import to
 from lazytensor.functional.in_place import assign
 from lazytensor.ir.graph import Node, leaf
@@ -91,9 +91,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 group = {**group, "params": params}
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
             missing = "with" if "param_names" in group else "without"
-            raise ValueError(
+            raise OptionInvalid(
                 "all optimizer param groups should be with/without names. cannot add param group "
-                f"{missing} names to the optimizer"
+                f"{missing} names to the optimizer",
+                where=source.where(),
+                hint="Give names to the parameters of all groups, or to none.",
             )
         super()._take_group(group)
 
@@ -283,11 +285,19 @@ def _check_defaults(defaults: dict[str, Any]) -> None:
     """
     lr = defaults.get("lr")
     if isinstance(lr, Tensor) and lr.spec.size != 1:
-        raise ValueError("Tensor lr must be 1-element")
+        raise OptionInvalid(
+            f"Tensor lr must be 1-element, but has {lr.spec.size} elements",
+            where=source.where(),
+            hint="Pass a number, or a tensor of one element.",
+        )
     if defaults.get("fused") and defaults.get("differentiable"):
-        raise RuntimeError("`fused` does not support `differentiable`")
+        raise ShapeError(
+            "`fused` does not support `differentiable`", where=source.where(), hint="Omit fused or differentiable."
+        )
     if defaults.get("fused") and defaults.get("foreach"):
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        raise ShapeError(
+            "`fused` and `foreach` cannot be `True` together.", where=source.where(), hint="Omit fused or foreach."
+        )
 
 
 def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:

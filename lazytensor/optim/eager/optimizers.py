@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, wrap
+from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import full_like
 from lazytensor.ir.graph import leaf
 from lazytensor.optim import rules
@@ -70,7 +72,11 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         if isinstance(lr, Tensor) and foreach and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            raise OptionInvalid(
+                "lr as a Tensor is not supported for capturable=False and foreach=True",
+                where=source.where(),
+                hint="Pass lr as a number, capturable=True or foreach=False.",
+            )
         super().__init__(params, checked(locals(), "lr eps betas weight_decay", self.ORDER))
 
 

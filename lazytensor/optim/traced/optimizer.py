@@ -61,10 +61,11 @@ class Optimizer(step_hooks.Hooked):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{params.type()}"
+                "\n  Pass model.parameters(), or a list."
             )
         members = list(params)
         if not members:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError("optimizer got an empty parameter list\n  Pass at least one parameter.")
         if not isinstance(members[0], dict):
             members = [{"params": members}]
         self.defaults = defaults
@@ -101,17 +102,23 @@ class Optimizer(step_hooks.Hooked):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
                 "sets will change between runs. Please use a list instead."
+                "\n  Pass a list of parameters."
             )
         params = [params] if isinstance(params, Tensor) else list(params)
         strange = next((p for p in params if not isinstance(p, Tensor)), None)
         if strange is not None:
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}")
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}"
+                '\n  Pass only tensors, or dicts with the key "params".'
+            )
         # A parameter in two groups would be updated twice in one step.
         known = {id(p) for p in self._parameters()}
         if any(id(p) in known for p in params):
-            raise ValueError("some parameters appear in more than one parameter group")
+            raise ValueError(
+                "some parameters appear in more than one parameter group\n  Pass each parameter in one group."
+            )
         if not all(p.is_leaf for p in params):
-            raise ValueError("can't optimize a non-leaf Tensor")
+            raise ValueError("can't optimize a non-leaf Tensor\n  Pass leaves: tensors that no operation computed.")
         # As in PyTorch, settings of the group come first, in their order.
         self.param_groups.append({**group, **self.defaults, **group, "params": params})
 
@@ -269,7 +276,10 @@ class Optimizer(step_hooks.Hooked):
         Increments "step" first if it is one of the `slots`. Raises NotImplementedError if the class has no rule.
         """
         if self.rule is None:
-            raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
+            raise NotImplementedError(
+                f"{type(self).__name__} defines neither step nor rule"
+                "\n  Define step(self) or rule(self, ...) in the class."
+            )
         if STEP in self.slots:
             state["step"] = state["step"] + 1.0
         return self.rule(group, p, g, state)
@@ -334,10 +344,14 @@ class Optimizer(step_hooks.Hooked):
         group.
         """
         if len(saved) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
+            raise ValueError(
+                "loaded state dict has a different number of parameter groups"
+                "\n  Create the optimizer with the groups of the checkpoint."
+            )
         if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "\n  Create the optimizer with the parameters of the checkpoint."
             )
         # `params` in the state dict are indices; only their number is used.
         return [

@@ -455,12 +455,18 @@ class Adafactor(Optimizer):
         arguments = locals() | {"eps": tuple(eps)}
         # The vendor's arguments and messages; scripts may set these arguments to their only supported value.
         if lr is not None and relative_step:
-            raise ValueError("Cannot combine manual `lr` and `relative_step=True` options")
+            raise ValueError(
+                "Cannot combine manual `lr` and `relative_step=True` options\n  Pass lr=None, or relative_step=False."
+            )
         if relative_step or warmup_init:
-            raise ValueError(f"`{'relative_step' if relative_step else 'warmup_init'}=True` is not supported yet")
+            raise ValueError(
+                f"`{'relative_step' if relative_step else 'warmup_init'}=True` is not supported yet\n  Pass False."
+            )
         for name, value, only in (("beta1", beta1, None), ("clip_threshold", clip_threshold, 1.0)):
             if value != only:
-                raise ValueError(f"Only `{name}={only}` is supported now. It was set to {value}.")
+                raise ValueError(
+                    f"Only `{name}={only}` is supported now. It was set to {value}.\n  Pass the supported value."
+                )
         super().__init__(params, _checked(arguments, "weight_decay" if lr is None else "lr weight_decay"))
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
@@ -506,5 +512,6 @@ class Muon(Optimizer):
             raise ValueError(
                 "Muon supports only parameters with two or more dimensions, but got one of shape "
                 f"{tuple(p.shape)}. Pass biases and norms to another optimizer, such as AdamW."
+                "\n  Pass biases and norms to another optimizer, such as AdamW."
             )
         super()._make_state(group, p)

@@ -83,6 +83,7 @@ class Hooked:
                 raise HookError(
                     f"{step} must return None or a tuple of (new_args, new_kwargs), but got {answer}.",
                     where=source.where(),
+                    hint="Return None, or the pair (args, kwargs).",
                 )
             args, kwargs = answer
         return args, kwargs

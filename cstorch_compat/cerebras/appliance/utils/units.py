@@ -24,7 +24,7 @@ def _bytes_per_unit(unit: str, what: str) -> int:
         return int(1024 ** BINARY_UNITS.index(unit))
     if unit in DECIMAL_UNITS:
         return int(1000 ** DECIMAL_UNITS.index(unit))
-    raise ValueError(f"Invalid `{what}`: {unit}")
+    raise ValueError(f'Invalid `{what}`: {unit}\n  Use one of the units of this module, such as "MB".')
 
 
 def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 2) -> str:
@@ -35,7 +35,7 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
     other values raise ValueError.
     """
     if log_base not in (2, 10):
-        raise ValueError(f"Invalid `log_base`: {log_base}")
+        raise ValueError(f"Invalid `log_base`: {log_base}\n  Pass log_base=2 or log_base=10.")
     base, units = (1024, BINARY_UNITS) if log_base == 2 else (1000, DECIMAL_UNITS)
     # Division is exact at the borders between units, where a logarithm would round.
     value, place = float(num), 0
@@ -60,7 +60,7 @@ def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | N
     """
     for what, unit in (("src_unit", src_unit), ("tgt_unit", tgt_unit)):
         if unit not in SECONDS_PER_UNIT:
-            raise ValueError(f"Invalid `{what}`: {unit}")
+            raise ValueError(f'Invalid `{what}`: {unit}\n  Use one of the units of this module, such as "ms".')
     value = num * SECONDS_PER_UNIT[src_unit] / SECONDS_PER_UNIT[tgt_unit]
     return value if precision is None else _round(value, precision)
 

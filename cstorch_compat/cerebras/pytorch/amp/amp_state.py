@@ -33,7 +33,10 @@ def set_half_dtype(value: "str | DType") -> DType:
     name = value.name if isinstance(value, DType) else str(value)
     if name not in _HALF_TYPES:
         names = ", ".join(f'"{name}"' for name in _HALF_TYPES)
-        raise ValueError(f"Invalid half dtype: {value}. Accepted values are: {names}, torch.float16, torch.bfloat16.")
+        raise ValueError(
+            f"Invalid half dtype: {value}. Accepted values are: {names}, torch.float16, torch.bfloat16."
+            "\n  Pass one of these values."
+        )
     process.RUN.options.half = _HALF_TYPES[name]
     return get_half_dtype()
 
@@ -116,6 +119,7 @@ def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[No
             "Mixed precision on CPU is only supported with bfloat16. Please call "
             "cstorch.amp.set_half_dtype(torch.bfloat16) or pass the dtype to "
             "cstorch.amp.autocast(dtype=torch.bfloat16)"
+            "\n  Call cstorch.amp.set_half_dtype(torch.bfloat16) before."
         )
     return precision.autocast(half) if process.use_cs() else precision.host_autocast(half)
 
@@ -146,13 +150,21 @@ def optimizer_step(
       ValueError.
     """
     if not isinstance(grad_scaler, GradScaler):
-        raise TypeError(f"Expected grad_scaler to be a `cstorch.amp.GradScaler`. Got: `{type(grad_scaler)}`")
+        raise TypeError(
+            f"Expected grad_scaler to be a `cstorch.amp.GradScaler`. Got: `{type(grad_scaler)}`"
+            "\n  Pass a cstorch.amp.GradScaler."
+        )
     if not isinstance(loss, Tensor):
-        raise ValueError(f"Expected the wrapped function to return a single loss tensor. Got: {type(loss)}")
+        raise ValueError(
+            f"Expected the wrapped function to return a single loss tensor. Got: {type(loss)}"
+            "\n  Return the loss tensor from the function."
+        )
     if max_gradient_norm and max_gradient_value:
-        raise ValueError("Gradients can be clipped by norm or by value, but not both: give one limit")
+        raise ValueError(
+            "Gradients can be clipped by norm or by value, but not both: give one limit\n  Omit one of the two limits."
+        )
     if max_gradient_norm is not None and max_gradient_norm < 0:
-        raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}")
+        raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}\n  Pass a positive number.")
     # The norm is that of all parameter groups together.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     optimizer.zero_grad()

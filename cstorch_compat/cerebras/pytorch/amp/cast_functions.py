@@ -62,7 +62,7 @@ def promote_function(fn: Function) -> Function:
 
 def _register(module: Any, name: str, decorate: Callable[[Function], Function]) -> None:
     if not hasattr(module, name):
-        raise ValueError(f"No function named {name} in module {module}.")
+        raise ValueError(f"No function named {name} in module {module}.\n  Pass the name of a function of this module.")
     setattr(module, name, decorate(getattr(module, name)))
 
 

@@ -70,7 +70,7 @@ class GradScaler:
         self._largest, self._smallest = max_loss_scale or LARGEST_SCALE, min_loss_scale or SMALLEST_SCALE
         # A smaller scale is a subnormal float16 number, which loses bits or is flushed to zero.
         if self._smallest < SMALLEST_SCALE:
-            raise ValueError("min_loss_scale too small")
+            raise ValueError("min_loss_scale too small\n  Increase min_loss_scale.")
         # For other text, float() raises the error that the original raises.
         self._fixed = 1.0 if not loss_scale or self.dynamic else float(loss_scale)
         self._stepped: list[Any] = []
@@ -132,9 +132,12 @@ class GradScaler:
         """
         # The order of the checks and both messages are those of the original.
         if optimizer in self._stepped:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise RuntimeError("unscale_() is being called after step().\n  Call unscale_() before step().")
         if optimizer in self._unscaled:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+                "\n  Call unscale_() once for each update()."
+            )
         self._unscaled.append(optimizer)
         if not self._scale_is_applied or self._has_no_effect:
             return
@@ -188,7 +191,9 @@ class GradScaler:
         already called for this optimizer since the last `update`.
         """
         if optimizer in self._stepped:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError(
+                "step() has already been called since the last update().\n  Call update() after each step()."
+            )
         if optimizer not in self._unscaled:
             self.unscale_(optimizer)
         self._stepped.append(optimizer)
@@ -203,7 +208,10 @@ class GradScaler:
         Raises ValueError if `new_scale` is given, because the scale cannot be set from outside.
         """
         if new_scale is not None:
-            raise ValueError("cstorch.amp.GradScaler does not support providing a `new_scale`")
+            raise ValueError(
+                "cstorch.amp.GradScaler does not support providing a `new_scale`"
+                "\n  Omit new_scale, or create another GradScaler."
+            )
         # Clear the lists first, so that an error below does not block later steps.
         optimizers, self._stepped, self._unscaled = self._stepped, [], []
         if self.dynamic:

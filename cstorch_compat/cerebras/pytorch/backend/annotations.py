@@ -77,7 +77,7 @@ def device_annotation(device: DeviceType, enable_fwd: bool = True, enable_bwd: b
     `enable_bwd` select whether forward and backward operations are annotated.
     """
     if device not in get_args(DeviceType):
-        raise TypeError(f"Expected `device` to be one of {get_args(DeviceType)}.")
+        raise TypeError(f"Expected `device` to be one of {get_args(DeviceType)}.\n  Pass one of these names.")
     return create_annotation(
         DeviceConfig,
         lambda config, is_backward: AnnotationMode.Attribute("device", config.device),

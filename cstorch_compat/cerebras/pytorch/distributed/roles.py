@@ -62,6 +62,7 @@ def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None 
         raise TypeError(
             f"Expected effective batch size to be an integer, but got type {type(effective_batch_size)} with value "
             f"{effective_batch_size}."
+            "\n  Pass the batch size as an integer."
         )
     worker = process_role.current_role()
     return effective_batch_size if worker is None else worker.batch_size(effective_batch_size, global_rank)

@@ -21,17 +21,22 @@ class Compression:
 
     def __init__(self, format: FormatLiteral, param_filter: str | list[str]):
         if not isinstance(format, str):
-            raise TypeError(f"Expected format to be a string, but got type {type(format)}")
+            raise TypeError(
+                f"Expected format to be a string, but got type {type(format)}\n  Pass the name of a format."
+            )
         formats = get_args(FormatLiteral)
         if format not in formats:
-            raise ValueError(f'Expected format to be one of {formats}, but got "{format}"')
+            raise ValueError(f'Expected format to be one of {formats}, but got "{format}"\n  Pass one of these names.')
         self.format = format
         patterns = [param_filter] if isinstance(param_filter, str) else list(param_filter)
         self.param_filter = [convert_glob_to_regex(p) for p in patterns]
 
     # `Module.apply` calls its argument with each submodule, while `apply` of a prepared model calls `apply` below.
     def __call__(self, module: Any) -> None:
-        raise TypeError(f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first")
+        raise TypeError(
+            f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first"
+            "\n  Call cstorch.compile(model, backend) first."
+        )
 
     def apply(self, module: Module) -> None:
         """Call `annotate` for each parameter and buffer of `module` whose full name matches a pattern."""

@@ -162,9 +162,11 @@ class FBetaScoreMetric(ConfusionMetric):
         name: str | None = None,
     ):
         if beta <= 0:
-            raise ValueError(f"The beta has to be positive, got {beta}.")
+            raise ValueError(f"The beta has to be positive, got {beta}.\n  Pass a positive beta.")
         if average_type not in AVERAGES:
-            raise ValueError(f"The average_type has to be one of {list(AVERAGES)}, got {average_type}.")
+            raise ValueError(
+                f"The average_type has to be one of {list(AVERAGES)}, got {average_type}.\n  Pass one of these names."
+            )
         self.beta, self.average_type = beta, average_type
         super().__init__(num_classes, ignore_labels, name)
 

@@ -115,6 +115,7 @@ class Metric(Module, ABC):
             raise RuntimeError(
                 f"Trying to compute metric `{self.name}`, but the metric has not been updated. This is currently not "
                 "supported when running on CSX. "
+                "\n  Call the metric in each step before compute()."
             )
         # On the CPU `compute` itself defines the value before the first update, such as NaN or 0.
         with grad_mode(False):

@@ -65,16 +65,21 @@ class AUCMetric(Metric):
     ):
         refuse_on_the_wafer(type(self))
         if curve not in CURVES:
-            raise ValueError(f"The curve has to be one of {list(CURVES)}, got {curve}.")
+            raise ValueError(f"The curve has to be one of {list(CURVES)}, got {curve}.\n  Pass one of these names.")
         if summation_method not in METHODS:
-            raise ValueError(f"The summation_method has to be one of {list(METHODS)}, got {summation_method}.")
+            raise ValueError(
+                f"The summation_method has to be one of {list(METHODS)}, got {summation_method}."
+                "\n  Pass one of these names."
+            )
         if thresholds is None:
             # The two outer thresholds are added below.
             inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
         else:
             inner = sorted(thresholds)
         if thresholds is None and num_thresholds < 2:
-            raise ValueError(f"The num_thresholds has to be at least 2, got {num_thresholds}.")
+            raise ValueError(
+                f"The num_thresholds has to be at least 2, got {num_thresholds}.\n  Increase num_thresholds."
+            )
         self.curve, self.summation_method, self.num_thresholds = curve, summation_method, len(inner) + 2
         # A score of 0 is above the first threshold and a score of 1 below the last, so that the curve has both end
         # points.
@@ -181,7 +186,7 @@ class _AtKMetric(Metric):
 
     def wanted(self, labels: Tensor) -> int:
         """Return the number of hits that counts as 1.0 for a row."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define wanted\n  Define it in the subclass.")
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
         """Count a batch: `labels` is [..., L], `predictions` (scores) is [..., classes], and `weights` is [...].

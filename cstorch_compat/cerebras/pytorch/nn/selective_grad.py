@@ -45,12 +45,17 @@ def make_init_method(init_method: Any) -> InitMethodCallable:
     )
     if isinstance(init_method, str):
         if init_method not in SELECTION_METHODS:
-            raise ValueError(f'Unknown `init_method`: "{init_method}". Valid options are {options}.')
+            raise ValueError(
+                f'Unknown `init_method`: "{init_method}". Valid options are {options}.\n  Pass one of these names.'
+            )
         return SELECTION_METHODS[init_method]()
     # The original also recognizes such a function by its annotation.
     said = [p.annotation for p in inspect.signature(init_method).parameters.values()] if callable(init_method) else []
     if said != [Parameter]:
-        raise ValueError(f"Passed in argument `init_method` is not a valid option. Valid options are {options}.")
+        raise ValueError(
+            f"Passed in argument `init_method` is not a valid option. Valid options are {options}."
+            "\n  Pass one of these names, or a function."
+        )
     method: InitMethodCallable = init_method
     return method
 
@@ -70,7 +75,10 @@ class SelectiveGrad:
 
     # `Module.apply` calls its argument with each submodule, while `apply` of a prepared model calls `apply` below.
     def __call__(self, module: Any) -> None:
-        raise TypeError(f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first")
+        raise TypeError(
+            f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile first"
+            "\n  Call cstorch.compile(model, backend) first."
+        )
 
     def apply(self, obj: Any) -> None:
         """Select elements of the matching parameters of `obj`, a module, and register their masks and gradient hooks.
@@ -78,7 +86,10 @@ class SelectiveGrad:
         Raises TypeError if `obj` is not a module.
         """
         if not isinstance(obj, Module):
-            raise TypeError(f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}")
+            raise TypeError(
+                f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}"
+                "\n  Pass a module or an optimizer of cstorch."
+            )
         # Visit each submodule, because a mask is a buffer of the parameter's module. Patterns match full names.
         for prefix, module in obj.named_modules():
             for name, param in list(module.named_parameters(recurse=False)):

@@ -52,6 +52,7 @@ class SequentialScheduler(_Compound):
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
                 f"milestone points, but got number of schedulers {len(schedulers)} and the number of  milestones to "
                 f"be equal to {len(milestones)}"
+                "\n  Pass one milestone for each change of schedule."
             )
         for i, part in enumerate(schedulers):
             self._check_part(optimizer, i, part, tag_set(param_group_tags))
@@ -70,16 +71,19 @@ class SequentialScheduler(_Compound):
             raise ValueError(
                 f"{whole} belong to the same optimizer, but got schedulers at index {i} to be different than the "
                 "optimizer passed in."
+                "\n  Create all schedulers with the same optimizer."
             )
         if part.param_group_key != self.param_group_key:
             raise ValueError(
                 f"{whole} have  the same `param_group_key`, but got schedulers `param_group_key` at index {i} to be "
                 "different than the Sequential Scheduler's `param_group_key`."
+                "\n  Create all schedulers with the same param_group_key."
             )
         if part.param_group_tags != tags:
             raise ValueError(
                 f"{whole} have the same `param_group_tags`, but found `param_group_tags` at index {i} to be different "
                 "than the Sequential Scheduler's `param_group_tags."
+                "\n  Create all schedulers with the same param_group_tags."
             )
 
     def _get_closed_form(self) -> Tensor:
@@ -131,6 +135,7 @@ class ChainedScheduler(_Compound):
                 raise ValueError(
                     "ChainedScheduler expects all schedulers to belong to the same optimizer, but got schedulers at "
                     f"index 0 and {i} to be different"
+                    "\n  Create all schedulers with the same optimizer."
                 )
         super().__init__(optimizer, None, -1, param_group_tags)
         optimizer.remove_schedules(schedulers)

@@ -168,7 +168,9 @@ class Optimizer(optim.Optimizer, ABC):
         if hasattr(f, "sparsify_optimizer"):
             return f.apply(self)
         if not callable(f):
-            raise TypeError(f"Expected a callable as the argument to apply. Got: {type(f)}")
+            raise TypeError(
+                f"Expected a callable as the argument to apply. Got: {type(f)}\n  Pass a function of a tensor."
+            )
         return f(self)
 
 

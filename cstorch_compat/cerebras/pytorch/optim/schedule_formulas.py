@@ -249,6 +249,7 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
             raise ValueError(
                 "Unsupported value of Parameters 'T_mult' for LR scheduler type CosineAnnealingWarmRestarts, Only "
                 "supported default T_mult value: 1.0. "
+                "\n  Pass T_mult=1, or chain CosineAnnealingLR in a SequentialLR."
             )
         self.initial_val, self.T_0, self.T_mult, self.eta_min = initial_val, T_0, T_mult, eta_min
         super().__init__(optimizer, None, param_group_tags=param_group_tags)

@@ -73,7 +73,9 @@ class Scheduler(ABC):
         if not hasattr(optimizer, "param_groups"):
             raise AttributeError(f"{type(optimizer).__name__!r} object has no attribute 'param_groups'")
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an a cstorch.optim.Optimizer")
+            raise TypeError(
+                f"{type(optimizer).__name__} is not an a cstorch.optim.Optimizer\n  Pass an optimizer of cstorch.optim."
+            )
         self.optimizer = optimizer
         self.param_group_tags = tag_set(param_group_tags)
         self._check_tags()
@@ -108,6 +110,7 @@ class Scheduler(ABC):
                 f"Scheduler {type(self).__name__} was created with `param_group_tags` {self.param_group_tags} but none "
                 "of them were applied to any params groups in the optimizer. Please check the correctness of the param "
                 f"group tags. Available tags: {available}."
+                "\n  Give a parameter group one of these tags."
             )
 
     def value(self) -> Tensor:
@@ -385,7 +388,7 @@ def tag_set(tags: Tags) -> set[str | None] | None:
     if tags is None or isinstance(tags, str):
         return None if tags is None else {tags}
     if len(set(tags)) != len(tags):
-        raise ValueError(f"`param_group_tags` contains duplicate values. Tag list: {tags}.")
+        raise ValueError(f"`param_group_tags` contains duplicate values. Tag list: {tags}.\n  List each tag once.")
     return set(tags)
 
 

@@ -59,7 +59,9 @@ class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
 def check_constant_level(value: float) -> float:
     """Return `value`, a constant sparsity, as a float. Raises ValueError unless 0 <= value < 1."""
     if not 0.0 <= value < 1.0:
-        raise ValueError(f"Invalid sparsity level {value}. Must be 0.0 <= s < 1.0")
+        raise ValueError(
+            f"Invalid sparsity level {value}. Must be 0.0 <= s < 1.0\n  Pass a fraction of at least 0 and below 1."
+        )
     return float(value)
 
 
@@ -132,7 +134,9 @@ class SparsityAlgorithm(ABC):
             return self._find_sparse_parameters(obj.parameters())
         if hasattr(obj, "param_groups"):
             return self._find_sparse_parameters(p for group in obj.param_groups for p in group["params"])
-        raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(obj)}")
+        raise TypeError(
+            f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(obj)}\n  Pass a module or an optimizer."
+        )
 
     def _find_sparse_parameters(self, parameters: Any) -> Iterator[SparseParameter]:
         return (self._by_id[id(p)] for p in parameters if id(p) in self._by_id)
@@ -143,6 +147,7 @@ class SparsityAlgorithm(ABC):
         raise TypeError(
             f"'{type(self).__name__}' object is not callable: prepare the model by cstorch.compile(model, backend) "
             "before `model.apply(sparsity)`"
+            "\n  Call cstorch.compile(model, backend) first."
         )
 
     def apply(self, obj: Any) -> None:
@@ -155,7 +160,10 @@ class SparsityAlgorithm(ABC):
         elif isinstance(obj, Optimizer):
             self.sparsify_optimizer(obj)
         else:
-            raise TypeError(f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}")
+            raise TypeError(
+                f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}"
+                "\n  Pass a module or an optimizer of cstorch."
+            )
 
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters of `module` sparse, except those with the attribute `requires_dense = True`.
@@ -207,6 +215,7 @@ class SparsityAlgorithm(ABC):
         if self._levels.default is None and param not in self._levels:
             raise ValueError(
                 f"{type(self).__name__} sparsity algorithm expected `sparsity` to be specified, but got none."
+                "\n  Pass sparsity, such as sparsity=0.8."
             )
         sparse_param = SparseParameter(module, name, self.first_mask(param))
         self._take(sparse_param)
@@ -309,7 +318,10 @@ class SparsityAlgorithm(ABC):
     def load_state_dict(self, state_dict: Any) -> None:
         """Accept the empty state of an algorithm without state. Raises ValueError for any other state."""
         if state_dict:
-            raise ValueError(f"{type(self).__name__} has no state, but got a state with the keys {list(state_dict)}")
+            raise ValueError(
+                f"{type(self).__name__} has no state, but got a state with the keys {list(state_dict)}"
+                "\n  Load the state into the algorithm that it was saved from."
+            )
 
     def register_target_sparsity_hook(self, hook: Hook) -> Any:
         """Register `hook(algorithm, name, sparsity)`, called at each update once for each sparsity schedule.
@@ -358,7 +370,9 @@ class Static(SparsityAlgorithm):
             value = value.value
         # bool is a subclass of int, but not a sparsity.
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError("Static sparsity algorithm only supports constant sparsity")
+            raise ValueError(
+                'Static sparsity algorithm only supports constant sparsity\n  Pass a number, or use algorithm="gmp".'
+            )
         super()._assign_level(value)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:

@@ -102,7 +102,10 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         TypeError if `optimizer` is not a cstorch optimizer.
         """
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}")
+            raise TypeError(
+                f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}"
+                "\n  Pass a module or an optimizer."
+            )
         with grad_mode(False):
             # Increment first: the first optimizer step is step 1.
             self.step.add_(1)
@@ -186,7 +189,10 @@ class GMP(DynamicSparsityAlgorithm):
 
     def __init__(self, **kwargs: Any):
         if kwargs.get("sparsity") is None:
-            raise ValueError("GMP sparsity algorithm expected `sparsity` to be specified, but got none.")
+            raise ValueError(
+                "GMP sparsity algorithm expected `sparsity` to be specified, but got none."
+                "\n  Pass sparsity, such as a schedule."
+            )
         super().__init__(**kwargs)
         level = self._levels.default
         # A constant level would prune once. The original raises this error and points to static sparsity.
@@ -194,6 +200,7 @@ class GMP(DynamicSparsityAlgorithm):
             raise ValueError(
                 f"Configured with constant sparsity {level.value}. This is not valid, because the sparsity pattern "
                 'would not change during training. For a static sparsity pattern, use `algorithm="static".`'
+                '\n  Use algorithm="static".'
             )
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
@@ -216,11 +223,14 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
         super().__init__(**kwargs)
         self.drop_fraction = make_hyperparam_schedule(drop_fraction)
         if isinstance(self.drop_fraction, Constant) and not 0.0 <= self.drop_fraction.value <= 1.0:
-            raise ValueError(f"Invalid drop_fraction {drop_fraction}. Must be 0.0 <= drop_fraction <= 1.0")
+            raise ValueError(
+                f"Invalid drop_fraction {drop_fraction}. Must be 0.0 <= drop_fraction <= 1.0"
+                "\n  Pass a fraction between 0 and 1."
+            )
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
         """Return a score for each element of `p`. The elements with the largest scores are grown."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define grow_score\n  Define it, or use SET or RigL.")
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
         """Return `mask` without its smallest weights, grown again to the sparsity level.
@@ -280,7 +290,10 @@ class RigL(_DropAndGrow):
         super().__init__(drop_fraction, **kwargs)
         self.balance_in_groups, self.balance_out_groups = balance_in_groups, balance_out_groups
         if balance_in_groups and balance_out_groups:
-            raise ValueError("Only one of `balance_in_groups` and `balance_out_groups` can be specified at a time.")
+            raise ValueError(
+                "Only one of `balance_in_groups` and `balance_out_groups` can be specified at a time."
+                "\n  Omit one of the two."
+            )
         if balance_in_groups:
             self.score_shaper = InputGroupScoreShaper(balance_in_groups)
         if balance_out_groups:

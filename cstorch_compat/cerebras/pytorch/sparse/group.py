@@ -69,30 +69,36 @@ class Group(SparsityAlgorithm):
         elif callable(filter):
             takes = filter
         else:
-            raise TypeError(f"filter must be a string or callable, got {type(filter)}")
+            raise TypeError(
+                f"filter must be a string or callable, got {type(filter)}\n  Pass a pattern of names, or a function."
+            )
         if not isinstance(algorithm, SparsityAlgorithm):
-            raise TypeError(f"algorithm must be an instance of SparsityAlgorithm, got {type(algorithm)}")
+            raise TypeError(
+                f"algorithm must be an instance of SparsityAlgorithm, got {type(algorithm)}"
+                "\n  Create an algorithm, such as cstorch.sparse.Static(sparsity=0.8)."
+            )
         # A nested group would prune its parameters twice.
         if isinstance(algorithm, Group):
             raise TypeError(
                 "algorithm must not be a Group sparsity algorithm. If you want to merge groups, use the extend method."
+                "\n  Call extend() to merge groups."
             )
         self._groups.append(Group.Filter(takes, algorithm))
 
     def extend(self, group: "Group") -> None:
         """Append the algorithms of another group. Raises TypeError if `group` is not a `Group`."""
         if not isinstance(group, Group):
-            raise TypeError(f"group must be an instance of Group, got {type(group)}")
+            raise TypeError(f"group must be an instance of Group, got {type(group)}\n  Pass a cstorch.sparse.Group.")
         self._groups.extend(group._groups)
 
     @property
     def sparsity(self) -> Any:
         """Raise NotImplementedError, because each member has its own sparsity."""
-        raise NotImplementedError(NO_LEVEL_MESSAGE)
+        raise NotImplementedError(NO_LEVEL_MESSAGE + "\n  Read the level of one of its algorithms.")
 
     @sparsity.setter
     def sparsity(self, value: Any) -> None:
-        raise NotImplementedError(NO_LEVEL_MESSAGE)
+        raise NotImplementedError(NO_LEVEL_MESSAGE + "\n  Set the level of one of its algorithms.")
 
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters of `module` that a filter accepts sparse, except those with `requires_dense = True`.
@@ -101,7 +107,9 @@ class Group(SparsityAlgorithm):
         or if the module is sparse already.
         """
         if not self._groups:
-            raise RuntimeError("No groups were added to the Group sparsity algorithm")
+            raise RuntimeError(
+                "No groups were added to the Group sparsity algorithm\n  Call add(filter, algorithm) first."
+            )
         super().sparsify_module(module)
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
@@ -174,7 +182,10 @@ def configure(config: Any) -> Group | None:
     if isinstance(config, int | float):
         config = {"sparsity": config}
     if not isinstance(config, dict | list | tuple):
-        raise TypeError(f"Expected a sparsity level, a dict or a list of dicts. Got: {type(config)}")
+        raise TypeError(
+            f"Expected a sparsity level, a dict or a list of dicts. Got: {type(config)}"
+            "\n  Pass a number, a dict, or a list of dicts."
+        )
     group = Group()
     for settings in [config] if isinstance(config, dict) else config:
         group.add(*_parse_entry(dict(settings)))
@@ -198,7 +209,10 @@ def _make_filter(names: Any) -> FilterCallable:
         return default_sparse_param_filter
     patterns = [names] if isinstance(names, str) else names
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise TypeError(f"filter must be a string or list of strings, got {type(names)}")
+        raise TypeError(
+            f"filter must be a string or list of strings, got {type(names)}"
+            "\n  Pass a pattern of names, or a list of them."
+        )
     return make_pattern_filter(list(patterns))
 
 

@@ -83,6 +83,7 @@ def make_init_method(init_method: Any) -> InitMethod:
         raise ValueError(
             f'Unknown `init_method`: "{init_method}". Valid options are one of the built-in {list(INIT_METHODS)} or a '
             "function (parameter, sparsity, score_shaper=None, device=None) that returns a bool tensor."
+            "\n  Pass one of these options."
         )
     return INIT_METHODS[init_method]
 
@@ -95,5 +96,8 @@ def check_mask(mask: Any, p: Tensor, name: str) -> Tensor:
     # A float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:
         what = f"{mask.dtype.name}{list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, but the method returned {what}")
+        raise ValueError(
+            f"The mask of {name} must be bool{list(p.shape)}, but the method returned {what}"
+            "\n  Return a bool tensor in the shape of the parameter."
+        )
     return mask

@@ -45,12 +45,15 @@ class ScoreFlattener(ScoreShaper):
 class _GroupShaper(ScoreShaper):
     def __init__(self, num_groups: int):
         if num_groups < 1:
-            raise ValueError(f"num_groups must be at least 1. Got: {num_groups}")
+            raise ValueError(f"num_groups must be at least 1. Got: {num_groups}\n  Increase num_groups.")
         self.num_groups = num_groups
 
     def _check(self, extent: int, what: str) -> None:
         if extent % self.num_groups:
-            raise ValueError(f"{extent} {what} cannot be divided into {self.num_groups} groups of equal size")
+            raise ValueError(
+                f"{extent} {what} cannot be divided into {self.num_groups} groups of equal size"
+                "\n  Choose a divisor as num_groups."
+            )
 
 
 class OutputGroupScoreShaper(_GroupShaper):
@@ -73,7 +76,10 @@ class InputGroupScoreShaper(_GroupShaper):
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         if tensor.ndim != 2:
-            raise ValueError(f"Only the inputs of a matrix can be grouped, but the shape is {list(tensor.shape)}")
+            raise ValueError(
+                f"Only the inputs of a matrix can be grouped, but the shape is {list(tensor.shape)}"
+                "\n  Apply groups to matrices only."
+            )
         outputs, inputs = tensor.shape
         self._check(inputs, "inputs")
         # Inputs are columns, so the matrix is transposed before it is divided into rows.

@@ -53,7 +53,10 @@ class SparsityOptimizer(Optimizer):
         because `hook_module` was not called.
         """
         if not self.sparsity.num_sparse_params:
-            raise RuntimeError("No parameter is sparse yet: call hook_module(model) before the first step")
+            raise RuntimeError(
+                "No parameter is sparse yet: call hook_module(model) before the first step"
+                "\n  Call hook_module(model) first."
+            )
         loss = None if closure is None else closure()
         with grad_mode(False):
             # This optimizer has no weight state. SparsityWrapperOptimizer masks the state of the real optimizer.
@@ -177,6 +180,7 @@ def configure_sparsity_optimizer(
     if kind is None:
         raise ValueError(
             f"Unsupported sparsity optimizer type {sparsity_type!r}: expected one of {sorted(OPTIMIZER_TYPES)}"
+            "\n  Pass one of these names."
         )
     named = list(named_parameters)
     if param_name_patterns is not None:
@@ -184,7 +188,10 @@ def configure_sparsity_optimizer(
     takes: FilterCallable = sparse_param_filter or default_sparse_param_filter
     chosen = [p for name, p in named if takes(name, p)]
     if not chosen:
-        raise ValueError(f"No parameter passes the filter. The parameters are {[name for name, _ in named]}")
+        raise ValueError(
+            f"No parameter passes the filter. The parameters are {[name for name, _ in named]}"
+            "\n  Change the filter so that it selects a parameter."
+        )
     return kind([{"params": chosen}], **kwargs)
 
 
@@ -208,6 +215,7 @@ def _group_by_pattern(
         if not matches:
             raise ValueError(
                 f"The pattern {pattern!r} matches no parameter. The names are {[name for name, _ in named]}"
+                "\n  Change the pattern so that it matches a name."
             )
         matched = {id(p) for _, p in matches}
         # The first match counts, so special patterns must precede general ones.

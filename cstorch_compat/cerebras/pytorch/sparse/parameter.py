@@ -106,6 +106,7 @@ class SparseParameter:
             raise RuntimeError(
                 f"The mask of {self.name} is being updated before it was initialized: masks are made when the loop "
                 "over a DataExecutor begins, or by `initialize()`"
+                "\n  Call initialize(), or update masks in the loop over a DataExecutor."
             )
         with grad_mode(False):
             # Write into the buffer, because the new mask is a node of the traced step.
@@ -145,6 +146,7 @@ class SparseParameter:
         if self._pruned:
             raise RuntimeError(
                 f"Annotations must be set before tensors are pruned, but these were pruned: {list(self._pruned)}"
+                "\n  Set the annotations before the first update of masks."
             )
         self._annotations[name] = float(value)
 

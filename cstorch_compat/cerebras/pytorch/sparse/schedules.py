@@ -121,7 +121,10 @@ class Cosine(HyperParameterSchedule):
 
     def __init__(self, init: float, half_period: float, minimum: float = 0.0):
         if not half_period:
-            raise ValueError("half_period must not be 0: it is the number of steps from `init` to `minimum`")
+            raise ValueError(
+                "half_period must not be 0: it is the number of steps from `init` to `minimum`"
+                "\n  Pass a positive number of steps."
+            )
         # The form amp * cos + offset is that of the front end's graph.
         self.amp, self.offset = (init - minimum) / 2, (init + minimum) / 2
         self.freq = math.pi / half_period
@@ -145,7 +148,9 @@ class Cycling(HyperParameterSchedule):
 
     def __init__(self, values: Sequence[float]):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise ValueError(f"Cycling needs a list of at least one value. Got: {values!r}")
+            raise ValueError(
+                f"Cycling needs a list of at least one value. Got: {values!r}\n  Pass a list with at least one value."
+            )
         self.values = [float(v) for v in values]
         # The index is state: it advances with update steps, whose number the step counter does not give.
         self.index = tensor(0, dtype=dt.int64)
@@ -185,7 +190,7 @@ class Lambda(HyperParameterSchedule):
 
     def __init__(self, fn: Callable[[Tensor], Tensor]):
         if not callable(fn):
-            raise TypeError(f"Lambda needs a function of the step. Got: {fn!r}")
+            raise TypeError(f"Lambda needs a function of the step. Got: {fn!r}\n  Pass a function of the step.")
         self.fn = fn
 
     def compute(self, step: Tensor) -> Tensor:
@@ -228,18 +233,21 @@ def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
     raise ValueError(
         f"Unhandled {schedule}. Options are a number, a list of numbers, a function of the step, a schedule, or a dict "
         f'with "type" as one of {sorted(SCHEDULES)}'
+        "\n  Pass one of these options."
     )
 
 
 def _make_from_settings(settings: dict[str, Any]) -> HyperParameterSchedule:
     if "type" not in settings:
-        raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
+        raise ValueError(f'Must specify `type`, as one of {sorted(SCHEDULES)}\n  Add the entry "type".')
     kind = settings.pop("type")
     # Names are lower case and include subclasses that scripts define.
     known: dict[str, type[HyperParameterSchedule]] = {**collect_subclasses(HyperParameterSchedule), **SCHEDULES}
     schedule = known.get(str(kind).lower())
     if schedule is None:
-        raise TypeError(f"Unknown type of schedule {kind!r}: expected one of {sorted(known)}")
+        raise TypeError(
+            f"Unknown type of schedule {kind!r}: expected one of {sorted(known)}\n  Pass one of these names."
+        )
     return schedule(**settings)
 
 
@@ -280,6 +288,7 @@ class FreqSchedule(UpdateSchedule):
         if freq < 1:
             raise RuntimeError(
                 f"Invalid update frequency {freq}: it is the number of steps from one update to the next, at least 1"
+                "\n  Pass a freq of at least 1."
             )
         self.freq, self.start, self.stop = freq, start, stop
 
@@ -304,7 +313,7 @@ class ListSchedule(UpdateSchedule):
     def __init__(self, steps: Sequence[int] | Tensor):
         self.steps = tuple(int(s) for s in (steps.tolist() if isinstance(steps, Tensor) else steps))
         if not self.steps:
-            raise ValueError("A list of update steps must not be empty")
+            raise ValueError("A list of update steps must not be empty\n  Pass at least one step.")
         self.start, self.stop = min(self.steps), max(self.steps)
 
     def is_update_step(self, step: Tensor) -> Tensor:
@@ -340,4 +349,5 @@ def make_update_schedule(update: Any) -> Callable[[Tensor], Tensor]:
     raise ValueError(
         f'Invalid `update`: {update}. Valid options are None (every step), {{"freq": freq, "start": start, "stop": '
         'stop}}, {{"steps": steps}}, a list of steps, or a function of the step'
+        "\n  Pass one of these options."
     )

@@ -29,13 +29,16 @@ class Schedule:
 
         def __post_init__(self) -> None:
             if not _is_int_at_least(self.start, 0):
-                raise ValueError(f"start ({self.start}) must be an integer >= 0.")
+                raise ValueError(f"start ({self.start}) must be an integer >= 0.\n  Pass a start of at least 0.")
             if not _is_int_at_least(self.end, self.start + 1):
-                raise ValueError(f"end ({self.end}) must be an integer greater than start {self.start}.")
+                raise ValueError(
+                    f"end ({self.end}) must be an integer greater than start {self.start}."
+                    "\n  Pass an end after the start."
+                )
             if not _is_int_at_least(self.step, 1):
-                raise ValueError(f"step ({self.step}) must be an integer greater than zero.")
+                raise ValueError(f"step ({self.step}) must be an integer greater than zero.\n  Pass a positive step.")
             if not isinstance(self.include_last, bool):
-                raise ValueError(f"include_last must be a bool, got {type(self.include_last)}")
+                raise ValueError(f"include_last must be a bool, got {type(self.include_last)}\n  Pass True or False.")
 
         @property
         def steps(self) -> builtins.range:
@@ -78,7 +81,10 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if any(after.start < before.end for before, after in pairwise(self.intervals)):
-            raise ValueError(f"Intervals must be non-overlapping ranges, but got {self.intervals}.")
+            raise ValueError(
+                f"Intervals must be non-overlapping ranges, but got {self.intervals}."
+                "\n  Pass ranges that do not overlap."
+            )
 
     @classmethod
     def every(cls, steps: int, num_steps: int) -> "Schedule":

@@ -4,6 +4,9 @@ import contextlib
 import enum
 from collections.abc import Iterator
 
+from lazytensor.core import source
+from lazytensor.errors import OperandInvalid
+
 WARN_FOR_UNFUSED_KERNELS = False
 
 
@@ -23,7 +26,11 @@ def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = Fa
     """Return a context manager without effect. Raises AssertionError if `backends` contains other objects."""
     kinds = backends if isinstance(backends, list) else [backends]
     if not all(isinstance(b, SDPBackend) for b in kinds):
-        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+        raise OperandInvalid(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances",
+            where=source.where(),
+            hint="Pass torch.nn.attention.SDPBackend.MATH, or a list of such members.",
+        )
     yield
 
 

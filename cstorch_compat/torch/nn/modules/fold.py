@@ -45,6 +45,7 @@ class _BlockGrid:
                 f"array of sliding blocks as ({self.counts[0]}, {self.counts[1]}), but its components must be at "
                 "least one.",
                 where=source.where(),
+                hint="Increase the image or the padding, or reduce the kernel or the dilation.",
             )
 
     def windows(self) -> Iterator[tuple[Any, ...]]:
@@ -69,6 +70,7 @@ def unfold(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
             f"input, but got: {list(input.shape)}",
             where=source.where(),
+            hint="Add or remove dimensions, for example with unsqueeze(0) for the batch.",
         )
     require_elements(input, "fb", "unfold")
     blocks = _BlockGrid((input.shape[-2], input.shape[-1]), kernel_size, dilation, padding, stride)
@@ -103,6 +105,7 @@ def fold(
             f"padding={blocks.padding}, stride={blocks.stride}, expected input of shape [N, multiple of {elements}, "
             f"{count}], but got {list(input.shape)}",
             where=source.where(),
+            hint="Pass blocks of this shape, or change output_size.",
         )
     lead, channels = input.shape[:-2], input.shape[-2] // elements
     columns = input.reshape(*lead, channels, elements, *blocks.counts)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.torch import tensor_members
+from lazytensor.core import source
 from lazytensor.core.storage import new_storage
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OperandInvalid, OptionInvalid, ShapeError
 from lazytensor.functional.creation import empty_like
 from lazytensor.nn.module import Module
 
@@ -55,7 +57,11 @@ def set_submodule(module: Module, target: str, module_: Module, strict: bool = F
     the parent does not exist, or if the submodule does not exist and `strict` is True.
     """
     if not target:
-        raise ValueError("Cannot set the submodule without a target name!")
+        raise OptionInvalid(
+            "Cannot set the submodule without a target name!",
+            where=source.where(),
+            hint='Pass a name such as "layers.0".',
+        )
     path, _, name = target.rpartition(".")
     owner = module.get_submodule(path)
     if strict and not hasattr(owner, name):
@@ -67,7 +73,11 @@ def _make_refusing_move(name: str) -> Callable[..., Module]:
     def moved(module: Module, *args: Any, **kwargs: Any) -> Module:
         # As in PyTorch, a module without tensors can be moved to any device.
         if any(True for _ in _parameters_and_buffers(module)):
-            raise AssertionError(tensor_members.NO_DEVICE_MESSAGE.format(name.upper()))
+            raise OperandInvalid(
+                tensor_members.NO_DEVICE_MESSAGE.format(name.upper()),
+                where=source.where(),
+                hint='Keep the module on the CPU, or use cstorch.backend("CSX").',
+            )
         return module
 
     moved.__name__ = moved.__qualname__ = name
@@ -84,7 +94,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     Raises RuntimeError if `module_cls` is not a Module class.
     """
     if not issubclass(module_cls, Module):
-        raise RuntimeError(f"Expected a Module; got {module_cls}")
+        raise ShapeError(f"Expected a Module; got {module_cls}", where=source.where(), hint="Pass a module.")
     # Created on the meta device, so that no random numbers are drawn.
     device = kwargs.pop("device", "cpu")
     return to_empty(module_cls(*args, device="meta", **kwargs), device=device)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from lazytensor.core import source
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid
 from lazytensor.nn import Module
 from lazytensor.nn.normalization import _BatchNorm
 
@@ -29,7 +31,11 @@ class SyncBatchNorm(_BatchNorm):
 
     def _check(self, input: Tensor) -> None:
         if input.ndim < 2:
-            raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
+            raise OptionInvalid(
+                f"expected at least 2D input (got {input.ndim}D input)",
+                where=source.where(),
+                hint="Pass a tensor [N, C, ...].",
+            )
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

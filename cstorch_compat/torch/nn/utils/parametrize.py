@@ -10,7 +10,9 @@ from typing import Any
 
 from cstorch_compat.run.process import RunLocal
 from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.nn import Buffer, Module, ModuleDict, ModuleList, Parameter
 
 _computed_values: RunLocal[dict[tuple[int, str], Tensor] | None] = RunLocal(lambda: None)
@@ -59,7 +61,11 @@ class ParametrizationList(ModuleList):
             inverted: Any = value
             for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise ShapeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse.",
+                        where=source.where(),
+                        hint="Define right_inverse in the parametrization.",
+                    )
                 inverted = module.right_inverse(inverted)
             for name, part in zip(self.names(), (inverted,) if self.is_tensor else inverted, strict=True):
                 getattr(self, name).copy_(part)
@@ -127,9 +133,11 @@ def register_parametrization(
         table.append(parametrization)
         return module
     if tensor_name not in {**module._parameters, **module._buffers}:
-        raise ValueError(
+        raise OptionInvalid(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
-            f"'{tensor_name}'"
+            f"'{tensor_name}'",
+            where=source.where(),
+            hint="Pass the name of a parameter or a buffer.",
         )
     # Check everything before the module is changed.
     original = getattr(module, tensor_name)
@@ -155,9 +163,11 @@ def _check_same_form(before: Tensor, after: Tensor) -> None:
     for what in ("dtype", "shape"):
         old, new = getattr(before, what), getattr(after, what)
         if old != new:
-            raise ValueError(
+            raise OptionInvalid(
                 f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
-                f"enabled.\nunparametrized {what}: {old}\nparametrized {what}: {new}"
+                f"enabled.\nunparametrized {what}: {old}\nparametrized {what}: {new}",
+                where=source.where(),
+                hint="Return a tensor of the same kind, or pass unsafe=True.",
             )
 
 
@@ -195,12 +205,18 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     is not parametrized, or if it has several originals and `leave_parametrized` is False.
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise OptionInvalid(
+            f"Module {module} does not have a parametrization on {tensor_name}",
+            where=source.where(),
+            hint="Pass the name of a parametrized tensor.",
+        )
     table = module.parametrizations[tensor_name]
     if not leave_parametrized and not table.is_tensor:
-        raise ValueError(
+        raise OptionInvalid(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
-            "sequence of tensors."
+            "sequence of tensors.",
+            where=source.where(),
+            hint="Pass leave_parametrized=True.",
         )
     tensor = getattr(table, table.names()[0])
     if leave_parametrized:

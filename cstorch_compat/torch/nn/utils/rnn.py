@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, from_array
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional.creation import full, tensor
 from lazytensor.functional.indexing import getitem
 from lazytensor.functional.joining_and_splitting import cat, stack
@@ -95,21 +97,28 @@ def pack_padded_sequence(
     order: Tensor | None = None
     if enforce_sorted:
         if (np.diff(sizes) > 0).any():
-            raise RuntimeError(
+            raise ShapeError(
                 "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
                 "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if "
-                "you do not need ONNX exportability."
+                "you do not need ONNX exportability.",
+                where=source.where(),
+                hint="Pass enforce_sorted=False, or sort the sequences by length.",
             )
     else:
         order = _to_index_tensor(np.argsort(-sizes, kind="stable"))
         sizes, x = sizes[order.array()], getitem(x, (slice(None), order))
     if sizes.size != x.spec.shape[1]:
-        raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {sizes.size} (batch_size={x.spec.shape[1]})"
+        raise ShapeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {sizes.size} (batch_size={x.spec.shape[1]})",
+            where=source.where(),
+            hint="Pass one length for each sequence.",
         )
     if sizes.min() <= 0:
-        raise RuntimeError(
+        raise ShapeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+            f": {sizes.min()}",
+            where=source.where(),
+            hint="Remove empty sequences.",
         )
     # Rows are ordered by time step and then by sequence, so that a layer processes one step at once.
     at_work = np.arange(sizes[0])[:, None] < sizes[None, :]
@@ -128,9 +137,11 @@ def pad_packed_sequence(
     sizes = sequence.batch_sizes.array()
     longest = len(sizes)
     if total_length is not None and total_length < longest:
-        raise ValueError(
+        raise OptionInvalid(
             "Expected total_length to be at least the length of the longest sequence in input, but got "
-            f"total_length={total_length} and max sequence length being {longest}"
+            f"total_length={total_length} and max sequence length being {longest}",
+            where=source.where(),
+            hint="Increase total_length, or omit it.",
         )
     out, lengths = sequence.padded(padding_value, total_length), sequence.lengths()
     if sequence.unsorted_indices is not None:
@@ -152,7 +163,11 @@ def pad_sequence(
     """
     members = list(sequences)
     if padding_side not in ("right", "left"):
-        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+        raise ShapeError(
+            f"Expected padding_side to be one of left or right, but got {padding_side}.",
+            where=source.where(),
+            hint='Pass padding_side="left" or padding_side="right".',
+        )
     longest = max(s.spec.shape[0] for s in members)
     padded = []
     for s in members:

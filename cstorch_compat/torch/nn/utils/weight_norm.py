@@ -7,7 +7,9 @@ from typing import Any
 
 from cstorch_compat.torch.nn.utils.parametrize import register_parametrization
 from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional.creation import empty
 from lazytensor.functional.random_sampling import normal_
 from lazytensor.nn import Module, Parameter
@@ -152,8 +154,10 @@ class SpectralNorm:
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float):
         if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            raise OptionInvalid(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}",
+                where=source.where(),
+                hint="Pass a positive number of iterations.",
             )
         self.name, self.n_power_iterations, self.power = name, n_power_iterations, _PowerIteration(dim, eps)
 
@@ -178,7 +182,11 @@ def spectral_norm(
     The parameter is renamed to `<name>_orig`. Raises RuntimeError if such a hook exists.
     """
     if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
-        raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        raise ShapeError(
+            f"Cannot register two spectral_norm hooks on the same parameter {name}",
+            where=source.where(),
+            hint="Call spectral_norm() once for each parameter.",
+        )
     hook = SpectralNorm(name, n_power_iterations, _default_dim(module, dim), eps)
     weight = getattr(module, name)
     with no_grad():
@@ -210,4 +218,8 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
                 delattr(module, f"{name}_{end}")
             module.register_parameter(name, Parameter(weight.detach().clone()))
             return module
-    raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    raise OptionInvalid(
+        f"spectral_norm of '{name}' not found in {module}",
+        where=source.where(),
+        hint="Call spectral_norm() on the module first.",
+    )

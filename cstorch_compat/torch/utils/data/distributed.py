@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sized
 from typing import Any
 
 from cstorch_compat.torch.distributed import process_group
+from lazytensor.core import source
 from lazytensor.data import Sampler
+from lazytensor.errors import OptionInvalid
 from lazytensor.random import Generator
 
 
@@ -31,7 +33,11 @@ class DistributedSampler(Sampler[int]):
         self.num_replicas = process_group.get_world_size() if num_replicas is None else num_replicas
         self.rank = process_group.get_rank() if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
-            raise ValueError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+            raise OptionInvalid(
+                f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]",
+                where=source.where(),
+                hint="Pass a rank of at least 0 and below num_replicas.",
+            )
         self.dataset, self.shuffle, self.seed, self.drop_last, self.epoch = dataset, shuffle, seed, drop_last, 0
         count, replicas = len(dataset), self.num_replicas
         # With drop_last all replicas get an equal number; otherwise the first samples are repeated to make it equal.

@@ -23,6 +23,7 @@ def find_batch_size(batch: Any) -> int | None:
         raise RuntimeError(
             "We could not detect any torch tensors in the input data returned by the dataloader. We expect the "
             f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
+            "\n  Return a nested dict, list or tuple of tensors from the dataloader."
         )
     sizes = {shape[0] if shape else 1 for shape in (t.spec.shape for _, t in tensors)}
     # All tensors are checked, because each is divided among systems along this dimension.

@@ -30,9 +30,9 @@ _TIMEOUT_HINT = "Set LT_INPUT_TIMEOUT to a larger number of seconds, or to 0 to 
 
 
 class BatchStream(Protocol):
-    """The interface of batch sources. Iteration yields one batch for each step.
+    """An iterator that yields one batch for each step.
 
-    `waits` holds the time in seconds that the client has waited for each worker.
+    `waits` is the time in seconds that the client has waited for each worker.
     """
 
     waits: list[float]

@@ -106,7 +106,10 @@ class DataExecutor:
         Raises RuntimeError before the iteration has begun.
         """
         if self._folder is None:
-            raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
+            raise RuntimeError(
+                "DataExecutor must be iterated before having an artifact directory."
+                "\n  Iterate over the DataExecutor first."
+            )
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder
 
@@ -205,6 +208,7 @@ def _require_loader(dataloader: Any) -> DataLoader:
             "Detected that dataloader was not wrapped using a cstorch.utils.data.DataLoader.\nPlease wrap your "
             "dataloader in a Cerebras Dataloader:\n\n\tdataloader = cstorch.utils.data.DataLoader(input_fn, ...)\n\n"
             "where `input_fn` is a callable that returns a PyTorch dataloader."
+            "\n  Wrap the dataloader in cstorch.utils.data.DataLoader."
         )
     return dataloader
 
@@ -222,6 +226,7 @@ def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps:
             raise RuntimeError(
                 "Could not infer the number of steps as the length of the dataloader is not known. Please provide "
                 "num_steps to the data executor"
+                "\n  Pass num_steps."
             ) from e
     if isinstance(num_steps, int | float) and num_steps < 1:
         hint = "Give 1 or more steps, or leave num_steps out for one pass over the loader."

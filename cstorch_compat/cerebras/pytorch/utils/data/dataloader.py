@@ -43,6 +43,7 @@ class DataLoader:
             raise TypeError(
                 "Expected a callable that constructs and returns a `torch.utils.data.DataLoader` or an iterable that "
                 "returns a structure containing torch tensors."
+                "\n  Pass a function that returns a torch.utils.data.DataLoader."
             )
         self.input_fn = input_fn
         self.id = next(_loader_numbers.value)
@@ -84,12 +85,15 @@ class DataLoader:
         loop over this loader, after a step that is not a checkpoint step, and if the loader is not restartable.
         """
         if not self.is_restartable:
-            raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("getting"))
+            raise RuntimeError(
+                NOT_RESTARTABLE_MESSAGE.format("getting")
+                + "\n  Define state_dict() and load_state_dict() in the dataset or the dataloader."
+            )
         executor = process.current_executor()
         # A deferred closure may run during a later step, but needs the state of the step in which it was called.
         step = executor.session.closures.step or executor.user_iteration
         if step not in self._kept:
-            raise RuntimeError(STATE_TOO_EARLY_MESSAGE)
+            raise RuntimeError(STATE_TOO_EARLY_MESSAGE + "\n  Read the state inside the loop over the DataExecutor.")
         return self._kept[step]
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -99,9 +103,12 @@ class DataLoader:
         is not restartable.
         """
         if not self.is_restartable:
-            raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("setting"))
+            raise RuntimeError(
+                NOT_RESTARTABLE_MESSAGE.format("setting")
+                + "\n  Define state_dict() and load_state_dict() in the dataset or the dataloader."
+            )
         if self._is_streaming:
-            raise RuntimeError(STATE_TOO_LATE_MESSAGE)
+            raise RuntimeError(STATE_TOO_LATE_MESSAGE + "\n  Load the state before the loop over the DataExecutor.")
         self._loading = (state_dict, strict)
 
     def keep(self, stream: BatchStream, step: int) -> None:

@@ -167,10 +167,11 @@ def benchmark_dataloader(
     counts = {"num_epochs": num_epochs, "steps_per_epoch": steps_per_epoch, "sampling_frequency": sampling_frequency}
     for name, value in counts.items():
         if value is not None and value < 1:
-            raise ValueError(f"{name} must be positive, but got {value}.")
+            raise ValueError(f"{name} must be positive, but got {value}.\n  Pass a positive number.")
     if profile_activities:
         raise ValueError(
             f"Invalid profile activity: {profile_activities[0]}. Profiling is not supported in this version."
+            "\n  Omit profile_activities."
         )
     metrics = Metrics()
     start = time.perf_counter_ns()

@@ -66,6 +66,7 @@ def claim_checkpoint() -> DataLoaderCheckpoint:
         raise RuntimeError(
             "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once "
             "inside your dataloader's implementation of `state_dict`."
+            "\n  Call it once, in the state_dict() of the dataloader."
         )
     # The original allows only one call.
     place, _offered_checkpoint = _offered_checkpoint, None

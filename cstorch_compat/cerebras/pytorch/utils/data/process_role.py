@@ -100,7 +100,10 @@ class Role:
         """
         rank = self.rank if rank is None else rank
         if not 0 <= rank < self.cluster.workers:
-            raise ValueError(f"Invalid task rank {rank}. Available ranks are: {list(range(self.cluster.workers))}.")
+            raise ValueError(
+                f"Invalid task rank {rank}. Available ranks are: {list(range(self.cluster.workers))}."
+                "\n  Pass one of these ranks."
+            )
         return self.cluster.shares[self.cluster.system_index(rank)] if self.cluster.shares else batch_size
 
 

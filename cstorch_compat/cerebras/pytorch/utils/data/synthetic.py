@@ -30,22 +30,34 @@ class SyntheticDataset(IterDataPipe):
     def __init__(self, sample_spec: Any, num_samples: int | None = None):
         self._leaves, self._form = pytree.tree_flatten(sample_spec)
         if not self._leaves:
-            raise ValueError("`sample_spec` contains no `torch.Tensor` and no `Callable`")
+            raise ValueError(
+                "`sample_spec` contains no `torch.Tensor` and no `Callable`"
+                "\n  Put a tensor or a function into sample_spec."
+            )
         for leaf in self._leaves:
             if not isinstance(leaf, Tensor) and not callable(leaf):
                 raise ValueError(
                     "`sample_spec` is expected to contain a python tree of `torch.Tensor`, or `Callable`, but got an "
                     f"item of type `{type(leaf)}`. Note that supported data structures for holding leaf nodes in the "
                     "tree are tuples, lists, dicts and named tuples."
+                    "\n  Put only tensors and functions into sample_spec."
                 )
         if num_samples is not None and not isinstance(num_samples, int):
-            raise TypeError(f"`num_samples` must be a positive integer or None, got {type(num_samples)}")
+            raise TypeError(
+                f"`num_samples` must be a positive integer or None, got {type(num_samples)}"
+                "\n  Pass a positive integer, or None."
+            )
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"`num_samples` must be a positive integer or None, got {num_samples}")
+            raise ValueError(
+                f"`num_samples` must be a positive integer or None, got {num_samples}"
+                "\n  Pass a positive integer, or None."
+            )
         self._count = num_samples
 
     def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+        raise NotImplementedError(
+            "Subclasses of Dataset should implement __getitem__.\n  Define __getitem__(self, index) in the class."
+        )
 
     def __iter__(self) -> Iterator[Any]:
         # Functions get the index, so that samples may differ but are the same in every epoch.
@@ -55,7 +67,10 @@ class SyntheticDataset(IterDataPipe):
 
     def __len__(self) -> int:
         if self._count is None:
-            raise TypeError(f"`{type(self).__name__}` does not have a length: it was created without `num_samples`")
+            raise TypeError(
+                f"`{type(self).__name__}` does not have a length: it was created without `num_samples`"
+                "\n  Pass num_samples when you create it."
+            )
         return self._count
 
 
@@ -87,11 +102,13 @@ def compute_num_steps(
     _require_count("initial_step", initial_step, 0)
     _require_count("grad_accum_steps", grad_accum_steps, 1)
     if num_epochs is not None and num_steps is not None:
-        raise ValueError("Only one of `num_epochs` or `num_steps` can be specified.")
+        raise ValueError("Only one of `num_epochs` or `num_steps` can be specified.\n  Omit one of the two.")
     if all(value is None for value in counts.values()):
-        raise ValueError("One of num_epochs, num_steps, or max_steps must be provided")
+        raise ValueError("One of num_epochs, num_steps, or max_steps must be provided\n  Pass one of them.")
     if max_steps is not None and initial_step >= max_steps:
-        raise RuntimeError(f"Initial global step {initial_step} already exceeds max step {max_steps}.")
+        raise RuntimeError(
+            f"Initial global step {initial_step} already exceeds max step {max_steps}.\n  Increase max_steps."
+        )
     # max_steps counts from the first run on, the other limits from this run.
     bounds = [] if max_steps is None else [max_steps - initial_step]
     if num_steps is not None:
@@ -131,11 +148,15 @@ def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_
         there = len(dataloader) // grad_accum_steps
     except TypeError:
         if steps_per_epoch is None:
-            raise ValueError("The dataloader has no length: pass `num_steps` or `steps_per_epoch`") from None
+            raise ValueError(
+                "The dataloader has no length: pass `num_steps` or `steps_per_epoch`"
+                "\n  Pass num_steps or steps_per_epoch."
+            ) from None
         return steps_per_epoch
     # An epoch may be shortened, but not be longer than the loader.
     if steps_per_epoch is not None and steps_per_epoch > there:
         raise ValueError(
             f"The requested steps per epoch of {steps_per_epoch} exceeds total steps in an epoch, which is {there}."
+            "\n  Reduce steps_per_epoch."
         )
     return steps_per_epoch or there
