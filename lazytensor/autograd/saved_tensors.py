@@ -14,7 +14,7 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.storage import FREED_COUNT_KEY, Storage, read, thread_state
 from lazytensor.core.storage_versions import Overwrite, StorageRecord, return_none
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological
+from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological, unintern
 from lazytensor.ir.operation import gradient_name, saves_values
 from lazytensor.ops import OPS
 from lazytensor.ops.buffer_slices import materialize_slice
@@ -176,11 +176,13 @@ def mark_kept_values(
     """Mark overwritten values that the nodes of `gradients` use, so that backward through these nodes accepts them.
 
     A backward pass from `roots` made the gradients. It was allowed, so in-place operations had kept these values. Only
-    nodes that are not part of the graph of `roots` are marked.
+    nodes that are not part of the graph of `roots` are marked. Later calls do not share these nodes, so that freeing
+    the graph of such a call does not free that of the gradients.
     """
     walked = set(gradient_graph.tracked_nodes(roots))
     for n in topological(gradients, lambda n: not n.tracks or n in walked):
         if n.tracks and n not in walked:
+            unintern(n)
             lost = {k for k, i in enumerate((n, *n.inputs)) if _find_overwrite(i, cell_of) is not None}
             if lost:
                 n.memo = n.memo or {}
