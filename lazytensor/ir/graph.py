@@ -185,7 +185,7 @@ def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
     return new
 
 
-def record_template(model: NodeTemplate, inputs: tuple[Node, ...], place: Where) -> Node:
+def record_template(model: NodeTemplate, inputs: tuple[Node, ...], place: Where | None) -> Node:
     """Return a node like the one of the template `model`, with operands `inputs` and the location `place`.
 
     The operands must have the types and the tracking of the template's. An equal node that exists is returned, unless

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lazytensor.ir.graph import Graph, Node, NodeTemplate, new_uninterned_node, node_from_template, node_template
+from lazytensor.ir.graph import (
+    Graph,
+    Node,
+    NodeTemplate,
+    new_uninterned_node,
+    node_from_template,
+    node_template,
+    record_template,
+)
 
 CALL_OP, RESULT_OP = "function.call", "function.result"
 """The operations of a function call and of one of its results."""
@@ -36,7 +44,7 @@ class GraphFunction:
     results: tuple[int, ...]
 
     def inline(self, given: Sequence[Node], mark: int) -> list[Node]:
-        """Return the results for the operands `given`, as nodes of the graph, created unless they exist.
+        """Return the results for the operands `given`, as nodes of the graph, as recorded calls of its operations.
 
         The operands must have the types of the recorded ones. `mark` is the number of the parameter (`Tensor.leaf_id`),
         for its `variable` node.
@@ -44,7 +52,7 @@ class GraphFunction:
         values = [*given, *self.constants]
         for model, places in self.nodes:
             own = _set_parameter_id(model, mark) if model[0] == VARIABLE_OP else model
-            values.append(node_from_template(own, tuple([values[k] for k in places])))
+            values.append(record_template(own, tuple([values[k] for k in places]), own[4]))
         return [values[k] for k in self.results]
 
     def call(self, given: Sequence[Node], mark: int, is_detached: bool = False) -> list[Node]:
