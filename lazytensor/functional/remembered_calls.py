@@ -58,15 +58,16 @@ class _Recipe(NamedTuple):
     """How to create the result of a call from the nodes of its operands.
 
     - `constants`: constant nodes that are reused.
-    - `steps`: a template and operand indices, for each node to create. Indices count the operands, then the constants,
-      then the created nodes; the last created node is the result.
+    - `steps`: a template, operand indices and the number of tensors that had the node inside of the function, for each
+      node to create. Indices count the operands, then the constants, then the created nodes; the last created node is
+      the result.
     - `base`: for a view, the index of the operand that it shows; otherwise None.
     - `view_ops`: for a view, the view operations that are added to those of the operand.
     - `gradient_name`: the name of the result's gradient function if it is not that of the last operation, or None.
     """
 
     constants: tuple[Node, ...]
-    steps: tuple[tuple[NodeTemplate, tuple[int, ...]], ...]
+    steps: tuple[tuple[NodeTemplate, tuple[int, ...], int], ...]
     base: int | None
     view_ops: ViewOps
     gradient_name: str | None
@@ -195,7 +196,10 @@ def _learn(result: Any, operands: Sequence[Tensor], nodes: Sequence[Node]) -> _R
         return None
     # An operand that occurs twice has one number, but two places.
     numbers |= {n: k for k, n in enumerate((*constants, *work), len(nodes))}
-    steps = tuple((node_template(n), tuple(numbers[i] for i in n.inputs)) for n in work)
+    # Backward frees the nodes that tensors had, also those of tensors inside of the function.
+    steps = tuple(
+        (node_template(n), tuple(numbers[i] for i in n.inputs), n.cells - (n is out and base is None)) for n in work
+    )
     return _Recipe(tuple(constants), steps, base, view_ops, name)
 
 
@@ -215,8 +219,10 @@ def _replay(recipe: _Recipe, operands: Sequence[Tensor], nodes: list[Node]) -> T
     place = source.where()
     nodes += constants
     n = nodes[0]
-    for template, inputs in steps:
+    for template, inputs, cells in steps:
         n = record_template(template, tuple([nodes[k] for k in inputs]), place)
+        if cells:
+            n.cells += cells
         if n.tracks and op.check_saved_operands is not None:
             op.check_saved_operands(n)
         nodes.append(n)
