@@ -106,7 +106,7 @@ def _find_slice(call: FunctionCall) -> str | None:
     """
     x = _find_sliced_tensor(call)
     # Slices of weights have their own rule. The compiler computes slices of constants.
-    if x is None or origins.find_state_name(x) is not None or not origins.is_traced(x):
+    if x is None or origins.find_state_name(x) is not None or not origins.is_traced(x.node):
         return None
     return ""
 

@@ -5,30 +5,32 @@ import contextlib
 import io
 import json
 import sys
-import traceback
 import warnings
 
 from cstorch_compat.check import report
 from cstorch_compat.check.checked_step import FindingRecorder
 from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.learning_rates import RateWatcher
 from cstorch_compat.check.loaders import LoaderWatcher
 from cstorch_compat.check.missing_names import find_missing_names
 from cstorch_compat.check.outcome import STATUS_CRASHED, CheckOutcome
 from cstorch_compat.check.plain_scripts import PlainScriptWatcher
+from cstorch_compat.check.port_advice import advise_on_calls
+from cstorch_compat.check.script_errors import add_api_error, first_line
 from cstorch_compat.check.source_rules import check_closure_sources
 from cstorch_compat.check.stand_ins import MissingModules
 from cstorch_compat.check.trace_counts import CheckComplete
 from cstorch_compat.check.traced_session import TRACED_STEPS, CheckSession
-from cstorch_compat.check.write_guard import WriteGuard
+from cstorch_compat.check.write_guard import WriteGuard, WriteStopped
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
-from lazytensor.errors import LazyError, NameMissing, OptionMissing
+from lazytensor.errors import LazyError
 from lazytensor.ir.types import Where
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import escape_lines, print_escaped
 
-HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
-no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""
+HELP = """Trace the first steps of a script and list what the system would refuse. The script runs with two steps of
+each loop, which are not executed. Files that it writes are removed or restored afterwards; the report lists them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -85,8 +87,8 @@ def run_check(
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatcher(findings)
     plain = PlainScriptWatcher(recorder, loaders, outcome.summary)
-    # The model is not trained, so the script must not save it after the step.
-    guard = WriteGuard(lambda: recorder.is_after_step or outcome.summary.is_closed)
+    # The model is not trained, so the script must not save it over an older file.
+    guard = WriteGuard(outcome.journal, lambda: recorder.is_after_step or outcome.summary.is_untrained)
     # Keep the script's output out of the report, which may be JSON.
     shown = io.StringIO()
     stream = sys.stderr if shows_output else shown
@@ -98,6 +100,7 @@ def run_check(
             loaders,
             plain,
             MissingModules(findings),
+            RateWatcher(),
             guard,
             warnings.catch_warnings(),
         ):
@@ -110,8 +113,10 @@ def run_check(
         try:
             plain.finish()
         except LazyError as e:
-            outcome.stopped = outcome.stopped or f"the code after {_find_user_line(e, path)} ({_first_line(e)})"
+            outcome.stopped = outcome.stopped or f"the code after {_find_user_line(e, path)} ({first_line(e)})"
     check_closure_sources(findings, path)
+    if outcome.summary.is_plain:
+        advise_on_calls(findings, path)
     return findings, outcome
 
 
@@ -122,6 +127,8 @@ def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOu
     """
     try:
         script.run_as_main(path, args)
+    except WriteStopped as e:
+        outcome.stopped = f"the code after {_find_user_line(e, path)}, which {e}"
     except CheckComplete as e:
         outcome.stopped = f"the code after {e}"
     # Scripts may end with sys.exit(main()). A nonzero status before any loop means that the script failed.
@@ -135,35 +142,20 @@ def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOu
 def _record_stop(e: BaseException, path: str, findings: Findings, outcome: CheckOutcome) -> None:
     """Classify the exception `e` that ended the script and record it in `outcome` or `findings`.
 
-    If a step was traced before, the error counts as a consequence of the missing values. A missing name or option and
-    an error raised by the Cerebras API become findings. Any other error is a crash of the script.
+    A missing name or option and an error raised by the Cerebras API become findings. If a step was traced before, any
+    other error counts as a consequence of the missing values, and otherwise as a crash of the script.
     """
     place = _find_user_line(e, path)
-    # After the first step the script works with results that were not computed, so an error is not its fault.
-    if outcome.summary.operations:
-        outcome.stopped = f"the code after {place}, which needs computed results ({type(e).__name__}: {_first_line(e)})"
-    elif isinstance(e, NameMissing | OptionMissing):
-        findings.add("missing here", place, type(e).__name__, e.what, e.hint)
+    if add_api_error(findings, e, place):
         outcome.stopped = f"the code after {place}"
-    elif _is_api_error(e):
-        findings.add("api", place, f"{type(e).__name__}", _first_line(e))
-        outcome.stopped = f"the code after {place}"
+    # After the first step the script works with results that were not computed, so an error need not be its fault.
+    elif outcome.summary.operations and not outcome.summary.is_exact:
+        reason = f"{type(e).__name__}: {first_line(e)}"
+        outcome.stopped = f"the code after {place}, which failed, perhaps for lack of computed results ({reason})"
     else:
         outcome.crash = user_traceback.format_traceback(e)
-
-
-def _is_api_error(e: BaseException) -> bool:
-    """Return whether `e` was raised by the emulated Cerebras API, which raises the same error on the system."""
-    # Test the frame that raised it: user code may raise the same error type.
-    innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
-    name = innermost.f_globals.get("__name__", "")
-    return name.startswith("cstorch_compat.") and not name.startswith(("cstorch_compat.names", "cstorch_compat.check"))
 
 
 def _find_user_line(e: BaseException, path: str) -> Where:
     """Return the innermost line of user code in the traceback of `e`, or line 1 of `path` if there is none."""
     return user_traceback.find_user_line(e) or Where(path, 1)
-
-
-def _first_line(e: BaseException) -> str:
-    return str(e).strip().splitlines()[0] if str(e).strip() else ""

@@ -1,5 +1,6 @@
 """The capture of a step under check: reads get values, refusals become findings, and the step continues."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,9 @@ from cstorch_compat.check.findings import Findings, find_current_columns
 from cstorch_compat.check.origins import find_origins, is_traced
 from cstorch_compat.check.rewrites import Shape
 from cstorch_compat.check.stand_ins import StandIn, is_existence_test
+from cstorch_compat.check.step_frame import StepFrame
 from cstorch_compat.check.watched_calls import CallWatcher, FunctionCall
+from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import errors
 from lazytensor.core import source
 from lazytensor.core.capture import Capture
@@ -39,6 +42,8 @@ RULE_OF_READ = {
 """The rule for a read, by the name of the reading operation in `Tensor.array`. Other reads break the rule "read"."""
 NAME_RULES = ("missing here", "unknown name", "not in this release")
 """Rules on missing names, which are answered with a StandIn."""
+SAVING_CALLS = ("torch.save()", "saving it")
+"""The reading operations that save a tensor."""
 READ_SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
 """How a finding names a reading operation, where it differs from the operation's own name."""
 
@@ -75,8 +80,23 @@ class CheckCapture(Capture):
         # A value that depends on neither batch nor weights exists on the client and may be read there.
         before = self.readable
         self.readable = before or not find_origins([n]) & {"batch", "weight"}
+        # Evaluating the step needs the state of the wafer, which the script itself must not read now.
+        within = self.store.window(None) if isinstance(self.store, WaferState) else contextlib.nullcontext()
         try:
-            return super().value_of(n, what)
+            with within:
+                return super().value_of(n, what)
+        finally:
+            self.readable = before
+
+    def result_of(self, n: Node) -> tuple[np.ndarray, bool]:
+        """Return the value of a result of the step, and whether it is exact.
+
+        It is not if it takes more than MAX_READABLE_FLOPS: the value is then zeros. No finding is added.
+        """
+        before, self.readable = self.readable, True
+        try:
+            is_exact = n in self._memo or self._flops(n) <= MAX_READABLE_FLOPS
+            return self.value_of(n, "a closure"), is_exact
         finally:
             self.readable = before
 
@@ -96,7 +116,8 @@ class FindingRecorder:
     findings: where findings are added
     watch: the CallWatcher that reports public calls
     is_listening: whether calls and refusals are recorded; False in the second step
-    is_plain: whether a plain PyTorch script is checked
+    plain_step: the step of a plain PyTorch script, None before it begins and for other scripts
+    outside: file and line of each call by which the loop of a plain script computes its batches
     is_after_step: whether a plain script has passed its optimizer's step
     updates: lines with the step of a torch.optim optimizer
     on_update: called at each such step
@@ -107,7 +128,8 @@ class FindingRecorder:
         self.findings = findings
         self.watch = CallWatcher(self._on_call)
         self.is_listening = True
-        self.is_plain = False
+        self.plain_step: StepFrame | None = None
+        self.outside: set[tuple[str, int]] = set()
         self.is_after_step = False  # whether a plain script has passed its optimizer's step
         self.updates: list[Where] = []
         self.on_update: Callable[[], None] = lambda: None
@@ -128,11 +150,13 @@ class FindingRecorder:
     def _on_call(self, call: FunctionCall) -> None:
         """Apply the rules on calls to `call` and remember it for refusals that the lowering reports later."""
         self._is_refused = False
-        if self.is_listening and not self.is_after_step:
+        if self.is_listening and not self._is_of_step(call):
+            self.outside.add((call.where.file, call.where.line))
+        elif self.is_listening:
             seen = RecordedCall(_function_name(call.short), str(call), call.shapes, find_current_columns(call.where))
             self._calls.setdefault((call.where.file, call.where.line), []).append(seen)
             self._is_refused = apply_call_rules(call, self.findings)
-            if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
+            if self.plain_step is not None and call.short == "cpu" and is_traced(call.args[0].node):
                 self.findings.add("to cpu", call.where, str(call))
 
     def _refused(self, rule: str, error: LazyError, about: str) -> Any:
@@ -145,15 +169,28 @@ class FindingRecorder:
             return self._named(rule, error, about)
         self.has_read = self.has_read or rule.startswith("read ")
         # A call that is refused already needs no second finding from inside it.
-        if not self.is_listening or (self.watch.current is not None and self._is_refused):
+        call = self.watch.current
+        if not self.is_listening or (call is not None and self._is_refused):
             return None
         if rule == "eager optimizer":
             self._on_optimizer_step(about)
         elif rule.startswith("read "):
             self._read(rule.removeprefix("read "), about)
-        else:
+        elif call is None or self._is_of_step(call):
             self._add_refusal(rule, error, about)
         return None
+
+    def _is_of_step(self, call: FunctionCall) -> bool:
+        """Return whether a call belongs to the step. All calls do that the Cerebras API traces.
+
+        In a plain script the loop also computes its next batch, before and after the optimizer's step. Such a call is
+        outside of the step's lines, and has no operand that depends on the batch or on weights.
+        """
+        if self.plain_step is None:
+            return True
+        if self.is_after_step:
+            return False
+        return self.plain_step.is_active() or any(is_traced(t.node) for t in call.tensors())
 
     def _add_refusal(self, rule: str, error: LazyError, about: str) -> None:
         """Add a finding of the rule `rule` for a refused operation.
@@ -204,7 +241,7 @@ class FindingRecorder:
         """
         self.updates.append(source.where())
         self.on_update()
-        if self.is_plain:
+        if self.plain_step is not None:
             self.is_after_step = True
             self.findings.add("port", operation=name, way_out=f"Use cs{name}, and create it after cstorch.compile.")
         else:
@@ -221,7 +258,11 @@ class FindingRecorder:
             return
         if what == ".numpy()" and any(f.rule.key == "to cpu" for f in self.findings.at(source.where())):
             return  # x.cpu().numpy() fails at .cpu()
-        if self.is_after_step:
+        if what in SAVING_CALLS:
+            # In a plain script, `advise_on_calls` reports the call.
+            if not self.is_after_step:
+                self.findings.add("state access")
+        elif self.is_after_step:
             self.findings.add(
                 "port", operation=what, way_out="Move this into a @cstorch.step_closure that takes the tensor."
             )

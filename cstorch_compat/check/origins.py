@@ -24,7 +24,12 @@ def find_state_name(t: Tensor) -> str | None:
 
 def is_weight(n: Node) -> bool:
     """Return whether a state leaf has a name in a module or optimizer. Unnamed tensors and random state do not."""
-    return not str(n.attrs["id"]).startswith(("unnamed.", "rng"))
+    return is_weight_name(str(n.attrs["id"]))
+
+
+def is_weight_name(state: str) -> bool:
+    """Return whether the name `state` is one in a module or optimizer."""
+    return not state.startswith(("unnamed.", "rng"))
 
 
 def find_origins(roots: Iterable[Node]) -> set[str]:
@@ -54,6 +59,15 @@ def is_constant(t: Tensor) -> bool:
     return not find_origins([t.node])
 
 
-def is_traced(t: Tensor) -> bool:
-    """Return whether a tensor depends on the batch or on weights."""
-    return bool(find_origins([t.node]) & {"batch", "weight"})
+def is_traced(n: Node) -> bool:
+    """Return whether a node depends on the batch or on weights. Return True after MAX_VISITED_NODES nodes."""
+    waiting, seen = [n], {n}
+    # Search depth first: most nodes depend on the batch, which the search then reaches after a few nodes.
+    while waiting and len(seen) <= MAX_VISITED_NODES:
+        m = waiting.pop()
+        if m.op == "batch" or (m.op == "state" and is_weight(m)):
+            return True
+        new = [i for i in m.inputs if i not in seen]
+        seen.update(new)
+        waiting += new
+    return bool(waiting)

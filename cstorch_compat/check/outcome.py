@@ -10,7 +10,7 @@ from cstorch_compat.run.file_journal import FileJournal
 STATUS_REFUSED, STATUS_CLEAN, STATUS_CRASHED = 1, 0, 2
 UNCHECKED_ASPECTS = (
     "code that the first step does not reach",
-    "the bodies of closures",
+    "what closures do with the values of later steps",
     "placement and memory in the compilation on the cluster",
 )
 """What no check covers."""

@@ -49,8 +49,8 @@ def format_report(findings: Findings, outcome: CheckOutcome) -> str:
     verdict.
     """
     parts = [
-        f"lazywafer check {_relative_path(outcome.script)}: the script runs up to its first step, and its changes to "
-        f"files are undone"
+        f"lazywafer check {_relative_path(outcome.script)}: two steps of each loop are traced, and its changes to "
+        "files are undone"
     ]
     if outcome.missing:
         parts.append(f"Missing names, found in the source before the run ({len(outcome.missing)})")

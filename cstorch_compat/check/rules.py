@@ -191,6 +191,16 @@ _ROWS = (
         way_out="Make the models parts of one torch.nn.Module, and pass this module to cstorch.compile.",
         source=SOURCE_RECORDED_ANSWER,
     ),
+    CheckRule(
+        id="LW118",
+        key="state access",
+        severity="refused",
+        title="state is read or changed while the client does not have it",
+        why="Weights and other state are sent to the client only on checkpoint steps.",
+        way_out="Pass checkpoint_steps to the DataExecutor. The last step is then a checkpoint step, after which the "
+        "state can be read and changed. In the loop, use a @cstorch.checkpoint_closure.",
+        source=SOURCE_CHECKPOINT_GUIDE,
+    ),
     # Refused: unsupported operations.
     CheckRule(
         id="LW201",

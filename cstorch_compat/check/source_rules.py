@@ -97,10 +97,10 @@ def _dotted_name(n: ast.AST) -> str:
 
 
 def check_closure_sources(findings: Findings, path: str) -> None:
-    """Add a finding for each call in a step closure of the file `path` that returns weights.
+    """Add a finding for each call in a step closure of the file `path` that returns weights, such as `state_dict()`.
 
-    An example is `model.state_dict()`. Does nothing for a file with a syntax error, and for scripts of release 1.8,
-    which save weights in step closures.
+    Lines with a refusal, which the check has found in a call of the closure, are left out. Does nothing for a file with
+    a syntax error, and for scripts of release 1.8, which save weights in step closures.
     """
     with open(path, encoding="utf-8") as f:
         try:
@@ -115,7 +115,8 @@ def check_closure_sources(findings: Findings, path: str) -> None:
             _dotted_name(d).endswith("step_closure") for d in function.decorator_list
         ):
             for n, what in _find_weight_calls(function):
-                findings.add("weights in closure", Where(path, n.lineno), what)
+                if not any(f.rule.severity == "refused" for f in findings.at(Where(path, n.lineno))):
+                    findings.add("weights in closure", Where(path, n.lineno), what)
 
 
 def _find_weight_calls(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
@@ -125,37 +126,3 @@ def _find_weight_calls(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, st
             name = _dotted_name(n.func)
             if name.rpartition(".")[2] in WEIGHT_METHODS and "." in name:
                 yield n, f"{name}()"
-
-
-def examine_learning_rates(
-    findings: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
-) -> None:
-    """Add a finding for learning rates that are Python numbers and differ between the first and the second step.
-
-    `before` and `after` are the names and rates of the optimizers in the two steps; at least one rate must differ.
-    `place` is the loop. The finding is at the first line from `place` on that changes a learning rate, or at `place`.
-    Only the first changed rate is reported.
-    """
-    # Report one rate only: usually one line changes all of them.
-    name, old, new = next((n, a, b) for (n, a), (_, b) in zip(before, after, strict=False) if a != b)
-    with open(place.file, encoding="utf-8") as f:
-        tree = ast.parse(f.read())
-    lines = (n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt | ast.Call) and _is_learning_rate_change(n))
-    line = next((at for at in lines if at >= place.line), place.line)
-    findings.add(
-        "python learning rate",
-        Where(place.file, line),
-        name,
-        f"lr was {old} in the first step and is {new} in the second",
-    )
-
-
-def _is_learning_rate_change(n: ast.AST) -> bool:
-    """Return whether `n` assigns to `...["lr"]`, or calls `.step` of something with "sched" in its name."""
-    if isinstance(n, ast.Assign | ast.AugAssign):
-        targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-        return any(
-            isinstance(t, ast.Subscript) and isinstance(t.slice, ast.Constant) and t.slice.value == "lr"
-            for t in targets
-        )
-    return isinstance(n, ast.Call) and _dotted_name(n.func).endswith(".step") and "sched" in _dotted_name(n.func)

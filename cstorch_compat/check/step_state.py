@@ -5,29 +5,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.origins import is_weight_name
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.state_checks import find_late_state
-from lazytensor.core.capture import Capture
 from lazytensor.core.dtype import cbfloat16
+from lazytensor.core.storage import Storage
 from lazytensor.ir.types import Where
-from lazytensor.optim.traced.optimizer import alive
 
 
-def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) -> None:
-    """Add a finding for each tensor that is created in the step, should be state, and is not one of the `results`."""
+def examine_state(findings: Findings, late: Iterable[tuple[str, Storage]], results: Iterable[Any]) -> None:
+    """Add a finding for each storage of `late`, as `find_late_state` returns them, that is not one of the `results`."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
-    for name, cell in find_late_state(capture):
+    for name, cell in late:
         # Results are created in the step on purpose.
         if id(cell) not in returned and cell.node is not None:
             findings.add("state in step", cell.node.where, detail=f"{name}, created as {cell.type}")
-
-
-def list_learning_rates() -> list[tuple[str, float]]:
-    """Return the optimizer class name and learning rate of each parameter group whose rate is a Python number."""
-    groups = [(o, g) for o in alive() for g in o.param_groups]
-    return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]
 
 
 def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any) -> None:
@@ -46,6 +39,7 @@ def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any
         for _, t in flatten(list(call.arguments().values())):
             if t.dtype is cbfloat16 and not process.RUN.flags.debug.implicit_cast_cb16_to_fp32:
                 findings.add("cb16 fetched", call.where, name, f"{t.spec}")
-        weights = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
+        taken = [t.cell for v in call.arguments().values() for _, t in flatten(v)]
+        weights = [cell.state for cell in taken if cell.home is not None and is_weight_name(cell.state)]
         if weights and not call.needs_checkpoint:
             findings.add("weights in closure", place, name, f"takes {weights[0]}")

@@ -26,6 +26,8 @@ class TraceSummary:
     state: number of tensors that the steps update
     is_plain: whether the script does not use the Cerebras API
     is_closed: whether a traced loop has ended and none is running
+    is_in_closures: whether closures of a traced step are being called
+    is_exact: whether the values that the running code sees are those of a run
     """
 
     loops: list[Where] = field(default_factory=list)
@@ -34,6 +36,13 @@ class TraceSummary:
     state: int = 0
     is_plain: bool = False
     is_closed: bool = False
+    is_in_closures: bool = False
+    is_exact: bool = False
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether the running code may save a model as trained that was not trained."""
+        return self.is_closed or self.is_in_closures
 
     def enter(self, place: Where) -> None:
         """Record that a loop begins at `place`.

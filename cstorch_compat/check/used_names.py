@@ -36,12 +36,14 @@ class FileNames:
     imports: modules and names that it imports, optional ones included
     defined: functions, classes and attributes that it defines
     asked: names that it tests with `hasattr()` or `getattr()`, with the module's path before the last dot, if known
+    calls: the calls of names that begin at an import
     """
 
     uses: list[NameUse] = field(default_factory=list)
     imports: list[NameUse] = field(default_factory=list)
     defined: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    calls: list[NameUse] = field(default_factory=list)
 
 
 def read_used_names(text: str, path: str, package: str = "") -> FileNames:
@@ -173,7 +175,10 @@ class _NameVisitor(ast.NodeVisitor):
         return None
 
     def visit_Call(self, n: ast.Call) -> None:
-        """Record the name that `hasattr()` or `getattr()` tests."""
+        """Record the name of a called function, and the name that `hasattr()` or `getattr()` tests."""
+        path = self._path(n.func)
+        if path is not None:
+            self.names.calls.append(NameUse(path, self._where(n)))
         is_question = isinstance(n.func, ast.Name) and n.func.id in ("hasattr", "getattr") and len(n.args) > 1
         name = n.args[1].value if is_question and isinstance(n.args[1], ast.Constant) else None
         if isinstance(name, str):

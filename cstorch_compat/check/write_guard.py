@@ -1,49 +1,53 @@
-"""Stop a checked script before it writes files after its step was traced, because it would save untrained weights."""
+"""Stop a checked script after its step was traced, before it changes a file of the user or starts a process.
 
+The file would get the weights of a model that is not trained.
+"""
+
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.check.trace_counts import CheckComplete
-from cstorch_compat.run import file_journal
+from cstorch_compat.run.file_journal import FileJournal
 
-CHANGE_EVENTS = frozenset(
-    """os.rename os.remove os.rmdir os.mkdir os.truncate os.link os.symlink os.system shutil.rmtree shutil.move
-    shutil.copyfile subprocess.Popen""".split()
-)
-"""Audit events that change something outside of the process."""
+PROCESS_EVENTS = frozenset("os.system os.exec os.posix_spawn os.spawn subprocess.Popen".split())
+"""Audit events of starting a process, whose changes to files no journal sees."""
+
+
+class WriteStopped(CheckComplete):
+    """Raised by WriteGuard. The text is what the running line would do."""
 
 
 class WriteGuard:
-    """A context manager that raises CheckComplete at the first change to the file system once `has_seen()` is True.
+    """A context manager that raises WriteStopped once `has_seen()` is True, before one of two changes.
+
+    These are the change of a file from before `journal` was entered, and the start of a process. New files do not stop
+    the script, because the journal removes them.
 
     It uses an audit hook. Python cannot remove audit hooks, so the hook is inactive outside of the context.
     """
 
-    def __init__(self, has_seen: Callable[[], bool]):
-        self.has_seen = has_seen
+    def __init__(self, journal: FileJournal, has_seen: Callable[[], bool]):
+        self.journal, self.has_seen = journal, has_seen
         self.is_on = False
 
     def __enter__(self) -> "WriteGuard":
         self.is_on = True
+        self.journal.on_existing = self._on_existing
         sys.addaudithook(self._on_audit_event)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.is_on = False
 
+    def _on_existing(self, path: str) -> None:
+        """Raise WriteStopped before a change of the file or folder `path`, which is not from this check."""
+        if self.is_on and self.has_seen():
+            raise WriteStopped(f"changes the existing file {os.path.basename(path)}")
+
     def _on_audit_event(self, event: str, args: tuple[Any, ...]) -> None:
-        """Raise CheckComplete for an event that changes a file, unless a file journal causes it."""
+        """Raise WriteStopped for an event that starts a process."""
         # An audit hook gets every event of the process, so the cheap tests come first.
-        if not self.is_on or not (event == "open" or event in CHANGE_EVENTS) or not self.has_seen():
-            return
-        if file_journal.is_journaling():
-            return
-        if event != "open" or _can_write(*args):
-            raise CheckComplete(f"the first change to a file, {event}({args[0]!r})")
-
-
-def _can_write(path: Any, mode: str | None, flags: int | None) -> bool:
-    """Return whether opening a file with the system call's `flags` may change it. Paths under /dev/ do not count."""
-    # Test the flags of the system call, because `mode` is None for os.open.
-    return bool((flags or 0) & file_journal.WRITE_FLAGS) and not str(path).startswith("/dev/")
+        if self.is_on and event in PROCESS_EVENTS and self.has_seen():
+            raise WriteStopped("starts a process")

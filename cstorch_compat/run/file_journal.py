@@ -42,9 +42,11 @@ class FileJournal:
     undone: paths of the changes that were undone, in order
     remaining: paths of the changes that were not undone
     other_threads: native ids of the threads to ignore
+    on_existing: called with the path of each file or folder from before the journal that is about to change; it may
+        raise an exception, which the changing call then raises
 
     The paths are relative to the working directory if they are inside it. Paths inside a listed folder are omitted, and
-    so are files that the code removed itself.
+    so are files that the code removed or renamed itself.
     """
 
     def __init__(self) -> None:
@@ -52,14 +54,16 @@ class FileJournal:
         self.remaining: list[str] = []
         self._entries: list[tuple[str, Callable[[], object]]] = []
         self._created: set[str] = set()
+        self._renamed: set[str] = set()
         self._unrecorded: list[str] = []
         self._backups = ""
         self._backup_bytes = 0
         self.other_threads: set[int | None] = set()
+        self.on_existing: Callable[[str], object] = lambda path: None
 
     def __enter__(self) -> "FileJournal":
         _install_hook()
-        self._entries, self._created, self._unrecorded, self._backup_bytes = [], set(), [], 0
+        self._entries, self._created, self._renamed, self._unrecorded, self._backup_bytes = [], set(), set(), [], 0
         self._folder = os.getcwd()
         # Use the native ids: Python reuses its own after a thread has ended.
         self.other_threads = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
@@ -93,7 +97,7 @@ class FileJournal:
                     undone.add(path)
             except OSError:
                 failed.add(path)
-        self._list(self.undone, [path for path, _ in self._entries if path in undone - failed])
+        self._list(self.undone, [path for path, _ in self._entries if path in undone - failed - self._renamed])
         self._list(self.remaining, [path for path, _ in self._entries if path in failed])
 
     def _list(self, listed: list[str], paths: Sequence[str]) -> None:
@@ -117,10 +121,12 @@ class FileJournal:
         if not os.path.lexists(path):
             if flags & os.O_CREAT and _can_appear(path):
                 self._created.add(path)
+                self._renamed.discard(path)
                 self._note(path, lambda: _remove(os.unlink, path))
         elif stat.S_ISREG(os.stat(path).st_mode):  # a regular file: no terminal, pipe or device
             size = os.path.getsize(path)
             if flags & os.O_APPEND and not flags & os.O_TRUNC and size > MAX_BACKUP_BYTES:
+                self.on_existing(path)
                 self._note(path, lambda: os.truncate(path, size))
             else:
                 self._back_up(path)
@@ -148,6 +154,10 @@ class FileJournal:
         """
         if not os.path.lexists(source):
             return
+        if source in self._created:
+            self._renamed.add(source)
+        else:
+            self.on_existing(source)
         is_new = source in self._created and not os.path.lexists(target)
         # Back up the file that the rename replaces.
         if os.path.isdir(target) and not os.path.islink(target):
@@ -166,6 +176,7 @@ class FileJournal:
         if path in self._created:
             self._created.discard(path)
         elif os.path.islink(path):
+            self.on_existing(path)
             aim = os.readlink(path)
             self._note(path, lambda: _restore_link(aim, path))
         elif os.path.isfile(path):
@@ -176,6 +187,7 @@ class FileJournal:
         if path in self._created:
             self._created.discard(path)
         elif os.path.isdir(path):
+            self.on_existing(path)
             self._note(path, lambda: os.makedirs(path, exist_ok=True))
 
     def _note(self, path: str, undo: Callable[[], object]) -> None:
@@ -184,6 +196,7 @@ class FileJournal:
 
     def _back_up(self, path: str) -> None:
         """Copy the file `path` and record how to restore it. If that fails, the change counts as unrecorded."""
+        self.on_existing(path)
         try:
             self._backup_bytes += os.path.getsize(path)
             if self._backup_bytes > MAX_BACKUP_BYTES:
@@ -199,24 +212,13 @@ class FileJournal:
 
 
 def format_file_changes(journal: FileJournal) -> list[str]:
-    """Return sentences on the files that a script changed before its first step; none if it changed no file."""
+    """Return sentences on the files that a script changed; none if it changed no file."""
     told = []
     if journal.undone:
-        told.append(
-            "Files that the script wrote before its first step were removed or restored: "
-            f"{_format_names(journal.undone)}."
-        )
+        told.append(f"Files that the script wrote were removed or restored: {_format_names(journal.undone)}.")
     if journal.remaining:
-        told.append(
-            "Files that the script changed before its first step were not restored: "
-            f"{_format_names(journal.remaining)}."
-        )
+        told.append(f"Files that the script changed were not restored: {_format_names(journal.remaining)}.")
     return told
-
-
-def is_journaling() -> bool:
-    """Return whether the journal itself is changing files in this thread."""
-    return _thread_state.is_busy
 
 
 def _format_names(names: Sequence[str]) -> str:

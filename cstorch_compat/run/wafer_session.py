@@ -317,7 +317,7 @@ class WaferSession(ExecutionSession):
         self.state.on_client |= program.step.capture.client_state
         # After reveal, which returns the state to its store: closures see the state of this step.
         within = self._closure_state_access(program.step.capture, is_checkpoint, next_checkpoint)
-        seen = functools.partial(_fetch_to_client, fetches)
+        seen = functools.partial(fetch_to_client, fetches)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
 
     def _report_arrivals(self, program: CompiledStep, values: list[np.ndarray]) -> None:
@@ -364,7 +364,7 @@ class WaferSession(ExecutionSession):
         Reading state on another step raises StateError with a hint on the next checkpoint step.
         """
         if not is_checkpoint:
-            return self.state.window(functools.partial(_make_checkpoint_hint, next_checkpoint()))
+            return self.state.window(functools.partial(make_checkpoint_hint, next_checkpoint()))
         return (
             self._late_closure_state_access(capture, self.state.snapshot())
             if self.closures.lag
@@ -393,7 +393,7 @@ class WaferSession(ExecutionSession):
         step.last_calls.extend(self.closures.queue[before:])
         outputs = self._outputs()
         # Reading a state's node above made it an input of the graph, even if only closures take it.
-        nodes = tuple(_cast_for_client(t.node) for _, t in outputs.values())
+        nodes = tuple(cast_for_client(t.node) for _, t in outputs.values())
         graph, _ = step.capture.graph()
         self._warn_of_late_state(step, [t for _, t in outputs.values()])
         if not outputs and not graph.updates:
@@ -415,11 +415,11 @@ class WaferSession(ExecutionSession):
         for call in self.closures.queue:
             for parameter, value in call.arguments().items():
                 for path, t in flatten(value):
-                    if _is_on_client(t) or self._is_of_skipped_step(t):
+                    if is_on_client(t) or self._is_of_skipped_step(t):
                         continue
                     name = f"output_{parameter}{path}"
                     # A value that two closures take is fetched once. The last one names it, as in the original.
-                    outputs[_view_identity(t)] = name, t
+                    outputs[view_identity(t)] = name, t
         names = _make_distinct([name for name, _ in outputs.values()])
         return {k: (name, t) for (k, (_, t)), name in zip(outputs.items(), names, strict=True)}
 
@@ -488,7 +488,7 @@ class WaferSession(ExecutionSession):
         self.state.stop()
 
 
-def _is_on_client(t: Tensor) -> bool:
+def is_on_client(t: Tensor) -> bool:
     """Return whether a tensor has its value on the client, so that no step computes or fetches it."""
     cell = t.cell
     if t.device.type != CPU.type or cells.is_in_store(cell):
@@ -496,13 +496,13 @@ def _is_on_client(t: Tensor) -> bool:
     return cell.epoch is None or (cell.node is not None and cell.node.op in ("const", "leaf"))
 
 
-def _fetch_to_client(fetches: dict[ViewIdentity, np.ndarray], t: Tensor) -> Tensor:
+def fetch_to_client(fetches: dict[ViewIdentity, np.ndarray], t: Tensor) -> Tensor:
     """Return a tensor with the value of `t` on the client.
 
     The value comes from `fetches` if it is an output of the program. cbfloat16 becomes float32.
     """
-    array = fetches.get(_view_identity(t))
-    # `_cast_for_client` has converted it in the program.
+    array = fetches.get(view_identity(t))
+    # `cast_for_client` has converted it in the program.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
     return tensor_from_storage(Storage(leaf(np.array(t.array() if array is None else array), kind)))
 
@@ -524,14 +524,14 @@ def _make_distinct(names: list[str]) -> list[str]:
     return list(distinct)
 
 
-def _make_checkpoint_hint(step: int | None) -> str:
+def make_checkpoint_hint(step: int | None) -> str:
     """Return the hint for reading state outside of checkpoint steps. `step` is the next checkpoint step or None."""
     if step is None:
         return "Pass checkpoint_steps to the DataExecutor, and read state in a @cstorch.checkpoint_closure."
     return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
 
 
-def _cast_for_client(n: Node) -> Node:
+def cast_for_client(n: Node) -> Node:
     """Return node `n`, cast to float32 if it is cbfloat16, which the client does not have."""
     return cast(n, float32) if n.type.dtype is cbfloat16 else n
 
@@ -553,7 +553,7 @@ def _copy_to_device(t: Tensor) -> Tensor:
     return copy
 
 
-def _view_identity(t: Tensor) -> ViewIdentity:
+def view_identity(t: Tensor) -> ViewIdentity:
     """Return the identity of a tensor's value. Tensors that differ only in requiring gradients have the same."""
     # Ignore whether the tensor records gradients.
     return id(t.cell), tuple(step for step in t.view_ops if step[0] != "variable")

@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor.core import source, storage
 from lazytensor.core.capture import FETCHING_CALLS, MATERIALIZED_MESSAGE
 from lazytensor.core.tensor import Device, Tensor
-from lazytensor.errors import StateError, TraceError
+from lazytensor.errors import StateError, TraceError, refuse
 from lazytensor.ir.types import StateId
 from lazytensor.runtime.state_store import Store
 
@@ -67,21 +67,18 @@ class WaferState(Store):
         """Return a copy of the values as the client sees them now.
 
         In the closures of a delayed step these are the values of that step. Raises StateError if the values cannot be
-        fetched now; state in `free` can always be.
+        fetched now; state in `free` can always be. In a check run, a finding is reported instead.
         """
         if self._way_out is not None and state not in self.free:
-            raise StateError(
-                f"{state} cannot be fetched: weights and other state are sent to the client only on checkpoint steps",
-                where=source.where(),
-                hint=self._way_out(),
-            )
+            what = f"{state} cannot be fetched: weights and other state are sent to the client only on checkpoint steps"
+            _refuse_access(what, self._way_out())
         # A delayed closure reads the state of its own step.
         if self._snapshot is not None and state in self._snapshot:
             return self._snapshot[state].copy()
         return super().copy(state)
 
     def claim(self, state: StateId) -> None:
-        """Raise StateError if the client may not change `state` now.
+        """Raise StateError if the client may not change `state` now. In a check run, a finding is reported instead.
 
         It may not in a running loop, after a loop whose last step was no checkpoint step, and after the first execution
         without lazy initialization. State in `free` may always be changed, and state in `on_client` always between
@@ -91,24 +88,21 @@ class WaferState(Store):
         if state in self.free:
             return
         if self._is_running:
-            raise StateError(
+            _refuse_access(
                 f"{state} cannot be changed while the loop over a DataExecutor runs",
-                where=source.where(),
-                hint="Change it in the function decorated with @cstorch.trace, or between two loops.",
+                "Change it in the function decorated with @cstorch.trace, or between two loops.",
             )
-        if state in self.on_client:
+        elif state in self.on_client:
             return
-        if self._way_out is not None:
-            raise StateError(
+        elif self._way_out is not None:
+            _refuse_access(
                 f"{state} cannot be changed: the last step of the previous loop was not a checkpoint step",
-                where=source.where(),
-                hint="Pass checkpoint_steps to the DataExecutor of that loop: its last step is then a checkpoint step.",
+                "Pass checkpoint_steps to the DataExecutor of that loop: its last step is then a checkpoint step.",
             )
-        if state in self._sent and not self._is_lazy():
-            raise StateError(
+        elif state in self._sent and not self._is_lazy():
+            _refuse_access(
                 f"{state} cannot be changed between two executions without lazy initialization",
-                where=source.where(),
-                hint="Leave cstorch.backends.csx.debug.lazy_initialization on, or change it before the first loop.",
+                "Leave cstorch.backends.csx.debug.lazy_initialization on, or change it before the first loop.",
             )
 
     def start(self) -> None:
@@ -145,6 +139,11 @@ class WaferState(Store):
             yield
         finally:
             self._way_out, self._snapshot = before
+
+
+def _refuse_access(what: str, hint: str) -> None:
+    """Raise StateError, or report a finding in a check run."""
+    refuse("state access", StateError(what, where=source.where(), hint=hint))
 
 
 def _make_after_loop_hint() -> str:

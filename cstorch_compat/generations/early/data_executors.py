@@ -73,9 +73,9 @@ class _SteppedExecutor(data.DataExecutor):
     The documentation of release 1.8 counts from 0, and its scripts count from 1.
     """
 
-    def _fetches_after(self, step: int) -> bool:
+    def fetches_after(self, step: int) -> bool:
         every = configured_checkpoint_steps.value
-        return super()._fetches_after(step) or (every > 0 and (step - 1) % every == 0)
+        return super().fetches_after(step) or (every > 0 and (step - 1) % every == 0)
 
 
 def resolve_batch(argument: Any, step: str) -> Any:

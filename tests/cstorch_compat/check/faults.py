@@ -99,6 +99,11 @@ def applied(text: str, findings: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def after(code: str) -> tuple[tuple[str, str], ...]:
+    """The replacement that puts code after the loop."""
+    return (("    log(loss)\n", f"    log(loss)\n{code}\n"),)
+
+
 ATTENTION = "self.attend = nn.MultiheadAttention(8, 2, batch_first=True)"
 LATE_STATE = """
 class Late(cstorch.optim.Optimizer):
@@ -165,6 +170,37 @@ FAULTS = [
     ),
     Fault(
         "LW117", "step", "extra = second(out)  # fault", extra=(("setup", "second = cstorch.compile(nn.Linear(3, 3))"),)
+    ),
+    Fault(
+        "LW118",
+        "setup",
+        "",
+        (("    log(loss)\n", "    log(loss)\ncstorch.save(model.state_dict(), 'm.mdl')  # fault\n"),),
+    ),
+    Fault(
+        "LW118", "setup", "", (("    log(loss)\n", "    log(loss)\ntorch.save(model.state_dict(), 'm.pt')  # fault\n"),)
+    ),
+    Fault(
+        "LW118", "setup", "", (("    log(loss)\n", "    log(loss)\nwidth = model.fc1.weight.norm().item()  # fault\n"),)
+    ),
+    Fault(
+        "LW114",
+        "before",
+        "open('m.mdl', 'w').close()",
+        tuple(
+            (old, new)
+            for old, new in (
+                *after("cstorch.save(model.state_dict(), 'm.mdl')  # fault"),
+                ("num_steps=4", "num_steps=4, checkpoint_steps=2"),
+            )
+        ),
+    ),
+    Fault("LW118", "loop", "cstorch.save(model.state_dict(), 'm.mdl')  # fault"),
+    Fault(
+        "LW118",
+        "setup",
+        "saved = model.state_dict()",
+        after("model.load_state_dict(saved)  # fault"),
     ),
     Fault("LW107", "step", "counts = torch.bincount(y)  # fault"),
     Fault("LW107", "step", "hot = F.one_hot(y, 3)  # fault"),
@@ -248,16 +284,54 @@ FAULTS = [
             ),
         ),
     ),
+    Fault("LW406", "loop", "optimizer.param_groups[0]['lr'] *= 0.5  # fault"),
     Fault(
         "LW406",
         "loop",
-        "optimizer.param_groups[0]['lr'] *= 0.5  # fault",
+        "for group in optimizer.param_groups:\n    group.update(lr=1 / len(losses))  # fault",
+        extra=(("setup", "losses = [0]"), ("loop", "losses.append(loss)")),
+    ),
+    Fault(
+        "LW406",
+        "loop",
+        "adjust(optimizer)",
+        extra=(("setup", "def adjust(o):\n    o.param_groups[0]['lr'] /= 2  # fault"),),
+    ),
+    Fault(
+        "LW406",
+        "loop",
+        "decay.step()  # fault",
+        extra=(("setup", "decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)"),),
+    ),
+    Fault(
+        "LW406",
+        "loop",
+        "decay.step()  # fault",
+        extra=(("setup", "decay = torch.optim.lr_scheduler.StepLR(optimizer, 100)"),),
     ),
     Fault(
         "LW407",
         "setup",
-        "@cstorch.step_closure\ndef save():\n    torch.save(model.state_dict(), 'model.pt')  # fault",
+        "@cstorch.step_closure\ndef save(x):\n    if x < 0:\n        torch.save(model.state_dict(), 'm.pt')  # fault",
+        extra=(("loop", "save(loss)"),),
+    ),
+    Fault(
+        "LW118",
+        "setup",
+        "@cstorch.step_closure\ndef save():\n    torch.save(model.state_dict(), 'm.pt')  # fault",
         extra=(("loop", "save()"),),
+    ),
+    Fault(
+        "LW118",
+        "setup",
+        "@cstorch.step_closure\ndef look():\n    print(model.fc1.weight)  # fault",
+        extra=(("loop", "look()"),),
+    ),
+    Fault(
+        "LW114",
+        "setup",
+        "@cstorch.step_closure\ndef look(x):\n    cstorch.save({'loss': x}, 'missing_folder/m.mdl')  # fault",
+        extra=(("loop", "look(loss)"),),
     ),
     Fault(
         "LW409",

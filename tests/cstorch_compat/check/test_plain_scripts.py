@@ -154,6 +154,74 @@ def test_mistake_of_the_script_is_no_finding(checked):
     assert "out @ out" in answer["crash"]
 
 
+PREPARED = """
+import torch
+from torch import nn
+
+def batches():
+    while True:
+        x = torch.lerp(torch.rand(8, 6), torch.normal(0.0, 1.0, (8, 6)), 0.5)
+        x[torch.randperm(8)[:2]] = 0.0
+        hot = nn.functional.one_hot(torch.randint(0, 3, (8,)), 3)
+        yield x, hot.argmax(1) * (x.median(dim=1).values > 0)
+
+model = nn.Linear(6, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = batches()
+for step in range(10):
+    optimizer.zero_grad()
+    for part in range({parts}):
+        x, y = next(data)
+        nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_batches_of_a_generator_are_not_part_of_the_step(checked, parts):
+    answer = checked(PREPARED.replace("{parts}", str(parts)))
+    assert {f["id"] for f in answer["findings"]} == {"LW502"}, answer
+    assert (answer["exit"], answer["crash"]) == (0, None)
+    assert answer["covered"]["operations"] > 10 * parts
+
+
+def test_second_batch_of_a_step_is_checked_as_the_first(checked):
+    text = PREPARED.replace("{parts}", "2").replace("model(x), y)", "torch.lerp(model(x), model(x), float(part)), y)")
+    answer = checked(text)
+    assert [f["line"] for f in answer["findings"] if f["id"] == "LW202"] == [line_of(text, "float(part)")]
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "advice"),
+    [
+        ("decay = torch.optim.lr_scheduler.LambdaLR(optimizer, abs)", "LambdaLR", "override set_value_lambda()"),
+        ("decay = torch.optim.lr_scheduler.StepLR(optimizer, 9)", "StepLR", "cstorch.optim.lr_scheduler.StepLR"),
+        ("from torch.optim.lr_scheduler import CyclicLR as C\nC(optimizer, 0, 1)", "C(opt", "lr_scheduler.CyclicLR"),
+        ("for g in optimizer.param_groups: g['lr'] = 0.1", None, ""),
+        ("scaler = torch.amp.GradScaler()", "GradScaler", "Use cstorch.amp.GradScaler"),
+        ("nn.DataParallel(model)", "DataParallel", "ClusterConfig"),
+        ("save = torch.save\nsave(model.state_dict(), 'a.pt')", "save(model", "@cstorch.checkpoint_closure"),
+    ],
+)
+def test_call_that_the_cerebras_api_replaces_is_noted(checked, code, line, advice):
+    text = script().replace("data =", f"{code}\ndata =")
+    notes = {f["line"]: f["way_out"] for f in checked(text)["findings"]}
+    assert advice in notes[line_of(text, line)] if line else line_of(text, code) not in notes
+
+
+@pytest.mark.parametrize("code", ["optimizer.param_groups[0].update(lr=epoch)", "decay.step()"])
+def test_line_that_sets_the_learning_rate_is_noted(checked, code):
+    made = "decay = torch.optim.lr_scheduler.StepLR(optimizer, 9)\ndata ="
+    text = script().replace("print(loss.item())", code).replace("data =", made)
+    notes = {f["line"]: f["way_out"] for f in checked(text)["findings"]}
+    assert "a tensor of the global step" in notes[line_of(text, code)]
+
+
+def test_save_after_the_loop_of_a_plain_script_is_noted(checked):
+    text = script() + "torch.save(model.state_dict(), 'model.pt')\n"
+    assert "cstorch.save" in {f["line"]: f["way_out"] for f in checked(text)["findings"]}[line_of(text, "torch.save")]
+
+
 CALLED = """
 import torch
 from torch import nn

@@ -46,20 +46,67 @@ def test_missing_script_is_a_mistake_of_usage(tmp_path):
     assert "nowhere.py does not exist" in done.stderr
 
 
+FETCHED = script().replace("num_steps=4", "num_steps=4, checkpoint_steps=2")
+SECOND_LOOP = """
+executor = cstorch.utils.data.DataExecutor(cstorch.utils.data.DataLoader(input_fn), num_steps=2)
+for batch in executor:
+    loss = step(batch)
+    log(loss)
+"""
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     "text",
     [
-        script() + "torch.save(model.state_dict(), 'kept')\n",
-        script() + "cstorch.save(model.state_dict(), 'kept')\n",
+        FETCHED + "torch.save(model.state_dict(), 'kept')\n",
+        FETCHED.replace("print(loss.item())", "torch.save(loss, 'kept')"),
         plain.script().replace("print(loss.item())", "torch.save(model.state_dict(), 'kept')"),
     ],
-    ids=["torch.save", "cstorch.save", "plain loop"],
+    ids=["torch.save", "closure", "plain loop"],
 )
-def test_untrained_weights_are_not_saved(checked, tmp_path, text):
+def test_untrained_weights_replace_no_file(checked, tmp_path, text):
     kept = tmp_path / "kept"
     kept.write_text("trained")
     answer = checked(text)
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if "'kept'" in line)
     assert answer["exit"] == 0, answer
+    if "(loss, 'kept')" not in text:  # only the closure ends, and not the script
+        assert f"script_0.py:{line}, which changes the existing file kept" in answer["not_covered"][-1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "script_0.py"]
     assert kept.read_text() == "trained"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("save", ["torch.save", "cstorch.save"])
+def test_loop_after_a_saved_checkpoint_is_checked(checked, tmp_path, save):
+    answer = checked(FETCHED + f"{save}(model.state_dict(), 'new')\nprint(loss.item())\n" + SECOND_LOOP)
+    assert (answer["exit"], len(answer["covered"]["loops"])) == (0, 2), answer
+    assert answer["files"]["undone"] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["script_0.py"]
+
+
+@pytest.mark.process
+def test_process_after_the_loop_is_not_started(checked):
+    answer = checked(FETCHED + "import subprocess\nsubprocess.run(['touch', 'new'])\n")
+    assert answer["not_covered"][-1].endswith("which starts a process")
+
+
+@pytest.mark.process
+def test_closures_get_the_values_of_the_first_batch(checked):
+    code = "@cstorch.step_closure\ndef look(x):\n    print('loss', x.item(), x.shape, file=sys.stderr)\n    {}\n"
+    plain_text = script().replace("import random", "import random, sys")
+    text = plain_text.replace("executor =", code.format("assert 0.5 < x.item() < 2") + "executor =", 1)
+    good = text.replace("    log(loss)", "    log(loss)\n    look(loss)")
+    assert (checked(good)["exit"], checked(good)["crash"]) == (0, None)
+    bad = good.replace("0.5 <", "100 <")
+    answer = checked(bad)
+    assert answer["exit"] == 2
+    assert "assert 100 < x.item() < 2" in answer["crash"]
+
+
+@pytest.mark.process
+def test_lists_that_closures_fill_are_filled_after_the_loop(checked):
+    text = FETCHED.replace("print(loss.item())", "losses.append(loss.item())").replace("count = 0", "losses = []")
+    answer = checked(text + "mean = sum(losses) / len(losses)\nassert len(losses) == 2\n")
+    assert (answer["exit"], len(answer["not_covered"])) == (0, 3), answer

@@ -84,9 +84,10 @@ class DataExecutor:
     @property
     def is_checkpoint_step(self) -> bool:
         """Return whether state can be fetched after the current step."""
-        return self._fetches_after(self.user_iteration)
+        return self.fetches_after(self.user_iteration)
 
-    def _fetches_after(self, step: int) -> bool:
+    def fetches_after(self, step: int) -> bool:
+        """Return whether state can be fetched after step number `step`, counted from 1."""
         return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
 
     def next_checkpoint_step(self) -> int | None:

@@ -78,7 +78,7 @@ def test_overlapping_ranges_are_refused():
 def test_every_so_many_steps_and_after_the_last(every, num_steps):
     with csx():
         found = executor(num_steps, checkpoint_steps=every)
-    steps = [step for step in range(1, num_steps + 1) if found._fetches_after(step)]
+    steps = [step for step in range(1, num_steps + 1) if found.fetches_after(step)]
     assert steps == ([s for s in range(1, num_steps + 1) if s % every == 0 or s == num_steps] if every else [])
 
 
