@@ -221,7 +221,8 @@ def run_script(options: argparse.Namespace) -> int:
 
     Returns the exit status: the script's own if it is not 0, 2 if the script does not exist, 1 if an output file cannot
     be written or no step was found to report on. Sets the options of `process.RUN` from the command line. With
-    `--profile`, prints the host's time per instruction. With `--trace`, the trace is written even if the script failed.
+    `--profile`, prints the host's time per instruction. If the script failed, the reports of the steps before the error
+    are printed, and the trace of `--trace` is written.
     """
     script.parse_trailing_options(
         options, lambda: [f.path.read_text(encoding="utf-8") for f in read_script_files(options.script)]
@@ -244,6 +245,9 @@ def run_script(options: argparse.Namespace) -> int:
     if record is not None:
         # Write the trace of a failed run too, up to the error.
         _write_output("--trace", options.trace, lambda path: write_trace(path, record))
+    # The steps before the error were compiled for the wafer. After a signal, the command ends at once.
+    if status <= signals.STATUS_BASE:
+        _print_reports(options, _compiled_reports())
     return status
 
 
@@ -336,8 +340,7 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
     # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
     is_csx = backend is not None and backend.is_csx
-    reports = [r for r in backend.reports if r is not None] if backend is not None else []
-    steps, status = [], 0
+    reports, steps, status = _compiled_reports(), [], 0
     if backend is not None and is_csx:
         steps = [make_page_step(c, Machine.by_name(options.machine)) for c in backend.compilations]
     elif options.report or options.html or record is not None:
@@ -360,15 +363,26 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
         plans = [] if record.wafer else [step.plan for step in steps]
         status |= _write_output("--trace", options.trace, lambda path: write_trace(path, record, plans))
     # Print after all files are written, because the reader of a pipe may close it after a few lines.
+    _print_reports(options, reports)
+    # Print the loops' timings last, where they are visible: reports of large models are long.
+    for loop in backend.loops if backend is not None and is_csx else ():
+        print_escaped(loop.text())
+    return status
+
+
+def _compiled_reports() -> list[Report]:
+    """Return the reports of the steps that the run has compiled for the wafer."""
+    backend = process.current_backend(raise_exception=False)
+    return [r for r in backend.reports if r is not None] if backend is not None else []
+
+
+def _print_reports(options: argparse.Namespace, reports: Sequence[Report]) -> None:
+    """Print the reports, in full with `--verbose`."""
     for number, report in enumerate(reports, 1):
         name = "A step" if len(reports) == 1 else f"Step {number} of {len(reports)}"
         print_escaped(f"\n{report.text() if options.verbose else report.summary(name)}")
     if reports and not options.verbose:
         print_escaped("`lazywafer run --verbose` prints bounds, layers and routes; `--html FILE` writes a page.")
-    # Print the loops' timings last, where they are visible: reports of large models are long.
-    for loop in backend.loops if backend is not None and is_csx else ():
-        print_escaped(loop.text())
-    return status
 
 
 def _write_output(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> int:

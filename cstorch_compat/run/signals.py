@@ -14,6 +14,8 @@ from typing import Any
 
 ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a process, other than SIGINT, for which Python raises KeyboardInterrupt."""
+STATUS_BASE = 128
+"""The exit status after a signal is this plus the number of the signal, as in a shell."""
 RETRY_INTERVAL_SECONDS = 0.02
 """Delay before an exception that Python dropped in a finalizer is raised again."""
 
@@ -32,7 +34,7 @@ def find_signal_status(e: BaseException) -> int | None:
     cause: BaseException | None = e
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, KeyboardInterrupt | RunStopped):
-            return 128 + getattr(cause, "number", signal.SIGINT)
+            return STATUS_BASE + getattr(cause, "number", signal.SIGINT)
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
@@ -40,7 +42,7 @@ def find_signal_status(e: BaseException) -> int | None:
 
 def print_signal(status: int) -> None:
     """Print on stderr which signal ended the run. `status` is its exit status."""
-    print(f"lazywafer: stopped by {signal.Signals(status - 128).name}", file=sys.stderr)
+    print(f"lazywafer: stopped by {signal.Signals(status - STATUS_BASE).name}", file=sys.stderr)
 
 
 @contextmanager

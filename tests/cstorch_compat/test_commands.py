@@ -17,6 +17,7 @@ from cstorch_compat.run import script as scripts
 from lazytensor import config
 from lazytensor.system import private_files
 from tests.conftest import ROOT, lazywafer
+from tests.cstorch_compat.check import faults
 
 SAYS = "import sys\nprint(__name__, sys.argv[1:], file=sys.stdout)\n"
 
@@ -119,6 +120,16 @@ def test_a_refusal_points_to_the_check(tmp_path):
     assert done.stderr.splitlines()[-1].startswith("Run `lazywafer check 'a script.py'`")
     (tmp_path / "wrong.py").write_text("import torch\ntorch.ones(2) @ torch.ones(3)\n")
     assert "lazywafer check" not in lazywafer("run", "wrong.py", cwd=tmp_path).stderr
+
+
+@pytest.mark.slow
+def test_prediction_is_printed_even_if_the_script_fails_after_its_steps(tmp_path):
+    text = faults.script() + "raise ValueError('after all steps')\n"
+    (tmp_path / "train.py").write_text(text)
+    done = lazywafer("run", "train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "after all steps" in done.stderr
+    assert "A step with 4 samples on wse2, predicted:" in done.stdout
 
 
 def test_coverage_as_json_has_each_name_with_its_reason(tmp_path, monkeypatch):
