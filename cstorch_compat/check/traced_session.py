@@ -120,8 +120,10 @@ class CheckSession(RecordedSession):
         if not is_executed:
             return
         executor = process.current_executor()
-        # The check ends the loop early. What the client can read then depends on the last step of the whole loop.
-        self.store.finish_step(executor.fetches_after(executor.num_steps) if step == TRACED_STEPS else is_checkpoint)
+        # The check ends the loop early. Its last step also stands for the last one of the whole loop.
+        ends_with_checkpoint = step == TRACED_STEPS and executor.fetches_after(executor.num_steps)
+        self.store.finish_step(ends_with_checkpoint if step == TRACED_STEPS else is_checkpoint)
+        is_checkpoint = is_checkpoint or ends_with_checkpoint
         # State is in the store only, as after a step that has run.
         self.capture.cells.drop_fetched()
         results.hand_out()

@@ -6,6 +6,7 @@ python gpt.py [--backend CSX|CPU] [--steps N] [--checkpoint FILE] [--model_dir D
 import argparse
 import math
 import os
+import time
 
 import cerebras.pytorch as cstorch
 import torch
@@ -162,7 +163,7 @@ def main():
     parser.add_argument("--log_steps", type=int, default=20)
     parser.add_argument("--checkpoint_steps", type=int, default=100)
     parser.add_argument("--checkpoint", default="")
-    parser.add_argument("--model_dir", default="gpt_checkpoints")
+    parser.add_argument("--model_dir", default=time.strftime("gpt_checkpoints/run_%Y%m%d_%H%M%S"))
     parser.add_argument("--length", type=int, default=32)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--heads", type=int, default=4)

@@ -110,3 +110,17 @@ def test_lists_that_closures_fill_are_filled_after_the_loop(checked):
     text = FETCHED.replace("print(loss.item())", "losses.append(loss.item())").replace("count = 0", "losses = []")
     answer = checked(text + "mean = sum(losses) / len(losses)\nassert len(losses) == 2\n")
     assert (answer["exit"], len(answer["not_covered"])) == (0, 3), answer
+
+
+@pytest.mark.process
+def test_checkpoint_closure_of_the_last_step_is_called(checked):
+    saving = (
+        "@cstorch.checkpoint_closure\ndef save():\n    saved.append('a.mdl')\n    cstorch.save({'x': 1}, 'a.mdl')\n"
+    )
+    text = (
+        script().replace("num_steps=4", "num_steps=9, checkpoint_steps=9").replace("count = 0", f"saved = []\n{saving}")
+    )
+    answer = checked(
+        text.replace("    log(loss)", "    log(loss)\n    save()") + "cstorch.load(saved[-1])\n" + SECOND_LOOP
+    )
+    assert (answer["exit"], len(answer["covered"]["loops"])) == (0, 2), answer

@@ -49,7 +49,7 @@ SCRIPTS = {
     "GPT": Script(
         ROOT / "notebooks" / "scripts" / "gpt.py",
         "2.10",
-        SMALL,
+        (*SMALL, "--model_dir", "gpt_checkpoints"),
         (*SMALL, "--steps", "4", "--checkpoint", "gpt_checkpoints/checkpoint_4.mdl", "--model_dir", "rest"),
     ),
 }
