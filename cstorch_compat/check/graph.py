@@ -62,8 +62,13 @@ def _source_line(n: Node) -> tuple[str, int] | None:
 
 
 def _is_divergence(n: Node, first: set[Node]) -> bool:
-    """Return whether node `n` is not in `first` while all its inputs, other than constants, are."""
+    """Return whether node `n` is not in `first` while all its inputs, other than constants, are.
+
+    Sums with zero are left out: `zero_grad(set_to_none=False)` adds to zeros from the second step on.
+    """
     if n in first or n.where is None or not n.inputs:
+        return False
+    if n.op == "add" and any(i.op == "full" and i.attrs["value"] == 0 for i in n.inputs):
         return False
     return all(i in first for i in n.inputs if i.op not in CONSTANT_OPS)
 

@@ -18,9 +18,10 @@ from cstorch_compat.run.session import NextCheckpoint
 from cstorch_compat.run.state_checks import find_late_state
 from cstorch_compat.run.wafer_session import enter_capture_with_batch, make_checkpoint_hint
 from cstorch_compat.run.wafer_state import WaferState
+from lazytensor.compiler.pipeline import NO_INPUTS_HINT
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
-from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.graph import Graph, Node, topological
 
 TRACED_STEPS = 2
 """Iterations of a loop that are traced. Comparing the second one with the first shows what changes between steps."""
@@ -148,6 +149,11 @@ class CheckSession(RecordedSession):
             findings.add("no outputs", self.place)
         elif not fetches:
             findings.add("nothing fetched", self.place)
+        # Results that no closure takes are removed before the compilation, and may be all that depends on the batch.
+        kept = topological([*(t.node for t in fetches), *whole.updates.values()])
+        if kept and all(n.op != "batch" for n in kept):
+            detail = "neither the state of the step nor an argument of its closures depends on the batch"
+            findings.add("no lowering", self.place, "the step", detail, NO_INPUTS_HINT)
         step_state.examine_closures(findings, calls, process.current_executor())
         step_state.examine_state(findings, find_late_state(self.capture), self._results.values())
         graph.examine_graph(findings, whole)

@@ -93,6 +93,12 @@ def _print_cirh(graph: Graph, heading: Heading) -> str:
     return cirh_text(fold_as_front_end(graph), heading.half, heading.level, notes, graph, heading.locations)
 
 
+NO_INPUTS_HINT = (
+    "Compute from the batch in the function decorated with @cstorch.trace, and pass a result to a step closure."
+)
+"""The way out for a step whose outputs do not depend on the batch."""
+
+
 def _lower_to_cirh(graph: Graph) -> Graph:
     """Lower the graph to CIRH. Refuse it, as the vendor's front end does, if no node is an array of the batch.
 
@@ -100,16 +106,13 @@ def _lower_to_cirh(graph: Graph) -> Graph:
     """
     nodes = graph.nodes()
     if nodes and all(n.op != "batch" for n in nodes):
-        hint = (
-            "Compute from the batch in the function decorated with @cstorch.trace, and pass a result to a step closure."
-        )
         what = "No input tensors found. Please make sure you are wrapping your dataloader inside a "
         what += (
             "cstorch.utils.data.DataLoader: neither the state of the step nor an argument of its closures depends "
             "on the batch"
         )
         where = next((root.where for root in graph.roots() if root.where is not None), None)
-        refuse("no lowering", CompileError(what, where=where, hint=hint), "the step")
+        refuse("no lowering", CompileError(what, where=where, hint=NO_INPUTS_HINT), "the step")
     return lower_to_cirh(graph)
 
 

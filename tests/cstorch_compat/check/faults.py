@@ -211,6 +211,17 @@ FAULTS = [
     Fault("LW202", "step", "out = torch.lerp(out, out * 2, 0.5)  # fault"),
     Fault("LW202", "forward", "row = torch.mv(h, h[0] if False else self.fc1.bias)  # fault\nh = h + row.unsqueeze(1)"),
     Fault("LW202", "step", "out = out.clone()\nout[y] = out * 2  # fault"),
+    Fault(
+        "LW202",
+        "setup",
+        "one = torch.ones(1)",
+        (
+            ("for batch in executor:", "for batch in executor:  # fault"),
+            ("    log(loss)", "    log(one)"),
+            ("scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()", "pass"),
+        ),
+        also=("LW310",),
+    ),
     Fault("LW203", "step", "out = out.to(torch.uint8).float() + out  # fault"),
     Fault("LW203", "step", "out = (out.double() * 2.0).float()  # fault"),
     Fault("LW204", "forward", "h = F.hardsigmoid(h)  # fault"),

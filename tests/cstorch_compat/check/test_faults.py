@@ -38,6 +38,12 @@ def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
         assert (again["findings"], again["crash"]) == ([], None)
 
 
+@pytest.mark.process
+def test_gradients_that_are_set_to_zero_are_no_change_of_the_step(checked):
+    answer = checked(script().replace("zero_grad()", "zero_grad(set_to_none=False)"))
+    assert answer["findings"] == []
+
+
 def test_every_rule_has_a_planted_fault():
     elsewhere = {"LW502"}  # in test_plain_scripts.py and test_graph.py
     assert {rule.id for rule in RULES.values()} - {f.rule for f in FAULTS} == elsewhere
