@@ -21,6 +21,7 @@ from typing import Any
 
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_script_files
+from cstorch_compat.check.page_findings import check_for_page
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.html_report.write_report import make_page_step, write_page
 from cstorch_compat.names import completion, coverage, examples, installation, shim, stubs
@@ -353,9 +354,9 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
         reports = [step.plan.report for step in steps]
     has_step = status == 0
     if options.html and has_step:
-        status |= _write_output(
-            "--html", options.html, lambda path: write_page(path, script.target_name(options), steps)
-        )
+        name = script.target_name(options)
+        found = check_for_page(name, options.args, options.api, steps[0].program) if steps else None
+        status |= _write_output("--html", options.html, lambda path: write_page(path, name, steps, check=found))
     if options.report and has_step:
         status |= _write_output("--report", options.report, lambda path: _write_reports(path, reports))
     if record is not None:

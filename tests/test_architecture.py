@@ -91,7 +91,8 @@ LAYERS = """
     cstorch_compat.cerebras
     cstorch_compat.generations
     cstorch_compat.html_report
-    cstorch_compat.check  cstorch_compat.planning
+    cstorch_compat.check
+    cstorch_compat.planning
     cstorch_compat
     cstorch_compat.__main__
 """

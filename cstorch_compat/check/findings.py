@@ -63,6 +63,7 @@ class Finding:
             "source_line": self.text,
             "operation": self.operation,
             "module": self.scope,
+            "why": self.rule.why,
             "detail": self.detail,
             "way_out": self.way_out or self.rule.way_out,
             "suggestion": self.suggestion or None,

@@ -44,11 +44,13 @@ def build_contents(
     versions: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]] = (),
     has_workers: bool = False,
+    check: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the data of the report as a dict for JSON.
 
     `versions` are the versions of the installed software. `rows` are those of `lazywafer plan`.
-    Their table has a column of input workers if `has_workers`.
+    Their table has a column of input workers if `has_workers`. `check` has "verdict", "is_complete" and "findings" of
+    `lazywafer check`; without it the report has no findings.
     """
     shown, graphs = [], _GraphTable()
     for step in steps:
@@ -67,6 +69,7 @@ def build_contents(
         "graphs": graphs.trees,
         "rows": list(rows),
         "has_workers": has_workers,
+        "check": dict(check) if check else None,
         "sources": _source_excerpts(_source_locations(shown, graphs.trees, rows)),
     }
 

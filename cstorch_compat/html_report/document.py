@@ -15,7 +15,7 @@ from typing import Any
 from lazytensor.system.terminal import replace_surrogates
 
 _FOLDER = pathlib.Path(__file__).parent
-SCRIPT_FILES = ("numbers.js", "drawing.js", "terms.js", "charts.js", "saving.js", "sections.js")
+SCRIPT_FILES = ("numbers.js", "drawing.js", "terms.js", "charts.js", "saving.js", "findings.js", "sections.js")
 """The JavaScript files, which are concatenated in this order."""
 
 

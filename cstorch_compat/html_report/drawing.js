@@ -51,7 +51,7 @@ function told(words, choose) {
 
 function rowWords(row) {
   const lines = [row.label];
-  if (row.where) lines.push(file(row.where));
+  if (row.where) lines.push(file(row.where), ...findingWords(row.where));
   lines.push(place(row.rect));
   lines.push(whole(row.cycles) + " cycles (" + SWEEPS.map((s) => `${s} ${short(row[s + "_cycles"])}`).join(", ") + ")");
   lines.push(`${percent(row.utilisation)} of peak, ${whole(row.bytes_per_pe)} bytes a PE`);
@@ -70,7 +70,7 @@ function excerpt(where) {
     el("pre", { class: "source", tabindex: 0, "aria-label": `Lines around ${where}` },
       shown.map((n) => {
         const line = [el("span", { class: "number" }, String(n).padStart(4) + "  "), lines[n] || " "];
-        return n === number ? el("mark", null, line) : [...line, "\n"];
+        return [n === number ? el("mark", null, line) : [...line, "\n"], findingRemarks(`${where.slice(0, cut)}:${n}`)];
       })),
   );
 }

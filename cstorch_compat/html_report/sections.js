@@ -153,10 +153,20 @@ section("layers", "Layers", () => {
   const head = COLUMNS.map(([name, field], c) => el("th", { scope: "col", class: c < 2 ? "words" : "" }, el("button", { type: "button",
     onclick: () => { state.sort = state.sort === field ? "" : field; redraw("layers"); } }, name)));
   const body = rows.map(({ row, n }) => el("tr", { class: n === state.layer ? "chosen" : "", "data-layers": n }, COLUMNS.map(([, field, format], c) =>
-    el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field])))));
+    el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field]),
+      c === 1 ? findingLinks(row.where) : null))));
   const csv = () => [COLUMNS.map(([, field]) => field), ...rows.map(({ row }) => COLUMNS.map(([, field]) => row[field]))];
   return [el("div", { class: "tools" }, copyButton(csv)), el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)))];
 }, () => mode().rows.length > 0);
+
+section("findings", "Findings of the check", () => {
+  const notes = findingList(["note"]);
+  return [
+    el("p", { style: "margin:0" }, DATA.check.verdict),
+    findingList(["refused", "risk"]),
+    notes && el("details", null, el("summary", null, `${plural(countOf("note"), "note")}: what lazywafer lacks, and where the Cerebras API goes`), notes),
+  ];
+}, () => Boolean(DATA.check));
 
 // The graph is long and packed, so that the page opens at once.
 let graphs = null;
@@ -259,6 +269,7 @@ function show() {
 document.getElementById("versions").textContent = Object.entries(DATA.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
 if (DATA.steps.length) {
   state.mode = step().mode;
+  if (DATA.check) page.append(el("p", { id: "checked" }, el("a", { href: "#findings" }, `lazywafer check: ${DATA.check.is_complete ? findingCounts() : DATA.check.verdict}`)));
   page.append(...Object.values(SECTIONS).map((s) => s.box));
   show();
   let width = innerWidth;

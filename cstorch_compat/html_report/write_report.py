@@ -36,12 +36,14 @@ def write_page(
     steps: Sequence[PageStep],
     rows: Sequence[Mapping[str, Any]] = (),
     has_workers: bool = False,
+    check: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report of a script.
 
-    The table of `rows` has a column of input workers if `has_workers`. Raises OSError if the file cannot be written; an
+    The table of `rows` has a column of input workers if `has_workers`. `check` has the findings of the check, as
+    `build_contents` takes them. Raises OSError if the file cannot be written; an
     existing file is then unchanged.
     """
     # The page declares UTF-8, whatever the locale is.
-    contents = build_contents(script, steps, installation.find_versions(), rows, has_workers)
+    contents = build_contents(script, steps, installation.find_versions(), rows, has_workers, check)
     write_file_atomically(path, format_html(contents))

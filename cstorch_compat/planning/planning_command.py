@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from cstorch_compat.check.page_findings import check_for_page
 from cstorch_compat.html_report.contents import PageStep
 from cstorch_compat.html_report.module_tree import StepTexts
 from cstorch_compat.html_report.write_report import make_texts, write_page
@@ -136,10 +137,11 @@ def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal
     if options.html is not None:
         printer.status(f"writing {options.html}")
         shown = _make_page_steps(family, wanted, texts[0])
+        printer.status(f"checking {name}")
+        found = check_for_page(name, options.args, options.api, family.program())
+        listed = to_json_document("", family, rows)["rows"]
         try:
-            write_page(
-                options.html, name, shown, to_json_document("", family, rows)["rows"], has_workers=bool(wanted.workers)
-            )
+            write_page(options.html, name, shown, listed, has_workers=bool(wanted.workers), check=found)
         except OSError as e:
             printer.status("")
             print_escaped(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)

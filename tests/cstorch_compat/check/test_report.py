@@ -8,7 +8,7 @@ from tests.conftest import lazywafer
 from tests.cstorch_compat.check import test_plain_scripts as plain
 from tests.cstorch_compat.check.faults import FAULTS, script
 
-KEYS = """id severity title file line columns source_line operation module detail way_out suggestion source
+KEYS = """id severity title file line columns source_line operation module why detail way_out suggestion source
     count""".split()
 FAULTY = script(*[f for f in FAULTS if f.rule in ("LW101", "LW301")][:2])
 

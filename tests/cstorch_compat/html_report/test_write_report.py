@@ -64,6 +64,10 @@ for x, y in loader:
     F.cross_entropy(model(x), y).backward()
     optimizer.step()
 """
+RISKY = SCRIPT.replace(
+    "hidden = F.relu(getattr(self, NAME)(x))",
+    "hidden = getattr(self, NAME)(x)[:, :8] * (1 + x.sum().item())",
+)
 LINE = "hidden = F.relu(getattr(self, NAME)(x))"
 COMBINATIONS = ("--batch", "8,16", "--machine", "wse2,tiny", "--mode", "all")
 HOSTILE = "</script><script>hit = 1</script><img src=x onerror='hit = 2'>"
@@ -119,6 +123,11 @@ def plain(tmp_path_factory):
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     return page(folder, name=HOSTILE_FILE, text=SCRIPT.replace('"first"', repr(HOSTILE)))
+
+
+@pytest.fixture(scope="module")
+def risky(tmp_path_factory):
+    return page(tmp_path_factory.mktemp("risky"), "--zeros", text=RISKY)
 
 
 @pytest.fixture(scope="module")
@@ -439,6 +448,46 @@ def test_words_of_the_script_run_nothing(window, hostile):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (400, False)])
+def test_findings_are_shown_beside_their_line(window, risky, width, dark):
+    line = next(n for n, text in enumerate(RISKY.splitlines(), 1) if ".item()" in text)
+    found = data_of(risky.read_text())["check"]["findings"]
+    assert {(f["id"], f["severity"]) for f in found if f["line"] == line} == {("LW101", "refused"), ("LW307", "risk")}
+    window.open(risky, width, dark=dark)
+    shown = window.text("#findings")
+    for finding in (f for f in found if f["severity"] != "note"):
+        assert all(finding[key] in shown for key in ("id", "title", "source_line", "way_out")), finding
+    assert window.text("#checked") == "lazywafer check: 1 refusal and 1 risk"
+    # The row of the layer has links to the findings, and so have the source lines a remark.
+    links = window.value("[...document.querySelectorAll('#layers .rule')].map((e) => [e.textContent, e.hash])")
+    assert {name for name, _ in links} == {"LW101", "LW307"}
+    assert window.value(f"document.querySelector({links[0][1]!r}).querySelector('.rule').textContent") == links[0][0]
+    window.click("#layers tbody tr:has(.rule) button")
+    remarks = window.text("#detail pre")
+    assert "LW101 refused: " in remarks and "LW307 risk: " in remarks
+    window.click("#layers .rule")
+    assert window.value("location.hash") == links[0][1]
+    assert window.value("document.documentElement.scrollWidth") <= width
+    assert window.faults == []
+
+
+def test_findings_mark_their_layers_and_their_reasons_open_by_keyboard(window, risky):
+    window.open(risky)
+    window.value("document.querySelector('#findings .finding.is-refused summary').focus(); 1")
+    assert window.value("document.querySelectorAll('#layers .lit').length") >= 1
+    window.value("document.activeElement.click(); 1")
+    assert "no values while the step is traced" in window.text("#findings .finding.is-refused details")
+
+
+def test_a_module_has_no_findings_and_the_page_says_why(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    done = lazywafer("plan", "--html", "page.html", "-m", "train", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = data_of((tmp_path / "page.html").read_text())["check"]
+    assert (found["findings"], found["is_complete"]) == ([], False)
+    assert "only scripts in a file are checked" in found["verdict"]
+
+
 def test_memory_is_shown_by_stage_and_over_time(window, plain):
     window.open(plain)
     press(window, "#choices", "pipelined")
@@ -479,7 +528,9 @@ def violations(window):
     return window.value("axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}`))")
 
 
-@pytest.mark.parametrize("net, dark", [("plain", False), ("residual", False), ("residual", True)])
+@pytest.mark.parametrize(
+    "net, dark", [("plain", False), ("residual", False), ("residual", True), ("risky", False), ("risky", True)]
+)
 def test_axe_finds_no_fault_in_the_page(window, request, net, dark):
     window.open(request.getfixturevalue(net), dark=dark)
     assert violations(window) == []
