@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any
@@ -159,8 +159,23 @@ def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
         asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
         told += [f"{_row_name(row, has_workers)}: {micro_batch_text(row)}" for row in asked]
     told += _explain_slower_wse3(rows)
-    bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
-    return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
+    return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *_format_bands(rows))]
+
+
+def _format_bands(rows: Sequence[SweepRecord]) -> list[str]:
+    """Return the error bands of the rows, once each. With several, each names its rows by mode and machine."""
+    bands: dict[str, dict[str, dict[str, None]]] = {}
+    for row in rows:
+        if row.error_band:
+            bands.setdefault(row.error_band, {}).setdefault(row.mode, {})[row.machine] = None
+    if len(bands) < 2:
+        return list(bands)
+    return [band.replace("Error band:", f"Error band of {_format_band_rows(of)}:", 1) for band, of in bands.items()]
+
+
+def _format_band_rows(machines: Mapping[str, Iterable[str]]) -> str:
+    """Return the rows of a band as text, such as "streaming on wse2 and wse3", from the machines of each mode."""
+    return "; ".join(f"{mode} on {' and '.join(names)}" for mode, names in machines.items())
 
 
 def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:

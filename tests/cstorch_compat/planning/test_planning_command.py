@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.planning.combinations import PlanRequest, format_rows, plan_rows
+from cstorch_compat.planning.combinations import PlanRequest, explain_rows, format_rows, plan_rows
 from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.recording import record_script
 from lazytensor.data import DataLoader
@@ -270,6 +270,21 @@ def test_few_rows_are_told_in_sentences(tmp_path):
     many = format_rows(5 * rows)
     assert "Limited by" not in many
     assert many.count("Error band:") == 1
+
+
+def test_several_error_bands_name_their_rows(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    (row,) = plan_rows(record_script(str(tmp_path / "script.py")), PlanRequest(machines=("tiny",), mode="streaming"))
+    kinds = [
+        ("wse2", "pipelined", "A"),
+        ("wse3", "pipelined", "A"),
+        ("wse2", "streaming", "B"),
+        ("wse2", "pipelined", "A"),
+    ]
+    rows = [replace(row, machine=m, mode=k, error_band=f"Error band: {band}.") for m, k, band in kinds]
+    *_, first, second = explain_rows(rows)
+    assert first == "Error band of pipelined on wse2 and wse3: A."
+    assert second == "Error band of streaming on wse2: B."
 
 
 def test_slower_wse3_is_explained_in_one_sentence(tmp_path):
