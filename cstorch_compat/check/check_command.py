@@ -84,8 +84,8 @@ def run_check(
     outcome.missing = find_missing_names(path)
     recorder = FindingRecorder(findings)
     process.RUN.options.backend, process.RUN.options.steps = "CSX", TRACED_STEPS
-    process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatcher(findings)
+    process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary, loaders)
     plain = PlainScriptWatcher(recorder, loaders, outcome.summary)
     # The model is not trained, so the script must not save it over an older file.
     guard = WriteGuard(outcome.journal, lambda: recorder.is_after_step or outcome.summary.is_untrained)

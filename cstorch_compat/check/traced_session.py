@@ -8,6 +8,7 @@ from cstorch_compat.check import graph, step_state
 from cstorch_compat.check.checked_step import CheckCapture, FindingRecorder
 from cstorch_compat.check.closure_calls import StepResults
 from cstorch_compat.check.learning_rates import LearningRate, examine_learning_rates, list_learning_rates
+from cstorch_compat.check.loaders import LoaderWatcher
 from cstorch_compat.check.source_rules import check_step_source
 from cstorch_compat.check.trace_counts import TraceSummary
 from cstorch_compat.files.tree import flatten
@@ -36,10 +37,10 @@ class CheckSession(RecordedSession):
 
     capture: CheckCapture
 
-    def __init__(self, recorder: FindingRecorder, store: WaferState, summary: TraceSummary):
+    def __init__(self, recorder: FindingRecorder, store: WaferState, summary: TraceSummary, loaders: LoaderWatcher):
         # The capture of the current step, entered in `begin`.
         super().__init__(CheckCapture(store, readable=False))
-        self.recorder, self.store, self.summary = recorder, store, summary
+        self.recorder, self.store, self.summary, self.loaders = recorder, store, summary, loaders
         self.place = source.where()
         self.first: list[Node] | None = None
         self._steps: list[Callable[..., Any]] = []
@@ -138,6 +139,8 @@ class CheckSession(RecordedSession):
         with self.store.window(way_out):
             results.call(made, self.recorder, is_exact)
         self.closures.step, self.summary.is_in_closures, self.summary.is_exact = None, False, False
+        if step == TRACED_STEPS:
+            self.loaders.drain(executor.num_steps - step, self.place)
 
     def _examine(self, calls: list[ClosureCall], fetches: list[Tensor], whole: Graph) -> None:
         """Check closures, state, graph and source text of the first step.

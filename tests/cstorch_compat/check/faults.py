@@ -121,6 +121,10 @@ class Late(cstorch.optim.Optimizer):
                 p.sub_(self.state[p]["momentum"] * group["lr"])
 """
 WIDE = "input_fn = lambda: [(torch.ones(4, 6).double(), torch.arange(4) % 3, torch.ones(4).long())] * 3"
+BATCHES = """
+    for i in range(3):
+        yield torch.full((4, 6), float(i)), torch.arange(4) % 3, torch.arange(4)
+"""
 LOOP = ("for batch in executor:", "for batch in executor:  # fault")
 
 FAULTS = [
@@ -157,6 +161,12 @@ FAULTS = [
     Fault("LW113", "setup", "", (LOOP, ("    loss = step(batch)", "    loss = None"))),
     Fault("LW114", "setup", "cstorch.backend('CSX')  # fault"),
     Fault("LW114", "setup", "cstorch.utils.data.DataExecutor(input_fn())  # fault"),
+    Fault(
+        "LW114",
+        "setup",
+        "",
+        (LOOP, ("    return torch.utils.data.DataLoader(Data(), batch_size=4, drop_last=True)", BATCHES)),
+    ),
     Fault("LW115", "setup", "area = cstorch.metrics.AUCMetric()  # fault"),
     Fault(
         "LW116",

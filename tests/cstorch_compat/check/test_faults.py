@@ -7,7 +7,7 @@ import pytest
 
 from cstorch_compat.check.findings import SEVERITIES
 from cstorch_compat.check.rules import RULES
-from tests.cstorch_compat.check.faults import FAULTS, Fault, applied, script
+from tests.cstorch_compat.check.faults import BATCHES, FAULTS, Fault, applied, script
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -42,6 +42,14 @@ def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
 def test_gradients_that_are_set_to_zero_are_no_change_of_the_step(checked):
     answer = checked(script().replace("zero_grad()", "zero_grad(set_to_none=False)"))
     assert answer["findings"] == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("batches", ["range(4)", "itertools.count()"])
+def test_generator_with_enough_batches_is_no_finding(checked, batches):
+    text = script(Fault("", "before", "import itertools"))
+    loader = "    return torch.utils.data.DataLoader(Data(), batch_size=4, drop_last=True)"
+    assert checked(text.replace(loader, BATCHES.replace("range(3)", batches)))["findings"] == []
 
 
 def test_every_rule_has_a_planted_fault():
