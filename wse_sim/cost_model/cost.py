@@ -85,8 +85,20 @@ def cost(phase: Phase, machine: Machine) -> Cost:
     >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), TINY).cycles
     (212, 424)
     """
-    return _price_phase(phase, machine)[0]
+    # Return a cost again without pricing the same object: the fastest of a few candidates is priced first as a candidate
+    # and then as the kernel that was chosen.
+    known = _recent_costs.get(id(phase))
+    if known is None or known[0] is not phase or known[1] is not machine:
+        if len(_recent_costs) >= MAX_RECENT_COSTS:
+            _recent_costs.clear()
+        # Keep the phase alive, so that its id is not reused.
+        known = _recent_costs[id(phase)] = phase, machine, _price_phase(phase, machine)[0]
+    return known[2]
 
+
+MAX_RECENT_COSTS = 16
+"""Number of phases whose costs are kept."""
+_recent_costs: dict[int, tuple[Phase, Machine, Cost]] = {}
 
 PricedPhase = tuple[Cost, PhaseLoad]
 """The cost of a phase, and the load that it puts on its cores."""
