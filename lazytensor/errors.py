@@ -175,6 +175,13 @@ def refuse(rule: str, error: LazyError, about: str = "") -> Any:
     return _reporter(rule, error, about)
 
 
+def report_refusal(rule: str, error: LazyError) -> None:
+    """Mark `error` as a refusal and pass it to the reporter of `refuse`, if there is one. The caller raises it."""
+    error.is_refusal = True
+    if _reporter is not None:
+        _reporter(rule, error, "")
+
+
 def report_to(reporter: Reporter | None) -> None:
     """Set the reporter that `refuse` calls instead of raising errors; None means that errors are raised."""
     global _reporter

@@ -146,7 +146,8 @@ def _record_stop(e: BaseException, path: str, findings: Findings, outcome: Check
     other error counts as a consequence of the missing values, and otherwise as a crash of the script.
     """
     place = _find_user_line(e, path)
-    if add_api_error(findings, e, place):
+    is_refused = any(f.rule.severity == "refused" for f in findings.at(place))
+    if add_api_error(findings, e, place) or (is_refused and isinstance(e, LazyError)):
         outcome.stopped = f"the code after {place}"
     # After the first step the script works with results that were not computed, so an error need not be its fault.
     elif outcome.summary.operations and not outcome.summary.is_exact:

@@ -195,8 +195,9 @@ _ROWS = (
         id="LW118",
         key="state access",
         severity="refused",
-        title="state is read or changed while the client does not have it",
-        why="Weights and other state are sent to the client only on checkpoint steps.",
+        title="a tensor is read or changed while the client does not have it",
+        why="Weights and other state are sent to the client only on checkpoint steps, and results of a step only if a "
+        "closure takes them.",
         way_out="Pass checkpoint_steps to the DataExecutor. The last step is then a checkpoint step, after which the "
         "state can be read and changed. In the loop, use a @cstorch.checkpoint_closure.",
         source=SOURCE_CHECKPOINT_GUIDE,

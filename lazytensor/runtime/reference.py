@@ -18,6 +18,7 @@ from lazytensor.errors import (
     NumberTooLarge,
     ShapeError,
     TraceError,
+    report_refusal,
 )
 from lazytensor.ir.graph import Node, leaf, topological
 from lazytensor.ir.graph_function import CALL_OP, RESULT_OP
@@ -147,17 +148,19 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
 def _without_value(n: Node) -> LazyError:
     """Return the error for reading a node that has no value.
 
-    For a state or a batch it is a TraceError: the tensor belongs to a traced step and was not fetched. For other
-    operations it is a CompileError.
+    For a state or a batch it is a TraceError: the tensor belongs to a traced step and was not fetched. A check run
+    reports this one as a finding too. For other operations it is a CompileError.
     """
     if n.op not in ("state", "batch"):
         return CompileError(f"{n.op} {dict(n.attrs)} has no value outside of a step", where=n.where)
     name = n.attrs["id"] if n.op == "state" else n.attrs["name"]
-    return TraceError(
+    error = TraceError(
         f"a tensor that a traced step computed from {name} is read outside of the step, but was not fetched",
         where=source.where(),
         hint="Pass it to a @cstorch.step_closure in each step, and read it there.",
     )
+    report_refusal("state access", error)
+    return error
 
 
 def _unfit(n: Node, error: Exception) -> LazyError:

@@ -85,8 +85,7 @@ def cost(phase: Phase, machine: Machine) -> Cost:
     >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), TINY).cycles
     (212, 424)
     """
-    # Return a cost again without pricing the same object: the fastest of a few candidates is priced first as a candidate
-    # and then as the kernel that was chosen.
+    # The fastest of a few candidates is priced first as a candidate and then as the kernel that was chosen.
     known = _recent_costs.get(id(phase))
     if known is None or known[0] is not phase or known[1] is not machine:
         if len(_recent_costs) >= MAX_RECENT_COSTS:

@@ -205,6 +205,16 @@ FAULTS = [
             )
         ),
     ),
+    Fault(
+        "LW118",
+        "setup",
+        "",
+        (
+            *after("print(out.sum().item())  # fault"),
+            ("    return loss\n\n", "    return loss, out\n\n"),
+            ("loss = step(b", "loss, out = step(b"),
+        ),
+    ),
     Fault("LW118", "loop", "cstorch.save(model.state_dict(), 'm.mdl')  # fault"),
     Fault(
         "LW118",
