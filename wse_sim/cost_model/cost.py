@@ -9,6 +9,7 @@ equations hold exactly.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from wse_sim.cost_model.collectives import LineTerms, shift_pairs
 from wse_sim.cost_model.concurrent_phases import PhaseLoad, combine_loads
@@ -85,19 +86,28 @@ def cost(phase: Phase, machine: Machine) -> Cost:
     >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), TINY).cycles
     (212, 424)
     """
-    # The fastest of a few candidates is priced first as a candidate and then as the kernel that was chosen.
-    known = _recent_costs.get(id(phase))
-    if known is None or known[0] is not phase or known[1] is not machine:
-        if len(_recent_costs) >= MAX_RECENT_COSTS:
-            _recent_costs.clear()
-        # Keep the phase alive, so that its id is not reused.
-        known = _recent_costs[id(phase)] = phase, machine, _price_phase(phase, machine)[0]
-    return known[2]
+    return _cost_of_object(_PhaseIdentity(phase), machine)
 
 
-MAX_RECENT_COSTS = 16
-"""Number of phases whose costs are kept."""
-_recent_costs: dict[int, tuple[Phase, Machine, Cost]] = {}
+class _PhaseIdentity:
+    """A phase as a key of a cache. Keys are equal if they have the same object, since comparing phases takes long."""
+
+    def __init__(self, phase: Phase):
+        self.phase = phase
+
+    def __hash__(self) -> int:
+        return id(self.phase)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _PhaseIdentity) and self.phase is other.phase
+
+
+# The fastest of a few candidates is priced first as a candidate and then as the kernel that was chosen.
+@lru_cache(maxsize=16)
+def _cost_of_object(identity: _PhaseIdentity, machine: Machine) -> Cost:
+    """Return the cost of a phase. The last few results are cached."""
+    return _price_phase(identity.phase, machine)[0]
+
 
 PricedPhase = tuple[Cost, PhaseLoad]
 """The cost of a phase, and the load that it puts on its cores."""
