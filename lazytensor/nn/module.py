@@ -590,7 +590,11 @@ class Module:
             # The tensor stays the same object, so that optimizers and shared layers keep it.
             value = tensor.detach()
             moved = value.to(*args, **kwargs) if tensor.dtype.kind == "f" else value.to(*moves, **move_options)
-            tensor.cell = moved.cell if not moved.view_ops else new_storage(moved.node)
+            # A conversion that changes nothing keeps the storage, which other tensors may share. After another one a
+            # view has all of its storage. The step "variable" marks a leaf.
+            if moved.cell is not tensor.cell:
+                tensor.cell = moved.contiguous_storage()
+                tensor.view_ops = tuple(step for step in tensor.view_ops if step[0] == "variable")
             tensor.device, tensor._seen = moved.device, None
         return self
 

@@ -494,3 +494,21 @@ def test_average_pooling_has_no_indices():
 
 def test_causal_mask_is_on_the_device():
     assert str(nn.Transformer.generate_square_subsequent_mask(3, device="meta").device) == "meta"
+
+
+@pytest.mark.parametrize("convert", [lambda m: m.to("cpu"), lambda m: m.double(), lambda m: m.double().float()])
+def test_conversion_keeps_the_values_of_buffers_that_are_views(convert):
+    m = nn.Module()
+    m.register_buffer("row", lt.arange(4).expand((1, -1)))
+    m.register_buffer("turned", lt.arange(6.0).view(2, 3).t())
+    convert(m)
+    assert m.row[:, 1:3].tolist() == [[1, 2]]
+    assert m.turned[1].tolist() == [1, 4]
+
+
+def test_a_conversion_that_changes_nothing_keeps_shared_storage():
+    m, base = nn.Module(), lt.zeros(4)
+    m.register_buffer("part", base[1:3])
+    m.to("cpu").float()
+    m.part.add_(1)
+    assert base.tolist() == [0, 1, 1, 0]
