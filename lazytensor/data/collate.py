@@ -30,28 +30,34 @@ def default_collate(batch: Sequence[Any]) -> Any:
     [tensor([[0., 0., 0.],
             [1., 1., 1.]]), tensor([0, 1])]
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
+    """Return a batch made of a list of samples by the functions in `collate_fn_map`, with types as its keys.
+
+    The type of the first sample decides; the function of its class comes before those of base classes, in their order.
+    A function is called as f(batch, collate_fn_map=collate_fn_map). Mappings, named tuples and sequences without a
+    function are collated member by member. Raises the errors of `default_collate`.
+    """
     first = batch[0]
-    if isinstance(first, Tensor):
-        return stack_samples(batch)
-    if isinstance(first, str | bytes):
-        return list(batch)
-    if isinstance(first, np.ndarray | np.generic):
-        return _stacked_arrays(batch)
-    # As in PyTorch, Python floats become float64 here, although `torch.tensor` gives float32.
-    if isinstance(first, float):
-        return creation.tensor(list(batch), dtype=float64)
-    # bool is a subclass of int; `tensor` gives such values the type bool.
-    if isinstance(first, int):
-        return creation.tensor(list(batch))
+    functions = collate_fn_map or {}
+    function = functions.get(type(first))
+    if function is None:
+        function = next((f for kind, f in functions.items() if isinstance(first, kind)), None)
+    if function is not None:
+        return function(batch, collate_fn_map=collate_fn_map)
     # As in PyTorch, additional keys of later samples are dropped.
     if isinstance(first, Mapping):
-        return _rebuild_container(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        columns = {key: [sample[key] for sample in batch] for key in first}
+        members = {key: collate(column, collate_fn_map=collate_fn_map) for key, column in columns.items()}
+        return _rebuild_container(first, members)
     if isinstance(first, Sequence):
-        return _collate_sequences(batch)
+        return _collate_sequences(batch, collate_fn_map)
     raise _uncollatable_error(type(first))
 
 
-def _collate_sequences(batch: Sequence[Any]) -> Any:
+def _collate_sequences(batch: Sequence[Any], collate_fn_map: Mapping[Any, Callable[..., Any]] | None) -> Any:
     """Collate samples that are sequences, member by member; a plain tuple becomes a list, other types stay.
 
     Raises DataError if their lengths differ.
@@ -64,7 +70,7 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
             where=source.where(),
             hint="Pad the samples, or pass collate_fn= to the DataLoader.",
         )
-    members = [default_collate(column) for column in zip(*batch, strict=True)]
+    members = [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=True)]
     return members if type(first) is tuple else _rebuild_container(first, members)
 
 
@@ -141,6 +147,20 @@ def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
     arrays = [np.asarray(sample) for sample in batch]
     _check_shapes([a.shape for a in arrays])
     return creation.tensor_over_array(np.stack(arrays))
+
+
+default_collate_fn_map: dict[Any, Callable[..., Any]] = {
+    Tensor: lambda batch, *, collate_fn_map=None: stack_samples(batch),
+    str: lambda batch, *, collate_fn_map=None: list(batch),
+    bytes: lambda batch, *, collate_fn_map=None: list(batch),
+    np.ndarray: lambda batch, *, collate_fn_map=None: _stacked_arrays(batch),
+    np.generic: lambda batch, *, collate_fn_map=None: _stacked_arrays(batch),
+    # As in PyTorch, Python floats become float64 here, although `torch.tensor` gives float32.
+    float: lambda batch, *, collate_fn_map=None: creation.tensor(list(batch), dtype=float64),
+    # bool is a subclass of int; `tensor` gives such values the type bool.
+    int: lambda batch, *, collate_fn_map=None: creation.tensor(list(batch)),
+}
+"""The functions of `default_collate` by the type of the first sample. A script may add and replace functions."""
 
 
 def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:

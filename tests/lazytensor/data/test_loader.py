@@ -453,6 +453,18 @@ def test_collate_refuses_unequal_sizes(kind):
         data.default_collate([kind(2), kind(3)])
 
 
+def test_a_script_adds_and_replaces_functions_of_collate(monkeypatch):
+    class Words(list):
+        pass
+
+    functions = data.collate.default_collate_fn_map
+    monkeypatch.setitem(functions, Words, lambda batch, *, collate_fn_map=None: sum(map(len, batch)))
+    monkeypatch.setitem(functions, str, lambda batch, *, collate_fn_map=None: "".join(batch))
+    assert data.default_collate([{"a": Words("ab"), "b": ("x", 1)}, {"a": Words("c"), "b": ("y", 2)}])["a"] == 3
+    assert data.default_collate([["x"], ["y"]]) == ["xy"]
+    assert data.collate.collate([("x",), ("y",)], collate_fn_map={str: functions[str]}) == ["xy"]
+
+
 def test_convert_makes_tensors_of_arrays_only():
     made = data.default_convert({"a": np.ones(2), "b": "s", "c": (np.float32(1), None), "d": Pair(np.ones(1), 3)})
     assert made["a"].dtype is dtype.float64
