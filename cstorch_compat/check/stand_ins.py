@@ -89,7 +89,7 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         # Other missing packages are errors of the script.
         path = shim.find_mirror_path(fullname)
-        if path is None or path in mirror_table.entries():
+        if path is None or mirror_table.find_entry(path) is not None:
             return None
         self.findings.add("missing here", source.where(), fullname, f"lazywafer has no module {fullname}")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)

@@ -1,8 +1,10 @@
 """Which names of the emulated packages are known, and the messages for those that do not exist here.
 
 `known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use.
-`torch_surface.txt` lists all public names of PyTorch. A listed name that does not exist here is "known but missing";
-any other name is unknown. The lists are data because most of their names have no code here.
+`torch_surface.txt` lists all public names of PyTorch, and `torch_undocumented.txt` the other ones of its modules. A
+listed name that does not exist here is "known but missing"; any other name is unknown.
+
+The lists are data because most of their names have no code here.
 """
 
 import difflib
@@ -75,10 +77,14 @@ def known_names() -> frozenset[str]:
 
 
 def is_known(full: str) -> bool:
-    """Return whether the original has a name. Parents of listed names count, and names of older releases."""
+    """Return whether the original has a name. Parents of listed names count, and names of older releases.
+
+    Undocumented and private names of PyTorch count.
+    """
     return (
         full in known_names()
         or full in _parent_modules()
+        or torch_surface.is_torch_name(full)
         or bool(releases.find_rows(full.removeprefix(CSTORCH_PREFIX)))
     )
 
@@ -90,6 +96,7 @@ def _parent_modules() -> frozenset[str]:
 
 
 MISSING_REASONS = {
+    "torch.fft": "complex numbers are not implemented",
     "torch.distributed": "it needs several processes, and a run has one",
     "torch.jit": "functions are not scripted: Python runs them",
     "torch.onnx": "export is not implemented",
@@ -121,7 +128,7 @@ WORKAROUNDS = {
 DEFAULT_WORKAROUND = "Replace it by a supported operation, or run this part with the original package."
 """The workaround for names without a row in WORKAROUNDS."""
 NATIVE_PACKAGES = frozenset(
-    """apex bitsandbytes deepspeed fairscale flash_attn functorch mamba_ssm megatron pyg_lib tensorrt torch_cluster
+    """apex bitsandbytes deepspeed fairscale flash_attn mamba_ssm megatron pyg_lib tensorrt torch_cluster
     torch_geometric torch_scatter torch_sparse torch_spline_conv torch_tensorrt torchao torchaudio torchdata torchtext
     torchtune torchtitan torch_xla triton vllm xformers""".split()
 )
@@ -188,8 +195,9 @@ def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
         return errors.refuse("missing here", error, full)
     # Suggest only names that exist here.
     near = difflib.get_close_matches(name, have, 1)
-    # The lists do not contain undocumented names of PyTorch.
-    unknown = "it is not documented and not provided" if public.startswith("torch") else "the name is unknown"
+    # PyTorch's lists do not contain the names of a few private modules.
+    is_private = torch_surface.is_private(full) and full.startswith("torch.")
+    unknown = "private names of PyTorch are not provided" if is_private else "the name is unknown"
     error = NameMissing(
         f"{owner} has no attribute {name!r}: {unknown}",
         where=source.where(),

@@ -47,7 +47,7 @@ class Mirror(ModuleType):
     _is_whole = False
 
     def __init__(self, name: str, path: str, span: ReleaseRange | None):
-        super().__init__(name, mirror_table.entries()[path].doc)
+        super().__init__(name, mirror_table.get_entry(path).doc)
         # Write to the dict, as Python's import does, to bypass Mirror.__setattr__.
         own = _module_dict(self)
         own["_path"], own["_span"], own["__path__"], own["__file__"] = path, span, [], MIRROR_FILE
@@ -70,7 +70,8 @@ class Mirror(ModuleType):
             return [n for n in list_visible_names(self._path, self._span) if not n.startswith("_")]
         origin = mirror_table.find_origin(self._path, name)
         # Python and pickle test every module for special names. Skip the costly search for similar names.
-        if name.startswith("__") and origin is None and name not in mirror_table.find_submodules(self._path):
+        is_submodule = origin is None and mirror_table.has_submodule(self._path, name)
+        if name.startswith("__") and origin is None and not is_submodule:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner, older = _package_path(f"{self._path}.{name}"), None
         if self._span is not None:
@@ -89,7 +90,7 @@ class Mirror(ModuleType):
             value = resolve_target(older)
         elif origin is not None:
             value = _resolve_with_public_module(origin)
-        elif name in mirror_table.find_submodules(self._path):
+        elif is_submodule:
             value = get_mirror(f"{self.__name__}.{name}", f"{self._path}.{name}", self._span)
         else:
             with reraise_as_builtin():

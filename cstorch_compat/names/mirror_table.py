@@ -17,7 +17,7 @@ from cstorch_compat.names import torch_surface
 ALL_BELOW = ".**"
 """Suffix of a path in the table that stands for the module and all of PyTorch's modules below it."""
 REFUSED_MODULE = "cstorch_compat.torch.unavailable"
-"""The module with names that can be imported and refuse every use."""
+"""The module with names that can be imported and refuse every use, and with recorded constants."""
 TABLE_PATH = pathlib.Path(__file__).with_name("mirrors.txt")
 """The file of the table."""
 
@@ -35,7 +35,7 @@ class NameOrigin:
         Raises AttributeError if the module has no such name. The module may be another public one.
         """
         # A public module may take names from another public one. Follow the chain.
-        inner = find_origin(self.module, self.name) if self.module in entries() else None
+        inner = find_origin(self.module, self.name) if find_entry(self.module) else None
         if inner is not None:
             return inner.value()
         return operator.attrgetter(self.name)(importlib.import_module(self.module))
@@ -60,12 +60,57 @@ def entries() -> dict[str, MirrorEntry]:
 
     Those listed in the table come first, then PyTorch's other modules, whose names are refused on use.
     """
-    rows = list(_parse_table(TABLE_PATH.read_text(encoding="utf-8")))
+    rows = list(_parse_table(_table_text()))
     listed = {entry.path: entry for entry in rows if not entry.path.endswith(ALL_BELOW)}
     for entry in rows:
         if entry.path.endswith(ALL_BELOW):
             listed |= {e.path: e for e in _expand_refused(entry, listed)}
     return listed
+
+
+def find_entry(path: str) -> MirrorEntry | None:
+    """Return the module `path` of the table, or another module of PyTorch. Return None for other paths."""
+    return entries().get(path) or _find_refused_module(path)
+
+
+@functools.cache
+def _find_refused_module(path: str) -> MirrorEntry | None:
+    """Return the entry of a module of PyTorch that the table does not list. Return None for other paths.
+
+    Its names can be imported and are refused on use.
+    """
+    if not path.startswith("torch.") or path in entries() or not torch_surface.is_torch_module(path):
+        return None
+    names = {name: _make_refused_origin(path, name) for name in torch_surface.torch_names_by_module().get(path, ())}
+    return MirrorEntry(path, "A module of PyTorch whose names cannot be used.", names, ())
+
+
+@functools.cache
+def _refuses_names(path: str) -> bool:
+    """Return whether PyTorch's undocumented names in the module `path` can be imported and are refused on use.
+
+    These modules are private, below a package with ALL_BELOW, or not in the table.
+    """
+    is_below = any(f"{path}.".startswith(f"{root}.") for root in _refused_packages())
+    return is_below or torch_surface.is_private(path) or path not in entries()
+
+
+@functools.cache
+def _refused_packages() -> tuple[str, ...]:
+    """Return the packages of the table with ALL_BELOW."""
+    return tuple(line.partition(ALL_BELOW)[0] for line in _table_text().splitlines() if f"{ALL_BELOW}:" in line)
+
+
+@functools.cache
+def _table_text() -> str:
+    """Return the text of the table."""
+    return TABLE_PATH.read_text(encoding="utf-8")
+
+
+def _make_refused_origin(path: str, name: str) -> NameOrigin:
+    """Return the origin of a name of the module `path` that is refused on use, or is a recorded constant."""
+    # Slashes instead of dots make the path one name of the refused module.
+    return NameOrigin(REFUSED_MODULE, f"{path}.{name}".replace(".", "/"))
 
 
 def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Iterator[MirrorEntry]:
@@ -75,10 +120,7 @@ def _expand_refused(whole: MirrorEntry, listed: dict[str, MirrorEntry]) -> Itera
         if path != root and not path.startswith(f"{root}."):
             continue
         below = {name for name in inside if f"{path}.{name}" in modules}
-        # Slashes instead of dots make the path one name of the refused module.
-        names = {
-            name: NameOrigin(REFUSED_MODULE, f"{path}.{name}".replace(".", "/")) for name in sorted(inside - below)
-        }
+        names = {name: _make_refused_origin(path, name) for name in sorted(inside - below)}
         own = listed.get(path, MirrorEntry(path, whole.doc, {}, ()))
         yield MirrorEntry(path, own.doc, {**names, **own.names}, own.lists)
 
@@ -126,7 +168,20 @@ def _parse_entry(head: str, rows: list[list[str]]) -> MirrorEntry:
 def find_submodules(path: str) -> list[str]:
     """Return the last parts of the paths directly below `path`, without those that are also names of the module."""
     # A name takes precedence over a submodule, as after `from x.configure import configure`.
-    return [name for name in _submodules_by_parent().get(path, ()) if name not in entries()[path].names]
+    return [name for name in _submodules_by_parent().get(path, ()) if name not in get_entry(path).names]
+
+
+def has_submodule(path: str, name: str) -> bool:
+    """Return whether `path` has the submodule `name`, which may be a private module of PyTorch."""
+    return name in find_submodules(path) or _find_refused_module(f"{path}.{name}") is not None
+
+
+def get_entry(path: str) -> MirrorEntry:
+    """Return the entry of a module. Raises KeyError if there is no such module."""
+    entry = find_entry(path)
+    if entry is None:
+        raise KeyError(path)
+    return entry
 
 
 @functools.cache
@@ -145,9 +200,10 @@ def _submodules_by_parent() -> dict[str, list[str]]:
 def find_origin(path: str, name: str) -> NameOrigin | None:
     """Return where the name `name` of the public module `path` is defined.
 
-    Names in the table take precedence over those of lists. Return None for unknown names and for submodules.
+    Names in the table take precedence over those of lists, and those over undocumented names that are refused on use.
+    Return None for unknown names and for submodules.
     """
-    entry = entries()[path]
+    entry = get_entry(path)
     # Names in the table take precedence over those of lists.
     if name in entry.names:
         return entry.names[name]
@@ -156,19 +212,26 @@ def find_origin(path: str, name: str) -> NameOrigin | None:
     source = next((s for s in entry.lists if name in _names_in_list(s)), None)
     # The name of a namespace ends with a dot and is the prefix of its names.
     prefix = source.name if source is not None and source.name.endswith(".") else ""
-    return NameOrigin(source.module, prefix + name) if source is not None else None
+    if source is not None:
+        return NameOrigin(source.module, prefix + name)
+    if not path.startswith("torch."):
+        return None
+    is_refused = _refuses_names(path) and name in torch_surface.undocumented_names(path)
+    is_constant = name.isupper() and name in torch_surface.recorded_constants(path)
+    return _make_refused_origin(path, name) if is_refused or is_constant else None
 
 
 def import_sources(path: str) -> None:
     """Import every module of this package that the public module `path` takes names from."""
-    for source in (*entries()[path].lists, *entries()[path].names.values()):
+    entry = get_entry(path)
+    for source in (*entry.lists, *entry.names.values()):
         if source.module not in entries():
             importlib.import_module(source.module)
 
 
 def list_names(path: str) -> list[str]:
     """Return the sorted names of a public module, without its submodules."""
-    entry = entries()[path]
+    entry = get_entry(path)
     listed = frozenset[str]().union(*map(_names_in_list, entry.lists))
     return sorted((entry.names.keys() | listed) - set(find_submodules(path)))
 

@@ -17,7 +17,7 @@ from cstorch_compat.names.releases import ReleaseRange
 from lazytensor.core import pytorch_release
 from lazytensor.errors import NameMissing
 
-VERSIONLESS_PACKAGES = ("torch", "torchvision")
+VERSIONLESS_PACKAGES = ("torch", "torchvision", "functorch")
 """Packages that are the same for every release of the Cerebras API."""
 
 
@@ -33,7 +33,7 @@ class _MirrorLoader(importlib.abc.Loader):
         The first module of cstorch also switches random numbers to VENDOR_TORCH_RELEASE, unless the user chose a
         release.
         """
-        if self.path not in mirror_table.entries():
+        if mirror_table.find_entry(self.path) is None:
             raise ModuleNotFoundError(manifest.format_absent_module(spec.name, self.path), name=spec.name)
         if self.span is not None and _torch_release is None:
             pytorch_release.follow_release(VENDOR_TORCH_RELEASE)

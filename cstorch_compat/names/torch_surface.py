@@ -1,22 +1,68 @@
-"""PyTorch's recorded public names: those of its modules, and the members of classes that scripts subclass.
+"""PyTorch's recorded names: those of its modules, and the members of classes that scripts subclass.
 
-`torch_surface.txt` has one line per module: its path, a colon, and its names. A path without names is a module that can
-be imported but has no public names. The script `tests/golden/record_surface.py` writes the file from PyTorch.
+`torch_surface.txt` has the public names and `torch_undocumented.txt` the other ones. Each has one line per module: its
+path, a colon, and its names. A path without names is a module that can be imported but has no such names. The second
+file has the value of a constant after its name, as in "CHUNK=1024", also if the name is public. The script
+`tests/golden/record_surface.py` writes the files from PyTorch.
 """
 
+import ast
 import functools
 import pathlib
+from typing import Any
 
 TORCH_RELEASE = "2.13.0"
 """The release of PyTorch whose names were recorded."""
 
+CLASSES = ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer")
+"""The classes whose members were recorded."""
+
 
 @functools.cache
 def torch_names_by_module() -> dict[str, frozenset[str]]:
-    """Return the names of each module, and of each class whose members were recorded."""
-    lines = pathlib.Path(__file__).with_name("torch_surface.txt").read_text(encoding="utf-8").splitlines()
+    """Return the public names of each module, and of each class whose members were recorded."""
+    return {path: frozenset(names.split()) for path, names in _read_lines("torch_surface.txt").items()}
+
+
+@functools.cache
+def _undocumented_lines() -> dict[str, str]:
+    """Return the undocumented names of each module, separated by spaces. The file is read at the first call."""
+    return _read_lines("torch_undocumented.txt")
+
+
+def _read_lines(file: str) -> dict[str, str]:
+    """Return the names in a file by module, as the text of the line."""
+    lines = pathlib.Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
     rows = (line.partition(":") for line in lines if line and not line.startswith("#"))
-    return {path: frozenset(names.split()) for path, _, names in rows}
+    return {path: names for path, _, names in rows}
+
+
+@functools.cache
+def undocumented_names(path: str) -> frozenset[str]:
+    """Return the names of PyTorch's module `path` that are not public, without its submodules."""
+    return frozenset(word.partition("=")[0] for word in _undocumented_lines().get(path, "").split())
+
+
+@functools.cache
+def recorded_constants(path: str) -> dict[str, Any]:
+    """Return the constants of PyTorch's module `path` by name: numbers, strings, bools and None."""
+    words = (word.partition("=") for word in _undocumented_lines().get(path, "").split())
+    return {name: ast.literal_eval(value) for name, _, value in words if value}
+
+
+def torch_modules() -> list[str]:
+    """Return PyTorch's recorded modules, sorted. Private modules count."""
+    return sorted({*torch_names_by_module(), *_undocumented_lines()} - {*CLASSES})
+
+
+def is_torch_module(path: str) -> bool:
+    """Return whether PyTorch has a module `path`. Private modules count."""
+    return (path in torch_names_by_module() and path not in CLASSES) or path in _undocumented_lines()
+
+
+def is_private(path: str) -> bool:
+    """Return whether a part of a dotted name begins with an underscore."""
+    return any(part.startswith("_") for part in path.split("."))
 
 
 @functools.cache
@@ -27,8 +73,11 @@ def all_torch_names() -> frozenset[str]:
 
 
 def is_torch_name(name: str) -> bool:
-    """Return whether PyTorch has a dotted name. A parent package of a listed module counts."""
-    return name in all_torch_names() or name in _parent_packages()
+    """Return whether PyTorch has a dotted name, public or not. A parent package of a listed module counts."""
+    path, _, last = name.rpartition(".")
+    if name in all_torch_names() or name in _parent_packages() or is_torch_module(name):
+        return True
+    return last in undocumented_names(path)
 
 
 @functools.cache

@@ -121,7 +121,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn)
 
 
-def _container_type(tree: Any) -> Any:
+def container_type(tree: Any) -> Any:
     """Return the key of a container in `SUPPORTED_NODES`; None for a leaf."""
     if type(tree) in SUPPORTED_NODES:
         return type(tree)
@@ -134,7 +134,7 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
     A container for which `is_leaf(container)` is true is treated as a leaf; `is_leaf` is called for containers only.
     """
-    kind = _container_type(tree)
+    kind = container_type(tree)
     # `is_leaf` is called only for containers, because every other object is a leaf anyway.
     if kind is None or (is_leaf is not None and is_leaf(tree)):
         return [tree], LeafSpec
@@ -182,7 +182,7 @@ def _flatten_up_to(spec: TreeSpec, tree: Any) -> list[Any]:
     if spec.type is None:
         return [tree]
     # Compare from the root down: at the position of a leaf of the first tree, another tree may have a container.
-    if _container_type(tree) is not spec.type:
+    if container_type(tree) is not spec.type:
         raise ValueError(
             f"Node type mismatch; expected {spec.type}, but got {type(tree)}.\n  Pass a tree of the type of the spec."
         )

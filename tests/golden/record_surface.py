@@ -1,14 +1,21 @@
-"""Record the public names of PyTorch's modules, where it is installed: `record_surface.py > torch_surface.txt`.
+"""Record the names of PyTorch's modules, where it is installed: `record_surface.py > torch_surface.txt`.
 
 `cstorch_compat/names/torch_surface.txt` is its output; `test_torch_surface.py` follows it. A module is public if no
 part of its path begins with an underscore; its names are those of __all__, or else those that torch itself defines.
+
+`record_surface.py undocumented > torch_undocumented.txt` records the other names of all modules, also of private ones,
+and the values of constants. It reads torch_surface.txt from the folder of the package.
 """
 
 import contextlib
 import importlib
 import io
+import pathlib
 import pkgutil
+import sys
+import typing
 import warnings
+from collections.abc import Iterator
 from types import ModuleType
 
 import torch
@@ -56,7 +63,76 @@ def is_own(value: object) -> bool:
     return not isinstance(value, ModuleType) and (home.startswith("torch") or home == "builtins")
 
 
+SURFACE = pathlib.Path(__file__).parents[2] / "cstorch_compat" / "names" / "torch_surface.txt"
+# The names of these are recorded where they are defined there, and of private modules below them none.
+DEEP = """torch._inductor. torch._dynamo.variables torch._dynamo.polyfills torch._dynamo.backends torch._dynamo.repro
+torch.ao. torch.onnx. torch.distributed. torch._numpy. torch._refs torch._meta_registrations torch._decomp.
+torch._export. torch.fx. torch._native torch._vendor torch._prims. torch.package."""
+MAX_CONSTANT_LENGTH = 40
+
+
+def import_all() -> None:
+    """Import every module of PyTorch that can be imported."""
+    for module in pkgutil.walk_packages(torch.__path__, "torch.", onerror=lambda name: None):
+        if module.name.startswith(("torch.testing._internal", *SKIPPED)) or module.name.endswith("__main__"):
+            continue
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                importlib.import_module(module.name)
+            except BaseException:
+                continue
+
+
+def is_recorded(path: str, name: str, value: object) -> bool:
+    """Whether an undocumented name of a module is recorded."""
+    place = getattr(value, "__module__", None) or type(value).__module__
+    if name.startswith("__") or name == "TYPE_CHECKING" or isinstance(value, ModuleType) or not isinstance(place, str):
+        return False
+    if place in ("typing", "typing_extensions"):
+        # Aliases of types, but not what every module imports.
+        return not hasattr(typing, name) and type(value).__name__ not in ("TypeVar", "ParamSpec")
+    if place in ("__future__", "collections.abc") or (path.startswith(tuple(DEEP.split())) and place != path):
+        return False
+    if is_public(path) or path.startswith("torch._C"):
+        return True
+    return place in (path, "builtins", "torch._C") or (path.count(".") == 1 and place.startswith(path + "."))
+
+
+def is_constant(name: str, value: object) -> bool:
+    """Whether a name is a constant whose value is recorded."""
+    text = repr(value)
+    is_plain = type(value) in (int, bool, str, type(None)) and len(text) < MAX_CONSTANT_LENGTH
+    return name.lstrip("_").isupper() and is_plain and not set(text) & set(" \\/")
+
+
+def undocumented_lines() -> Iterator[str]:
+    """A line for each module: its names that are not public, and its constants."""
+    rows = (line.partition(":") for line in SURFACE.read_text().splitlines() if not line.startswith("#"))
+    listed = {path: set(names.split()) for path, _, names in rows}
+    for path, module in sorted(sys.modules.items()):
+        if not f"{path}.".startswith("torch.") or path.startswith("torch.testing._internal"):
+            continue
+        members = {} if not isinstance(module, ModuleType) else dict(vars(module))
+        if path.startswith(tuple(DEEP.split())) and not is_public(path):
+            members = {}
+        found = {n for n, v in members.items() if is_recorded(path, n, v)}
+        constants = {n for n in found | listed.get(path, set()) if n in members and is_constant(n, members[n])}
+        words = [
+            f"{n}={members[n]!r}" if n in constants else n for n in sorted(found - listed.get(path, set()) | constants)
+        ]
+        if words or path not in listed:
+            yield f"{path}: {' '.join(words)}".rstrip()
+
+
 def main() -> None:
+    if "undocumented" in sys.argv:
+        import_all()
+        version = torch.__version__.partition("+")[0]
+        print(
+            f"# Names of PyTorch {version} that are not public, and values of constants. Recorded by record_surface.py."
+        )
+        print(*undocumented_lines(), sep="\n")
+        return
     print(f"# Public names of PyTorch {torch.__version__.partition('+')[0]}, by module. Recorded by record_surface.py.")
     # Classes stand first, beside the names of torch itself, which their names repeat: the file packs smaller.
     for path in CLASSES:

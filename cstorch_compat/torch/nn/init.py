@@ -1,9 +1,13 @@
-"""Initializers under the names that PyTorch deprecated. They issue a warning and call those with an underscore."""
+"""Initializers under the names that PyTorch deprecated, and its private helpers for initializers.
+
+The deprecated ones issue a warning and call those with an underscore.
+"""
 
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lazytensor.core.tensor import Tensor
 from lazytensor.nn import init
 
 DEPRECATED_NAMES = """uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal
@@ -25,6 +29,17 @@ def _make_deprecated(name: str) -> Callable[..., Any]:
 
 
 _DEPRECATED_FUNCTIONS = {name: _make_deprecated(name) for name in DEPRECATED_NAMES}
+
+_no_grad_fill_, _no_grad_zero_ = init.constant_, init.zeros_
+_no_grad_normal_, _no_grad_uniform_, _no_grad_trunc_normal_ = init.normal_, init.uniform_, init.trunc_normal_
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """Return fan_in or fan_out of a weight, as `mode` names it. Raises ValueError for another mode."""
+    modes = ["fan_in", "fan_out"]
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode.lower()} not supported, please use one of {modes}")
+    return init._calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
 def __getattr__(name: str) -> Any:

@@ -59,7 +59,7 @@ def pytorch_names_by_id() -> dict[int, str]:
         if path.startswith(KNOWN_MODULES):
             for name in mirror_table.list_names(path):
                 origin = mirror_table.find_origin(path, name)
-                if origin is not None:
+                if origin is not None and origin.module != mirror_table.REFUSED_MODULE:
                     names.setdefault(id(origin.value()), f"{path} {name}")
     return names
 
@@ -71,7 +71,8 @@ def find_known_class(path: str) -> Any:
     module = "torch.nn.functional" if module == "torch._C._nn" else module
     if module.startswith(KNOWN_MODULES) and module in mirror_table.entries():
         origin = mirror_table.find_origin(module, name)
-        return None if origin is None else origin.value()
+        if origin is not None and origin.module != mirror_table.REFUSED_MODULE:
+            return origin.value()
     return None
 
 

@@ -7,11 +7,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazytensor.core import pytree
-from lazytensor.core.pytree import SUPPORTED_NODES, LeafSpec, TreeSpec
+from lazytensor.core.pytree import SUPPORTED_NODES, TreeSpec
 
 PyTree = Any
 """The type of a tree, which can be any object."""
 IsLeaf = Callable[[Any], bool] | None
+
+
+class _LeafSpecType(type):
+    """The metaclass of LeafSpec: every structure of a single leaf is an instance of it."""
+
+    def __instancecheck__(cls, spec: object) -> bool:
+        return isinstance(spec, TreeSpec) and spec.is_leaf()
+
+
+class LeafSpec(metaclass=_LeafSpecType):
+    """The class of structures of a single leaf. A call returns the only such structure."""
+
+    def __new__(cls) -> Any:
+        """Return the structure of a single leaf."""
+        return pytree.LeafSpec
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Return the type of a tree by which `SUPPORTED_NODES` has it, or the type of a leaf.
+
+    The type of a named tuple is the function `namedtuple`.
+    """
+    kind = pytree.container_type(tree)
+    return type(tree) if kind is None else kind
+
+
+def _is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Return whether `tree` is no container, or `is_leaf(tree)` is true."""
+    return pytree.container_type(tree) is None or (is_leaf is not None and is_leaf(tree))
 
 
 @dataclass(frozen=True)
@@ -142,7 +171,7 @@ def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
 
 def treespec_leaf() -> TreeSpec:
     """Return the structure of a leaf."""
-    return LeafSpec
+    return pytree.LeafSpec
 
 
 def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cstorch_compat.names import manifest, package_metadata, torch_surface
+from cstorch_compat.names import manifest, mirror_table, package_metadata, torch_surface
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.torch.torch_version import TorchVersion
 
 
@@ -50,11 +51,64 @@ def test_a_version_is_text():
 
 
 def test_a_missing_module_names_the_line_and_the_way_out(script):
-    done = script("x = 1\nimport torch.utils.hipify\n")
+    done = script("x = 1\nimport torch.utils.hipifi\n")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-2:]
-    assert "script.py:" in last[0] and "No module named 'torch.utils.hipify" in last[0]
+    assert "script.py:" in last[0] and "No module named 'torch.utils.hipifi" in last[0]
     assert "cstorch_compat" not in done.stderr.replace("script.py", "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from torch.fooo import bar",
+        "import torch.fooo",
+        "torch.fooo",
+        "from torch.hub import fooo",
+        "from torch import fooo",
+        "import torch.nn.functional.fooo",
+        "torch.fft.fft(torch.ones(3))",
+        "from torch.fft import fft; fft(torch.ones(3))",
+        "torch.ops.torch_scatter.scatter_max",
+        "torch.ops.load_library('x.so')",
+        "torch.complex(torch.ones(1), torch.ones(1))",
+    ],
+)
+def test_a_missing_name_names_the_line_of_the_script(script, code):
+    done = script(f"x = 1\n{code}\n", preamble="import torch\n")
+    assert done.returncode == 1
+    assert "script.py:3: " in done.stderr.replace("script.py:3 ", "script.py:3: ")
+
+
+def test_every_module_of_pytorch_can_be_imported_and_no_name_of_it_is_unknown():
+    missing = [path for path in torch_surface.torch_modules() if mirror_table.find_entry(path) is None]
+    assert missing == []
+    names = {f"{path}.{n}" for path in torch_surface.torch_modules() for n in torch_surface.undocumented_names(path)}
+    assert len(names) > 10000
+    assert [n for n in names if not manifest.is_known(n)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("torch.nn.attention.flex_attention._DEFAULT_SPARSE_BLOCK_SIZE", 128),
+        ("torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX", "_extra_state"),
+        ("torch.hub.READ_DATA_CHUNK", 131072),
+        ("torch.serialization.DEFAULT_PROTOCOL", 2),
+    ],
+)
+def test_constants_have_the_values_of_pytorch(name, value):
+    path, _, last = name.rpartition(".")
+    assert getattr(get_mirror(path), last) == value
+
+
+def test_private_questions_answer_no_and_other_private_names_refuse_their_use():
+    private = get_mirror("torch._C._functorch")
+    assert private.is_batchedtensor(1) is False and get_mirror("torch.profiler").kineto_available() is False
+    with pytest.raises(NotImplementedError, match="_unwrap_batched: private names"):
+        private._unwrap_batched(1)
+    with pytest.raises(AttributeError, match="private names"):
+        private.no_such_name  # noqa: B018
 
 
 def test_modules_that_nothing_here_can_do_are_importable_and_refused_on_use(script):

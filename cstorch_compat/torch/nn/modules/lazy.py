@@ -4,19 +4,7 @@ from typing import Any
 
 from lazytensor import nn
 from lazytensor.core.tensor import Tensor
-from lazytensor.nn.module import Module, Parameter
-
-
-class UninitializedParameter(Parameter):
-    """A parameter of a lazy layer before its first input.
-
-    No object here is an instance, because such layers have no parameters.
-    """
-
-
-def is_lazy(param: Any) -> bool:
-    """Return whether a parameter is an `UninitializedParameter`."""
-    return isinstance(param, UninitializedParameter)
+from lazytensor.nn.module import Module
 
 
 class _LazyLayer(Module):

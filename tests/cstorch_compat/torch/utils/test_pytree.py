@@ -4,7 +4,7 @@ from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
 
 from cstorch_compat.torch.utils import pytree as paths
-from lazytensor.core.pytree import tree_flatten, tree_unflatten
+from lazytensor.core.pytree import tree_flatten, tree_structure, tree_unflatten
 
 Pair = namedtuple("Pair", "a b")
 TREE = {"a": [1, (2,)], "b": Pair(3, {"c": None}), "d": OrderedDict(x=4), "e": defaultdict(int, f=5)}
@@ -59,3 +59,15 @@ def test_a_shape_tells_of_its_members_and_builds_trees():
     assert spec.unflatten(leaves) == [1, {"a": 2}] and spec.flatten_up_to([3, {"a": [4]}]) == [3, [4]]
     # Made by hand with a list, as libraries make it.
     assert type(spec)(list, None, [spec.child(0), spec.child(1)]) == spec
+
+
+def test_every_structure_of_one_leaf_is_a_leaf_spec():
+    assert paths.LeafSpec() == tree_structure(1) and isinstance(tree_structure(1), paths.LeafSpec)
+    assert not isinstance(tree_structure([1]), paths.LeafSpec)
+
+
+def test_node_types_are_the_keys_of_supported_nodes():
+    pair = namedtuple("pair", "a b")
+    kinds = [paths._get_node_type(x) for x in ([1], pair(1, 2), 3, {})]
+    assert kinds == [list, namedtuple, int, dict]
+    assert [paths._is_leaf(x) for x in (3, [3])] == [True, False] and paths._is_leaf([3], lambda x: True)
