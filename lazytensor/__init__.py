@@ -39,6 +39,7 @@ from lazytensor.core.tracing import trace as trace
 from lazytensor.core.tracing import trace_graph as trace_graph
 from lazytensor.exchange.to_onnx import to_onnx as to_onnx
 from lazytensor.functional import activation as _activation
+from lazytensor.functional import argument_errors as _argument_errors
 from lazytensor.functional import asarray as _asarray
 from lazytensor.functional import attach_members as _attach_members
 from lazytensor.functional import bitwise as _bitwise
@@ -508,6 +509,7 @@ PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in
 _MODULES = ("autograd", "config", "errors", "linalg", "nn", "optim", "random", "special", "storage")
 __all__ = sorted((*PUBLIC, *(n for n in _OURS if n != "public"), *_MODULES))  # noqa: PLE0605
 
+_argument_errors.public_namespaces[:] = [globals(), vars(nn.functional)]
 _deprecate_paths(
     {
         "lazytensor.abstract": "lazytensor.core.abstract_step",

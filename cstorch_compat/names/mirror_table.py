@@ -216,6 +216,11 @@ def find_origin(path: str, name: str) -> NameOrigin | None:
         return NameOrigin(source.module, prefix + name)
     if not path.startswith("torch."):
         return None
+    # A name that a module has from another one, such as Tensor.
+    owner = torch_surface.owner_of_name(path, name)
+    elsewhere = find_origin(owner, name) if owner and find_entry(owner) else None
+    if elsewhere is not None:
+        return elsewhere
     is_refused = _refuses_names(path) and name in torch_surface.undocumented_names(path)
     is_constant = name.isupper() and name in torch_surface.recorded_constants(path)
     return _make_refused_origin(path, name) if is_refused or is_constant else None

@@ -2,13 +2,15 @@
 
 `torch_surface.txt` has the public names and `torch_undocumented.txt` the other ones. Each has one line per module: its
 path, a colon, and its names. A path without names is a module that can be imported but has no such names. The second
-file has the value of a constant after its name, as in "CHUNK=1024", also if the name is public. The script
+file has the value of a constant after its name, as in "CHUNK=1024", also if the name is public, and the module that
+defines a name, as in "Tensor@torch". The script
 `tests/golden/record_surface.py` writes the files from PyTorch.
 """
 
 import ast
 import functools
 import pathlib
+import re
 from typing import Any
 
 TORCH_RELEASE = "2.13.0"
@@ -38,16 +40,26 @@ def _read_lines(file: str) -> dict[str, str]:
 
 
 @functools.cache
+def _undocumented_words(path: str) -> dict[str, tuple[str, str]]:
+    """Return the names of PyTorch's module `path` in the second file, each with the separator and text that follow."""
+    words = (re.split("([=@])", word, maxsplit=1) for word in _undocumented_lines().get(path, "").split())
+    return {name: (after[0], after[1]) if after else ("", "") for name, *after in words}
+
+
 def undocumented_names(path: str) -> frozenset[str]:
     """Return the names of PyTorch's module `path` that are not public, without its submodules."""
-    return frozenset(word.partition("=")[0] for word in _undocumented_lines().get(path, "").split())
+    return frozenset(_undocumented_words(path))
 
 
-@functools.cache
 def recorded_constants(path: str) -> dict[str, Any]:
     """Return the constants of PyTorch's module `path` by name: numbers, strings, bools and None."""
-    words = (word.partition("=") for word in _undocumented_lines().get(path, "").split())
-    return {name: ast.literal_eval(value) for name, _, value in words if value}
+    return {name: ast.literal_eval(text) for name, (mark, text) in _undocumented_words(path).items() if mark == "="}
+
+
+def owner_of_name(path: str, name: str) -> str:
+    """Return the module that defines the undocumented name `name` of the module `path`, or "" if it is not recorded."""
+    mark, text = _undocumented_words(path).get(name, ("", ""))
+    return text if mark == "@" else ""
 
 
 def torch_modules() -> list[str]:

@@ -28,8 +28,8 @@ def svd_lowrank(
     [..., n, q].
 
     >>> U, S, V = svd_lowrank(randn(5, 1) @ randn(1, 4), q=2)
-    >>> U.shape, S.shape, V.shape
-    (Size([5, 2]), Size([2]), Size([4, 2]))
+    >>> tuple(U.shape), tuple(S.shape), tuple(V.shape)
+    ((5, 2), (2,), (4, 2))
     """
     A = A if M is None else A - M.broadcast_to(A.shape)
     is_wide = A.shape[-2] < A.shape[-1]
@@ -47,8 +47,8 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     mean subtracted if `center`. Raises ValueError for another `q`, or a negative `niter`.
 
     >>> U, S, V = pca_lowrank(randn(5, 4), q=2)
-    >>> V.shape
-    Size([4, 2])
+    >>> tuple(V.shape)
+    (4, 2)
     """
     largest = min(A.shape[-2:])
     q = min(MAX_PCA_RANK, largest) if q is None else q

@@ -36,6 +36,8 @@ _PYTHON_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, Rec
 """Exceptions that Python and NumPy raise for operands that they cannot process."""
 _FUNCTIONS_CALLING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
 """Functions that call user functions, such as hooks. Python exceptions raised in them reach the user unchanged."""
+public_namespaces: list[Mapping[str, Any]] = []
+"""The names of the package and of nn.functional, which the package adds. These modules import this one."""
 _INT64_LIMIT = 1 << 63
 _SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
 
@@ -47,7 +49,8 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
     method of Tensor, whose arguments are not checked before the call.
 
     The wrapper first checks argument kinds against the table of `argument_kinds`, if it has the function. A mismatch
-    raises the error of `_signature_error` or `_combination_error`. If the call fails, the wrapper retries with
+    raises the error of `_signature_error` or `_combination_error`. If the call fails and an argument has PyTorch's
+    method `__torch_function__`, the wrapper returns its result. If another call fails, the wrapper retries with
     positional NumPy numbers and one-element integer tensors converted to Python numbers. If there are none, it raises
     the error that `_error_for` returns, or the original one.
     """
@@ -62,11 +65,15 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
             n = len(args)
             types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
             if types not in fitting and is_mismatched(name, args, kwargs, types):
+                if (overrider := _find_overrider(args, kwargs)) is not None:
+                    return _call_override(overrider, checked, args, kwargs)
                 kind = NumberMissing if any(isinstance(v, Tensor) for v in args[1:]) else ArgumentInvalid
                 raise _signature_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
         except (LazyError, *_PYTHON_ERRORS) as e:
+            if (overrider := _find_overrider(args, kwargs)) is not None:
+                return _call_override(overrider, checked, args, kwargs)
             if plain := _convert_numbers(function, args):
                 return checked(*plain, **kwargs)
             error = _error_for(function, args, kwargs, e)
@@ -80,6 +87,47 @@ def guard_arguments(function: F, place: str | None = "F.") -> F:
                 del error
 
     return typing.cast(F, checked)
+
+
+def _find_overrider(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the first argument, or member of a list or tuple, with the method `__torch_function__`; None without one.
+
+    Tensors do not count.
+    """
+    for value in (*args, *kwargs.values()):
+        for member in value if isinstance(value, list | tuple) else (value,):
+            if hasattr(type(member), "__torch_function__") and not isinstance(member, Tensor):
+                return member
+    return None
+
+
+def _call_override(overrider: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
+    """Return `overrider.__torch_function__(function, types, args, kwargs)`, as PyTorch does for objects like tensors.
+
+    The function that is passed is the public one. Raises ArgumentInvalid, a TypeError, if the method returns
+    NotImplemented.
+    """
+    answer = type(overrider).__torch_function__(
+        _find_public_function(function), (type(overrider),), tuple(args), kwargs
+    )
+    if answer is NotImplemented:
+        raise ArgumentInvalid(
+            f"no implementation found for '{function.__name__}' on types that implement __torch_function__: "
+            f"[{type(overrider).__name__}]",
+            where=source.where(),
+            hint="Pass tensors, or add the function to the __torch_function__ of the class.",
+        )
+    return answer
+
+
+def _find_public_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of the package or of `nn.functional` that wraps `function`, or `function` itself.
+
+    Classes compare it with names such as `torch.stack`.
+    """
+    bare = inspect.unwrap(function)
+    found = (names.get(function.__name__) for names in public_namespaces)
+    return next((f for f in found if f is not None and inspect.unwrap(f) is bare), function)
 
 
 def _error_for(

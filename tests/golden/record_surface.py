@@ -68,6 +68,8 @@ SURFACE = pathlib.Path(__file__).parents[2] / "cstorch_compat" / "names" / "torc
 DEEP = """torch._inductor. torch._dynamo.variables torch._dynamo.polyfills torch._dynamo.backends torch._dynamo.repro
 torch.ao. torch.onnx. torch.distributed. torch._numpy. torch._refs torch._meta_registrations torch._decomp.
 torch._export. torch.fx. torch._native torch._vendor torch._prims. torch.package."""
+# Modules whose names other modules have too.
+OWNERS = ("torch.nn.", "torch.autograd.", "torch.utils.", "torch.distributions.", "torch.optim.")
 MAX_CONSTANT_LENGTH = 40
 
 
@@ -95,7 +97,7 @@ def is_recorded(path: str, name: str, value: object) -> bool:
         return False
     if is_public(path) or path.startswith("torch._C"):
         return True
-    return place in (path, "builtins", "torch._C") or (path.count(".") == 1 and place.startswith(path + "."))
+    return place == "builtins" or f"{place}.".startswith("torch.")
 
 
 def is_constant(name: str, value: object) -> bool:
@@ -103,6 +105,15 @@ def is_constant(name: str, value: object) -> bool:
     text = repr(value)
     is_plain = type(value) in (int, bool, str, type(None)) and len(text) < MAX_CONSTANT_LENGTH
     return name.lstrip("_").isupper() and is_plain and not set(text) & set(" \\/")
+
+
+def format_name(path: str, name: str, value: object, is_valued: bool) -> str:
+    """An undocumented name with its value, or with the module that has it if it is the same object there."""
+    if is_valued:
+        return f"{name}={value!r}"
+    place = getattr(value, "__module__", None)
+    is_elsewhere = isinstance(place, str) and (place == "torch" or f"{place}.".startswith(OWNERS)) and place != path
+    return f"{name}@{place}" if is_elsewhere and getattr(sys.modules.get(place), name, None) is value else name
 
 
 def undocumented_lines() -> Iterator[str]:
@@ -117,9 +128,8 @@ def undocumented_lines() -> Iterator[str]:
             members = {}
         found = {n for n, v in members.items() if is_recorded(path, n, v)}
         constants = {n for n in found | listed.get(path, set()) if n in members and is_constant(n, members[n])}
-        words = [
-            f"{n}={members[n]!r}" if n in constants else n for n in sorted(found - listed.get(path, set()) | constants)
-        ]
+        chosen = sorted(found - listed.get(path, set()) | constants)
+        words = [format_name(path, n, members[n], n in constants) for n in chosen]
         if words or path not in listed:
             yield f"{path}: {' '.join(words)}".rstrip()
 

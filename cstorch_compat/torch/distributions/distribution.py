@@ -14,25 +14,21 @@ from lazytensor.functional.creation import tensor
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.functional.views import broadcast_tensors, expand
 
-_validates_args = True
-"""The default of `validate_args`."""
-
 
 def set_default_validate_args(value: bool) -> None:
     """Set the default of `validate_args` for distributions created later. Raises ValueError if `value` is not a bool.
 
     The numbers 0 and 1 are accepted too.
     """
-    global _validates_args
     if value not in (True, False):
         raise ValueError
-    _validates_args = value
+    Distribution._validate_args = value
 
 
 @contextmanager
 def argument_validation(flag: bool) -> Any:
     """Return a context manager that sets the default of `validate_args` and restores it at the end."""
-    before = _validates_args
+    before = Distribution._validate_args
     set_default_validate_args(flag)
     try:
         yield
@@ -80,10 +76,13 @@ class Distribution:
     arg_constraints: Mapping[str, Constraint] = {}
     support: Any = constraints.dependent
     set_default_validate_args = staticmethod(set_default_validate_args)
+    _validate_args: bool = True
+    """Whether arguments and values are checked; on the class the default."""
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
         self._batch_shape, self._event_shape = as_size(batch_shape), as_size(event_shape)
-        self._validate_args = _validates_args if validate_args is None else validate_args
+        if validate_args is not None:
+            self._validate_args = validate_args
         if self._validate_args:
             self._check_arguments()
 
@@ -95,7 +94,7 @@ class Distribution:
         """
         for name, constraint in self.arg_constraints.items():
             # Skip parameters that are computed from others.
-            if isinstance(constraint, constraints.Dependent) or name not in self.__dict__:
+            if isinstance(constraint, constraints._Dependent) or name not in self.__dict__:
                 continue
             # Parameters that are not tensors, such as counts, are checked by the subclass.
             value = self.__dict__[name]
@@ -193,12 +192,12 @@ class Distribution:
         raise self._missing("enumerate_support")
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> "Distribution":
-        """Return a copy of the distribution with its parameters expanded to `batch_shape`. `_instance` has no effect.
+        """Return a copy of the distribution with its parameters expanded to `batch_shape`.
 
-        The constructor of the class is not called.
+        The constructor of the class is not called. A subclass may pass the object that becomes the copy as `_instance`.
         """
         # Bypass the constructor, whose arguments differ between subclasses.
-        grown = type(self).__new__(type(self))
+        grown = type(self).__new__(type(self)) if _instance is None else _instance
         grown.__dict__.update(self.__dict__)
         shape = as_size(batch_shape)
         for name, value in self.__dict__.items():
@@ -210,6 +209,18 @@ class Distribution:
                 grown.__dict__[name] = value.expand((*shape, *extra))
         grown._batch_shape = shape
         return grown
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return a new object of the class of this distribution without calling its constructor, or `_instance`.
+
+        Raises NotImplementedError if the class has another constructor than `cls` and there is no `_instance`.
+        """
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
 
     def _validate_sample(self, value: Any) -> None:
         """Raise ValueError if `value` is no tensor, does not broadcast, or is outside of the support.
@@ -235,7 +246,7 @@ class Distribution:
                 )
         support = self.support
         # The support is unknown, so the value cannot be checked.
-        if isinstance(support, constraints.Dependent):
+        if isinstance(support, constraints._Dependent):
             return
         if not _is_satisfied(support, value):
             raise OptionInvalid(

@@ -1,6 +1,8 @@
 """Transforms of random variables with their inverses and Jacobians: `torch.distributions.transforms`."""
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +15,10 @@ from lazytensor.errors import OptionInvalid, OptionMissing
 from lazytensor.functional import cumulative, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.activation import softplus
-from lazytensor.functional.joining_and_splitting import cat
+from lazytensor.functional.creation import zeros_like
+from lazytensor.functional.joining_and_splitting import cat, stack
 from lazytensor.functional.pointwise_special import atanh
+from lazytensor.linalg import cholesky
 from lazytensor.nn.functional import pad
 
 
@@ -26,7 +30,8 @@ def _sign_of(slope: Any) -> Any:
 class Transform:
     """The base class of invertible functions of tensors.
 
-    Calling a transform applies it, and `undo` or `inv` inverts it. The last `event_dim` dimensions are one event.
+    Calling a transform applies it, and `undo` or `inv` inverts it. The last `event_dim` dimensions are one event. A
+    subclass of a script defines `_call(x)` and, if the transform is invertible, `_inverse(y)`.
     """
 
     bijective = True
@@ -52,16 +57,27 @@ class Transform:
         return self
 
     def __call__(self, x: Tensor) -> Tensor:
-        raise OptionMissing(
-            f"{type(self).__name__} does not implement __call__",
-            where=source.where(),
-            hint="Define it in the subclass, or use a transform that is invertible.",
-        )
+        return self._call(x)
 
     def undo(self, y: Tensor) -> Tensor:
         """Return the x with image `y`."""
-        raise OptionMissing(
-            f"{type(self).__name__} does not implement undo",
+        return self._inverse(y)
+
+    _inv_call = undo
+
+    def _call(self, x: Tensor) -> Tensor:
+        if type(self).__call__ is not Transform.__call__:
+            return type(self).__call__(self, x)
+        raise self._missing("__call__")
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        if type(self).undo is not Transform.undo:
+            return type(self).undo(self, y)
+        raise self._missing("undo")
+
+    def _missing(self, method: str) -> OptionMissing:
+        return OptionMissing(
+            f"{type(self).__name__} does not implement {method}",
             where=source.where(),
             hint="Define it in the subclass, or use a transform that is invertible.",
         )
@@ -344,9 +360,9 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return log |det dy/dx|, the sum over the parts.
 
-        `y` has no effect, because the values between parts are computed from `x`.
+        `y` has no effect, because the values between parts are computed from `x`. Without parts, each element has 0.
         """
-        total: Any = 0
+        total: Any = 0 if self.parts else zeros_like(x)
         for part in self.parts:
             # A part with fewer event dimensions is summed over the remaining ones.
             after = part(x)
@@ -407,6 +423,65 @@ class ReshapeTransform(Transform):
         return sum_rightmost(x * 0, len(self.in_shape))
 
 
+class LowerCholeskyTransform(Transform):
+    """The transform from square matrices to lower triangular ones with a positive diagonal, the exponential of x's."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + pw.exp(x.diagonal(dim1=-2, dim2=-1)).diag_embed()
+
+    def undo(self, y: Tensor) -> Tensor:
+        """Return the lower triangular x with image `y`."""
+        return y.tril(-1) + pw.log(y.diagonal(dim1=-2, dim2=-1)).diag_embed()
+
+
+class PositiveDefiniteTransform(Transform):
+    """The transform from square matrices to positive definite ones, whose factor is LowerCholeskyTransform's image."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+
+    def __call__(self, x: Tensor) -> Tensor:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def undo(self, y: Tensor) -> Tensor:
+        """Return the lower triangular x with image `y`."""
+        return LowerCholeskyTransform().undo(cholesky(y))
+
+
+class StackTransform(Transform):
+    """Transforms of the slices of a tensor along the dimension `dim`."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0):
+        super().__init__(cache_size)
+        self.transforms, self.dim = list(tseq), dim
+        self.domain = constraints.stack([t.domain for t in self.transforms], dim)
+        self.codomain = constraints.stack([t.codomain for t in self.transforms], dim)
+        self.bijective = all(t.bijective for t in self.transforms)
+
+    def _slices(self, value: Tensor) -> list[Tensor]:
+        return [value.select(self.dim, k) for k in range(value.shape[self.dim])]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return stack([t(part) for t, part in zip(self.transforms, self._slices(x), strict=True)], self.dim)
+
+    def undo(self, y: Tensor) -> Tensor:
+        """Return the inverse of each slice."""
+        return stack([t.undo(part) for t, part in zip(self.transforms, self._slices(y), strict=True)], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log |det dy/dx| of each slice."""
+        parts = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
+        return stack([t.log_abs_det_jacobian(a, b) for t, a, b in parts], self.dim)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
 class CatTransform(Transform):
     """A transform that applies one transform to each piece along dimension `dim`.
 
@@ -419,6 +494,27 @@ class CatTransform(Transform):
         super().__init__(cache_size)
         self.transforms, self.dim = list(tseq), dim
         self.lengths = list(lengths) if lengths is not None else [1] * len(self.transforms)
+        self.domain = constraints.cat([t.domain for t in self.transforms], dim, self.lengths)
+        self.codomain = constraints.cat([t.codomain for t in self.transforms], dim, self.lengths)
+        self.bijective = all(t.bijective for t in self.transforms)
+
+    @property
+    def event_dim(self) -> int:
+        """Return the maximum over the parts."""
+        return max(t.event_dim for t in self.transforms)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log |det dy/dx|: of each piece along `dim`, or the sum over pieces if `dim` is a part of the event."""
+        pieces = zip(self.transforms, x.split(self.lengths, self.dim), y.split(self.lengths, self.dim), strict=True)
+        slopes = [sum_rightmost(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim) for t, a, b in pieces]
+        dim = self.dim - x.ndim if self.dim >= 0 else self.dim
+        return cat(slopes, dim + self.event_dim) if dim + self.event_dim < 0 else functools.reduce(operator.add, slopes)
 
     def __call__(self, x: Tensor) -> Tensor:
         return cat([t(p) for t, p in zip(self.transforms, x.split(self.lengths, self.dim), strict=True)], self.dim)

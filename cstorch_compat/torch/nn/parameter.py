@@ -44,8 +44,8 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     >>> p = UninitializedParameter()
     >>> p.materialize((2, 3))
-    >>> type(p).__name__, p.shape
-    ('Parameter', Size([2, 3]))
+    >>> type(p).__name__, tuple(p.shape)
+    ('Parameter', (2, 3))
     """
 
     cls_to_become = Parameter

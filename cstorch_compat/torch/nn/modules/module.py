@@ -14,6 +14,10 @@ from lazytensor.errors import OperandInvalid, OptionInvalid, ShapeError
 from lazytensor.functional.creation import empty_like
 from lazytensor.nn.module import Module
 
+# Libraries call the hooks in these tables. Nothing can register such a hook.
+_global_parameter_registration_hooks: dict[int, Callable[..., Any]] = {}
+_global_buffer_registration_hooks: dict[int, Callable[..., Any]] = {}
+_global_module_registration_hooks: dict[int, Callable[..., Any]] = {}
 DEVICE_METHODS = ("cuda", "xpu", "mtia", "ipu")
 
 
