@@ -222,7 +222,7 @@ def find_origin(path: str, name: str) -> NameOrigin | None:
     if elsewhere is not None:
         return elsewhere
     is_refused = _refuses_names(path) and name in torch_surface.undocumented_names(path)
-    is_constant = name.isupper() and name in torch_surface.recorded_constants(path)
+    is_constant = name in torch_surface.recorded_constants(path)
     return _make_refused_origin(path, name) if is_refused or is_constant else None
 
 

@@ -3,7 +3,7 @@
 `torch_surface.txt` has the public names and `torch_undocumented.txt` the other ones. Each has one line per module: its
 path, a colon, and its names. A path without names is a module that can be imported but has no such names. The second
 file has the value of a constant after its name, as in "CHUNK=1024", also if the name is public, and the module that
-defines a name, as in "Tensor@torch". The script
+defines a name, as in "Tensor@torch"; "DeviceLike~" is an alias for annotations. The script
 `tests/golden/record_surface.py` writes the files from PyTorch.
 """
 
@@ -42,7 +42,7 @@ def _read_lines(file: str) -> dict[str, str]:
 @functools.cache
 def _undocumented_words(path: str) -> dict[str, tuple[str, str]]:
     """Return the names of PyTorch's module `path` in the second file, each with the separator and text that follow."""
-    words = (re.split("([=@])", word, maxsplit=1) for word in _undocumented_lines().get(path, "").split())
+    words = (re.split("([=@~])", word, maxsplit=1) for word in _undocumented_lines().get(path, "").split())
     return {name: (after[0], after[1]) if after else ("", "") for name, *after in words}
 
 
@@ -52,8 +52,13 @@ def undocumented_names(path: str) -> frozenset[str]:
 
 
 def recorded_constants(path: str) -> dict[str, Any]:
-    """Return the constants of PyTorch's module `path` by name: numbers, strings, bools and None."""
-    return {name: ast.literal_eval(text) for name, (mark, text) in _undocumented_words(path).items() if mark == "="}
+    """Return the constants of PyTorch's module `path` by name: numbers, strings, bools and None.
+
+    Aliases for annotations, such as a union of types, are typing.Any.
+    """
+    words = _undocumented_words(path).items()
+    constants = {name: ast.literal_eval(text) for name, (mark, text) in words if mark == "="}
+    return constants | {name: Any for name, (mark, _) in words if mark == "~"}
 
 
 def owner_of_name(path: str, name: str) -> str:

@@ -107,8 +107,16 @@ def is_constant(name: str, value: object) -> bool:
     return name.lstrip("_").isupper() and is_plain and not set(text) & set(" \\/")
 
 
+def is_alias(name: str, value: object) -> bool:
+    """Whether a name is an alias for annotations, such as a union of types."""
+    is_generic = type(value).__module__ in ("typing", "types", "collections.abc") and hasattr(value, "__args__")
+    return is_generic or (value is typing.Any and name != "Any")
+
+
 def format_name(path: str, name: str, value: object, is_valued: bool) -> str:
-    """An undocumented name with its value, or with the module that has it if it is the same object there."""
+    """An undocumented name with its value, with the module that has it, or with a mark if it is an alias of types."""
+    if is_alias(name, value):
+        return f"{name}~"
     if is_valued:
         return f"{name}={value!r}"
     place = getattr(value, "__module__", None)
@@ -127,7 +135,11 @@ def undocumented_lines() -> Iterator[str]:
         if path.startswith(tuple(DEEP.split())) and not is_public(path):
             members = {}
         found = {n for n, v in members.items() if is_recorded(path, n, v)}
-        constants = {n for n in found | listed.get(path, set()) if n in members and is_constant(n, members[n])}
+        constants = {
+            n
+            for n in found | listed.get(path, set())
+            if n in members and (is_constant(n, members[n]) or is_alias(n, members[n]))
+        }
         chosen = sorted(found - listed.get(path, set()) | constants)
         words = [format_name(path, n, members[n], n in constants) for n in chosen]
         if words or path not in listed:

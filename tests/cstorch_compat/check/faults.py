@@ -379,6 +379,6 @@ FAULTS = [
         "@cstorch.checkpoint_closure  # fault\ndef save():\n    cstorch.save(model.state_dict(), 'model.mdl')",
         extra=(("loop", "save()"),),
     ),
-    Fault("LW501", "setup", "torch.AliasDb(model)  # fault"),
-    Fault("LW501", "before", "import torch.utils.hipify as hipify  # fault"),
+    Fault("LW501", "setup", "torch.lobpcg(model)  # fault"),
+    Fault("LW501", "before", "import torch.utils.hipifi as hipifi  # fault"),
 ]

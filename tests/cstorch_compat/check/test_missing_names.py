@@ -14,7 +14,7 @@ TEN = {
 import torch
 import torch.nn as nn
 import torchaudio                                   # 1
-from torch.utils.hipify import constants            # 2
+from torch.utils.hipifi import constants            # 2
 from torch import linear_algebra                    # 3
 import layers
 from parts.block import Block
@@ -47,7 +47,7 @@ def f(nn):
     "parts/block.py": "from .deeper import Block",
     "parts/deeper.py": "from torch.autograd import forward_ad_of_mine as Block        # 10\n",
 }
-NAMES = """torchaudio torch.utils.hipify torch.linear_algebra torch.nn.functional.no_such_function torch.Tensr
+NAMES = """torchaudio torch.utils.hipifi torch.linear_algebra torch.nn.functional.no_such_function torch.Tensr
     torch.Tensor.sparse_resize_ torch.utils.nothing torch.nn.Lineer no_such_package torch.autograd.forward_ad_of_mine
     """.split()
 
