@@ -6,7 +6,7 @@ from lazytensor.cirh.layers import alpha_attribute, softplus_parameters
 from lazytensor.cirh.spelling import gelu_attribute, typed_operation
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
-from lazytensor.ops.elementwise import gelu_vjp, where
+from lazytensor.ops.elementwise import gelu_vjp, rounded_once, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op, same_types
 
@@ -85,7 +85,7 @@ def _decompose_log_sigmoid_grad(g: Node, x: Node) -> Node:
 
 composite(
     "softplus",
-    softplus,
+    rounded_once(softplus),
     lambda x, **attrs: x,
     24,
     vjp=lambda g, y, x, **attrs: (call("softplus_grad", g, x, **attrs),),
@@ -130,7 +130,11 @@ def _mish_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return (g * (t + x * call("sigmoid", x) * (1 - t * t)),)
 
 
-composite("mish", lambda x: x * _soft_gate(x), flops=36, vjp=_mish_vjp, elements="f")
+def _mish(x: Node) -> Node:
+    return x * _soft_gate(x)
+
+
+composite("mish", rounded_once(_mish), flops=36, vjp=_mish_vjp, cirh=legal_by_decomposition(_mish), elements="f")
 
 
 def _square(x: Node) -> Node:
@@ -169,7 +173,7 @@ def _relu_grad(g: Node, y: Node) -> Node:
 composite("relu_grad", _relu_grad, flops=2, cirh=legal_by_decomposition(lambda g, y: where(y > 0, g, 0)))
 composite(
     "softplus_grad",
-    _softplus_grad,
+    rounded_once(_softplus_grad),
     lambda g, x, **attrs: x,
     24,
     cirh=legal_by_decomposition(_decompose_softplus_grad),

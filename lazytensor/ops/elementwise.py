@@ -3,7 +3,9 @@
 Operands have equal types. Broadcasting and type promotion happen before, in `lazytensor.core.tensor`.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,24 @@ def eq(a: Node, b: Node | float) -> Node:
 def ne(a: Node, b: Node | float) -> Node:
     """Return whether a differs from b, elementwise. The operator `!=` compares nodes by identity."""
     return combine("ne", a, b)
+
+
+def rounded_once(formula: Callable[..., Node]) -> Callable[..., Node]:
+    """Return `formula` with half operands converted to float32, and the result converted back to the half type.
+
+    Otherwise compiled code rounds each step of the formula to the half type, while its value in NumPy is rounded once,
+    as PyTorch's is.
+    """
+
+    @functools.wraps(formula)
+    def wide(*inputs: Node, **attrs: Any) -> Node:
+        half = next((n.type.dtype for n in inputs if n.type.dtype.is_half), None)
+        if half is None:
+            return formula(*inputs, **attrs)
+        widened = [cast(n, float32) if n.type.dtype.is_half else n for n in inputs]
+        return cast(formula(*widened, **attrs), half)
+
+    return wide
 
 
 def cast(x: Node, dtype: DType) -> Node:

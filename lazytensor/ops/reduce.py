@@ -13,7 +13,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import legal_by_decomposition
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import cast, eq, ne, where
+from lazytensor.ops.elementwise import cast, eq, ne, rounded_once, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
@@ -317,7 +317,7 @@ def _decompose_vector_length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> N
 
 composite(
     "l2_norm",
-    _vector_length,
+    rounded_once(_vector_length),
     _vector_length_type,
     2,
     vjp=_vector_length_vjp,
