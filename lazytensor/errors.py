@@ -34,6 +34,10 @@ class ShapeError(LazyError, RuntimeError):
     """Shapes or types of operands do not fit an operation."""
 
 
+class FactorizationFailed(ShapeError):
+    """A matrix is singular or not positive definite: `torch.linalg.LinAlgError`."""
+
+
 class CountInvalid(ShapeError, ValueError):
     """The number of labels differs from the number of samples; also a ValueError, as in PyTorch."""
 

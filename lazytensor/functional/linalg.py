@@ -6,7 +6,7 @@ leading dimensions are a batch.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lazytensor.core import source
 from lazytensor.core.dtype import DType, int32
@@ -469,10 +469,11 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return _apply_reflectors(A, tau, start, False)
 
 
-def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """Return the singular value decomposition A = U diag(S) Vh: U [..., m, k], S [..., k] and Vh [..., k, n].
 
-    k is min(m, n). Raises OptionMissing if `full_matrices` is true and the matrices are not square.
+    k is min(m, n). `driver` is ignored. Raises OptionMissing if `full_matrices` is true and the matrices are not
+    square.
     """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
         raise OptionMissing("svd supports only the reduced form", where=source.where(), hint="Use full_matrices=False.")
@@ -481,8 +482,11 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
     return SVD(_slice_rows(packed, 0, m), views.select(packed, -2, m), transpose_matrices(vectors))
 
 
-def svdvals(A: Tensor) -> Tensor:
-    """Return the singular values of each matrix in descending order: [..., m, n] -> [..., min(m, n)]."""
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """Return the singular values of each matrix in descending order: [..., m, n] -> [..., min(m, n)].
+
+    `driver` is ignored.
+    """
     return tensor_of(call("singular_values", _matrix_node(A)), A)
 
 
@@ -503,17 +507,27 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     return eigh(A).eigenvalues
 
 
-def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
-    """Return the rank of each matrix, the number of singular values above `tol`: [..., m, n] -> int64 [...].
+def matrix_rank(
+    A: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+) -> Tensor:
+    """Return the rank of each matrix, the number of singular values above a tolerance: [..., m, n] -> int64 [...].
 
-    `tol` defaults to the largest singular value times max(m, n) times the rounding error of the dtype.
+    The tolerance is `tol`, or the larger of `atol` and `rtol` times the largest singular value. Without any of them,
+    `rtol` is max(m, n) times the rounding error of the dtype. Tolerances may be tensors [...]. `hermitian` is ignored.
     """
     values = svdvals(A.detach())
-    if tol is None:
-        limit: Any = red.amax(values, -1, True) * (max(A.spec.shape[-2:]) * 2.0 ** (-A.dtype.mantissa_bits))
-    else:
-        limit = tol
-    return red.sum(values > limit, -1)
+    largest = red.amax(values, -1)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    elif rtol is None:
+        rtol = max(A.spec.shape[-2:]) * 2.0 ** (-A.dtype.mantissa_bits) if atol is None else 0.0
+    limit = pw.maximum(largest * rtol, creation.as_tensor(0.0 if atol is None else atol))
+    return red.sum(values > unsqueeze(limit, -1), -1)
 
 
 @method

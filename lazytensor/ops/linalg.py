@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import ShapeError
+from lazytensor.errors import FactorizationFailed, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import CLIENT_HINT, illegal_with_hint
 from lazytensor.ir.types import Type, Work
@@ -123,7 +123,7 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(_symmetrize(x)).astype(x.dtype)
     except np.linalg.LinAlgError as e:
-        raise ShapeError(
+        raise FactorizationFailed(
             "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
             hint="Add a small multiple of the identity matrix, or use another factorization.",
         ) from e
@@ -206,7 +206,7 @@ def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.solve(_to_float64(a), _to_float64(b)).astype(b.dtype)
     except np.linalg.LinAlgError as e:
-        raise ShapeError(
+        raise FactorizationFailed(
             "linalg.solve: The solver failed because the input matrix is singular.",
             hint="Use torch.linalg.pinv for a least-squares solution.",
         ) from e
