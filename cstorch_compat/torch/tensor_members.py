@@ -110,15 +110,15 @@ cuda, xpu, mtia, ipu = (method(_make_refusing_move(device)) for device in ("cuda
 
 
 @method
-def adjoint(x: Tensor) -> Tensor:
+def adjoint(input: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
-    return views.transpose(x, -2, -1)
+    return views.transpose(input, -2, -1)
 
 
 @method
-def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Return U, S and V as the deprecated `torch.svd`: V is not transposed. `some` and `compute_uv` have no effect."""
-    u, s, vh = linalg.svd(x, full_matrices=False)
+    u, s, vh = linalg.svd(input, full_matrices=False)
     return u, s, views.transpose(vh, -2, -1)
 
 
@@ -138,8 +138,8 @@ def _set_view(x: Tensor, view: Tensor) -> Tensor:
 
 
 def _make_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def in_place(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return _set_view(x, function(x, *args, **kwargs))
+    def in_place(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return _set_view(input, function(input, *args, **kwargs))
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = (
@@ -163,12 +163,12 @@ as_strided_ = _make_in_place_view("as_strided_", strided_views.as_strided)
 
 
 @method
-def detach_(x: Tensor) -> Tensor:
+def detach_(input: Tensor) -> Tensor:
     """Detach the tensor from the graph in place, and return it."""
     # Other references to this tensor object see the change too.
-    plain = x.detach()
-    x.view_ops, x.history, x.leaf_id, x._seen = plain.view_ops, plain.history, 0, None
-    return x
+    plain = input.detach()
+    input.view_ops, input.history, input.leaf_id, input._seen = plain.view_ops, plain.history, 0, None
+    return input
 
 
 @method
@@ -183,13 +183,14 @@ def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
 
 
 @method
-def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Change the shape in place, and return the tensor. It gets a new storage, which views do not share.
+def resize_(x: Tensor, *args: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+    """Change the shape in place to `size`, and return the tensor. It gets a new storage, which views do not share.
 
     The first elements of the old storage, in memory order, are kept; new elements are zero. `memory_format` has no
     effect.
     """
-    extents = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    given = args if size is None else (size,)
+    extents = tuple(given[0]) if len(given) == 1 and not isinstance(given[0], int) else given
     values = np.zeros(int(np.prod(extents)), x.dtype.host)
     # Use the elements of the storage in memory order, not those of the view.
     old = tensor_from_storage(x.cell).array("resize_").reshape(-1)[: values.size]
@@ -199,9 +200,9 @@ def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 
 @method
-def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """Change the shape in place to that of `other`, as `resize_`."""
-    return resize_(x, *other.shape)
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Change the shape in place to that of `the_template`, as `resize_`."""
+    return resize_(input, *the_template.shape)
 
 
 @method

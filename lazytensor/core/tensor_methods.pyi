@@ -562,7 +562,7 @@ class Methods:
         """Write numbers from the exponential distribution with rate `lambd` to `x`, and return `x`."""
 
     def fill_(self, value: Operand) -> Tensor:
-        """Write the number `value` to every element of `x`, and return `x`."""
+        """Write the number `value` to every element of `input`, and return `input`."""
 
     def fix(self) -> Tensor:
         """Return each element of `x` without its fractional part, that is, rounded towards 0."""
@@ -763,7 +763,7 @@ class Methods:
     def is_nonzero(self) -> builtins.bool:
         """Return whether the single element is nonzero. Raises ShapeError if there are several."""
 
-    def is_pinned(self) -> builtins.bool:
+    def is_pinned(self, device: Any = None) -> builtins.bool:
         """Return False, since there is no GPU to copy to."""
 
     @property
@@ -1138,7 +1138,7 @@ class Methods:
     def permute(self, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view with the dimensions in the given order, as `permute(2, 0, 1)` or `permute((2, 0, 1))`."""
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, device: Any = None) -> Tensor:
         """Return `x` itself, since there is no GPU to copy to."""
 
     def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
@@ -1211,8 +1211,8 @@ class Methods:
         """Return `x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to that norm."""
 
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor: ...
-    def repeat(self, *sizes: Any) -> Tensor:
-        """Return `x` repeated `sizes` times along each dimension, given as `repeat(2, 3)` or `repeat((2, 3))`."""
+    def repeat(self, *args: Any, repeats: Sequence[builtins.int] | None = None) -> Tensor:
+        """Return `x` repeated `repeats` times along each dimension, as `repeat(2, 3)`, `repeat((2, 3))` or by name."""
 
     def repeat_interleave(
         self,
@@ -1447,7 +1447,7 @@ class Methods:
     ) -> Tensor:
         """Return the sum over `dim`. Integers and bools are summed in int64 unless `dtype` is given."""
 
-    def sum_to_size(self, *size: Any) -> Tensor:
+    def sum_to_size(self, *args: Any, size: Sequence[builtins.int] | None = None) -> Tensor:
         """Return `x` summed over the dimensions that broadcasting `size` to the shape of `x` would expand."""
 
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
@@ -1483,8 +1483,8 @@ class Methods:
     ) -> tuple[Tensor, ...]:
         """Return views of `x` split along `dim` into nearly equal sections, or at given indices."""
 
-    def tile(self, *dims: Any) -> Tensor:
-        """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)` or `tile(x, (2, 3))`."""
+    def tile(self, *args: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+        """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)`."""
 
     def to(
         self,
@@ -1494,6 +1494,7 @@ class Methods:
         non_blocking: builtins.bool = False,
         copy: builtins.bool = False,
         memory_format: Any = None,
+        other: Tensor | None = None,
     ) -> Tensor:
         """Return `x` with another dtype, on another device, or both; `x` itself if nothing changes."""
 
@@ -1612,4 +1613,4 @@ class Methods:
         """Raise DeviceAbsent, since there is no GPU."""
 
     def zero_(self) -> Tensor:
-        """Write 0 to every element of `x`, and return `x`."""
+        """Write 0 to every element of `input`, and return `input`."""

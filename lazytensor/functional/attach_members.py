@@ -134,17 +134,18 @@ def _in_place(function: Callable[..., Tensor], shown_name: str = "") -> Callable
     """
     to_repeated = OVERLAPPING_WRITES.get(function.__name__)
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if half_type() is not None and self.dtype.kind == "f":
-            args = tuple(_cast_operand_like(a, self) for a in args)
-        result = function(self, *args, **kwargs)
+    # The parameter has PyTorch's name, because the method is also the function torch.abs_(input).
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if half_type() is not None and input.dtype.kind == "f":
+            args = tuple(_cast_operand_like(a, input) for a in args)
+        result = function(input, *args, **kwargs)
         if result is NotImplemented:  # from an operator with an operand of an unsupported type
             return result
         given = (*args, *kwargs.values())
-        refuse_operands(function.__name__, self, given)
-        if to_repeated is not None and overlapping_writes.has_repeated_elements(self):
-            return to_repeated(self, *args, **kwargs)
-        return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
+        refuse_operands(function.__name__, input, given)
+        if to_repeated is not None and overlapping_writes.has_repeated_elements(input):
+            return to_repeated(input, *args, **kwargs)
+        return assign(input, result, *(a for a in given if isinstance(a, Tensor)))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
     # Without the example, which calls the function, and without the indentation of a docstring in its source.

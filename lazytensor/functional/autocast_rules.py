@@ -5,6 +5,7 @@ calls of a script; einsum, for example, uses its operands unconverted. Layers of
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 from typing import cast as typed
@@ -73,14 +74,22 @@ def _cast_arg_to_half(value: Any) -> Any:
     return tensor_of(cast_to_half(operand_node(value))[0], value) if isinstance(value, Tensor) else value
 
 
+def _first_parameter(function: Callable[..., Any]) -> str:
+    """Return the name of the first parameter of a function."""
+    return next(iter(inspect.signature(function).parameters))
+
+
 def _compute_in_float32(function: F) -> F:
     """Return `function` wrapped to compute in float32 and to round the result to the dtype of its first operand.
 
     The wrapper converts only if the first operand is a half tensor and automatic casts are on.
     """
 
+    operand = _first_parameter(function)
+
     @functools.wraps(function)
-    def converting(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def converting(*args: Any, **kwargs: Any) -> Any:
+        x, *args = args or (kwargs.pop(operand),)  # type: ignore[assignment]
         if half_type() is None or not isinstance(x, Tensor) or not x.dtype.is_half:
             return function(x, *args, **kwargs)
         # The cast is shared by all uses inside the function, so gradients are added in float32.
@@ -96,8 +105,11 @@ def _record_formula(function: F, formula: Callable[[Node], Node]) -> F:
     The wrapper uses `formula` only for a floating-point tensor without further arguments.
     """
 
+    operand = _first_parameter(function)
+
     @functools.wraps(function)
-    def recording(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        x, *args = args or (kwargs.pop(operand),)  # type: ignore[assignment]
         if half_type() is None or not isinstance(x, Tensor) or x.dtype.kind != "f" or args or kwargs:
             return function(x, *args, **kwargs)
         return tensor_of(formula(operand_node(x)), x)

@@ -23,17 +23,18 @@ def to(
     non_blocking: bool = False,
     copy: bool = False,
     memory_format: Any = None,
+    other: Tensor | None = None,
 ) -> Tensor:
     """Return `x` with another dtype, on another device, or both; `x` itself if nothing changes.
 
-    A positional argument may be a dtype, a device or its name, or a tensor whose dtype and device are used. Of
+    A positional argument may be a dtype, a device or its name, or a tensor `other` whose dtype and device are used. Of
     positional bools the first is `non_blocking` and the second is `copy`. `copy=True` copies even if nothing changes.
     `non_blocking` and `memory_format` have no effect. Raises ArgumentInvalid (a TypeError) for any other positional
     argument, and TraceError if a step moves a tensor without a value to the CPU.
     """
     # PyTorch selects the overload of `to` by the argument types.
     copy = copy or [a for a in args if isinstance(a, bool)][1:2] == [True]
-    for a in args:
+    for a in (*args, other):
         if isinstance(a, DType):
             dtype = a
         elif isinstance(a, Tensor):

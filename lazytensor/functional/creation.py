@@ -630,29 +630,38 @@ def randperm(
     )
 
 
-def rand_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def rand_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, generator: random.Generator | None = None
+) -> Tensor:
     """Return uniform random numbers in [0, 1) with the shape of `x` and, by default, its dtype and device.
 
-    In a compiled step each execution draws new ones.
+    They come from `generator`, or from the default generator. In a compiled step without `generator` each execution
+    draws new ones.
 
     >>> import lazytensor as lt
     >>> lt.rand_like(lt.ones(2, 3)).shape
     lazytensor.Size([2, 3])
     """
     dtype, device = dtype or x.dtype, x.device if device is None else device
-    if is_replayed():
+    if is_replayed() and generator is None:
         return put_on_device(draw_in_step("random_uniform", x.spec.shape, dtype), device)
-    return rand(x.spec.shape, dtype=dtype, device=device)
+    return rand(x.spec.shape, dtype=dtype, device=device, generator=generator)
 
 
-def randn_like(x: Tensor, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def randn_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, generator: random.Generator | None = None
+) -> Tensor:
     """Return normal random numbers (mean 0, variance 1) with the shape of `x` and, by default, its dtype and device.
+
+    They come from `generator`, or from the default generator.
 
     >>> import lazytensor as lt
     >>> lt.randn_like(lt.ones(2, 3)).shape
     lazytensor.Size([2, 3])
     """
-    return randn(x.spec.shape, dtype=dtype or x.dtype, device=x.device if device is None else device)
+    return randn(
+        x.spec.shape, dtype=dtype or x.dtype, device=x.device if device is None else device, generator=generator
+    )
 
 
 def _make_new_method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -55,19 +55,19 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 @partial(guard_arguments, place="")
 @partial(with_refusals, "trace")
 @method
-def trace(x: Tensor) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix [m, n], as a 0-d tensor.
 
-    Raises ShapeError if `x` is not a matrix and TypeUnsupported if it is bool.
+    Raises ShapeError if `input` is not a matrix and TypeUnsupported if it is bool.
     """
-    if x.ndim != 2:
+    if input.ndim != 2:
         raise ShapeError(
-            f"trace: expected a matrix, but got tensor with dim {x.ndim}",
+            f"trace: expected a matrix, but got tensor with dim {input.ndim}",
             where=source.where(),
             hint="Pass a tensor with two dimensions.",
         )
-    require_elements(x, "fi", "trace")
-    return reduction.sum(diagonal(x))
+    require_elements(input, "fi", "trace")
+    return reduction.sum(diagonal(input))
 
 
 @method

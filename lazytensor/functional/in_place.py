@@ -122,25 +122,25 @@ def _is_pending(n: Node) -> bool:
 
 
 @method
-def fill_(x: Tensor, value: Operand) -> Tensor:
-    """Write the number `value` to every element of `x`, and return `x`.
+def fill_(input: Tensor, value: Operand) -> Tensor:
+    """Write the number `value` to every element of `input`, and return `input`.
 
     Raises ShapeError if `value` is a tensor with dimensions, and NumberTooLarge if the dtype cannot hold the number.
     """
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         raise ShapeError(text, where=source.where(), hint="Use x.copy_(value) for a value with dimensions.")
-    if not isinstance(value, Tensor) and overlapping_writes.has_repeated_elements(x):
-        return overlapping_writes.fill(x, value)
-    return overwrite(x, prepare_stored(value, x.dtype, x.spec.shape))
+    if not isinstance(value, Tensor) and overlapping_writes.has_repeated_elements(input):
+        return overlapping_writes.fill(input, value)
+    return overwrite(input, prepare_stored(value, input.dtype, input.spec.shape))
 
 
 @method
-def zero_(x: Tensor) -> Tensor:
-    """Write 0 to every element of `x`, and return `x`."""
-    if overlapping_writes.has_repeated_elements(x):
-        return overlapping_writes.fill(x, 0)
-    return overwrite(x, full(0, x.spec))
+def zero_(input: Tensor) -> Tensor:
+    """Write 0 to every element of `input`, and return `input`."""
+    if overlapping_writes.has_repeated_elements(input):
+        return overlapping_writes.fill(input, 0)
+    return overwrite(input, full(0, input.spec))
 
 
 def shows_no_values(x: Tensor) -> bool:

@@ -218,13 +218,13 @@ def broadcast_shapes(*sizes: Any) -> Size:
 
 
 @method
-def sum_to_size(x: Tensor, *size: Any) -> Tensor:
+def sum_to_size(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """Return `x` summed over the dimensions that broadcasting `size` to the shape of `x` would expand.
 
     `x` itself is returned if it has that shape and is not 0-d. Integers and bools are summed in int64. Raises
     ShapeError if `size` does not broadcast to the shape of `x`.
     """
-    shape = parse_size(size)
+    shape = parse_size(args if size is None else (size,))
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
         raise ShapeError(
@@ -492,8 +492,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @method
-def tile(x: Tensor, *dims: Any) -> Tensor:
-    """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)` or `tile(x, (2, 3))`.
+def tile(x: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
+    """Return `x` repeated `dims` times along each dimension, given as `tile(x, 2, 3)`, `tile(x, (2, 3))` or by name.
 
     If `dims` has fewer numbers than `x` dimensions, it is preceded by ones. If it has more, `x` gets leading dimensions
     of extent 1.
@@ -503,7 +503,7 @@ def tile(x: Tensor, *dims: Any) -> Tensor:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = parse_size(dims)
+    times = parse_size(args if dims is None else (dims,))
     # `tile` fills missing numbers with leading ones; `repeat` refuses them.
     return views.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
 

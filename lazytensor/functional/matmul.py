@@ -247,8 +247,8 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operan
     return add_scaled_product(*_require_one_dtype(cast_addend(x), bmm(a, b)), beta, alpha)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x @ weight.T + bias for `x` [..., in], `weight` [out, in] and `bias` [out]: [..., out].
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return input @ weight.T + bias for `input` [..., in], `weight` [out, in] and `bias` [out]: [..., out].
 
     A `bias` of another shape is broadcast to the result. While automatic casts are on, the operands are converted to
     the half type. Raises ShapeError if shapes or dtypes do not fit.
@@ -257,20 +257,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> lt.nn.functional.linear(lt.tensor([[1.0, 2.0]]), lt.tensor([[3.0, 4.0]]), lt.tensor([0.5]))
     tensor([[11.5000]])
     """
-    pair = operand_node(x), operand_node(weight)
+    pair = operand_node(input), operand_node(weight)
     operands = cast_layer_operands(*pair) if bias is None else cast_layer_operands(*pair, operand_node(bias))
     # Raises the error that names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
-        _matmul_operands(x, weight)
+        _matmul_operands(input, weight)
     kind = operands[0].type.dtype
     if bias is not None and operands[2].type.shape != operands[1].type.shape[:1]:
-        out = linear(x, weight)
+        out = linear(input, weight)
         return out + views.expand(bias, out.spec.shape)
     if bias is not None and kind.is_half and half_type() is None:
         # On a CPU the sum with the bias is rounded once, as in PyTorch's kernel. The wafer adds to the rounded product.
         wide = call("linear", *(cast(n, float32) for n in operands))
-        return tensor_of(cast(wide, kind), x, weight)
-    return tensor_of(call("linear", *operands), x, weight)
+        return tensor_of(cast(wide, kind), input, weight)
+    return tensor_of(call("linear", *operands), input, weight)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

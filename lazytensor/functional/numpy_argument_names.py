@@ -9,13 +9,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 NUMPY_ARGUMENT_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 FIRST_OPERAND_NAMES, SECOND_OPERAND_NAMES = ("input", "x", "a", "x1"), ("other", "x2")
 """The accepted names of the first and the second operand, PyTorch's name first."""
+TORCH_ARGUMENT_NAMES: dict[str, dict[str, str]] = {
+    "addcdiv": {"tensor1": "a", "tensor2": "b"},
+    "addcmul": {"tensor1": "a", "tensor2": "b"},
+    "addmm": {"mat1": "a", "mat2": "b"},
+    "baddbmm": {"batch1": "a", "batch2": "b"},
+    "bmm": {"mat2": "b"},
+    "cholesky_solve": {"input2": "L"},
+    "copy_": {"src": "value"},
+    "dot": {"tensor": "b"},
+    "dsplit": {"sections": "indices_or_sections", "indices": "indices_or_sections"},
+    "hsplit": {"sections": "indices_or_sections", "indices": "indices_or_sections"},
+    "isin": {"element": "elements", "test_element": "test_elements"},
+    "lerp": {"end": "b"},
+    "lstsq": {"b": "B"},
+    "mm": {"mat2": "b"},
+    "mv": {"vec": "b"},
+    "ormqr": {"input2": "tau", "input3": "other"},
+    "outer": {"vec2": "b"},
+    "record_stream": {"s": "stream"},
+    "searchsorted": {"input": "values"},
+    "split": {"tensor": "x"},
+    "tensor_split": {"tensor_indices_or_sections": "indices_or_sections"},
+    "uniform_": {"from": "a", "to": "b"},
+    "vsplit": {"sections": "indices_or_sections", "indices": "indices_or_sections"},
+}
+"""PyTorch's names of parameters that have another name in the signature here, by function."""
 
 
 def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
     """Return a map from other names of parameters of `function` to those in its signature.
 
     FIRST_OPERAND_NAMES and SECOND_OPERAND_NAMES stand for the first two positional parameters, "axis" for "dim" and
-    "keepdims" for "keepdim". A name that is itself in the signature is left out.
+    "keepdims" for "keepdim", and TORCH_ARGUMENT_NAMES has others. A name that is itself in the signature is left out.
     """
     code = cast(Any, _unwrap(function)).__code__
     positional = code.co_varnames[: code.co_argcount]
@@ -28,7 +54,8 @@ def alternative_names(function: Callable[..., Any]) -> dict[str, str]:
         for new in news
         if new not in known
     }
-    return {**names, **{new: old for new, old in NUMPY_ARGUMENT_NAMES.items() if old in known and new not in known}}
+    numpy_names = {new: old for new, old in NUMPY_ARGUMENT_NAMES.items() if old in known and new not in known}
+    return {**names, **numpy_names, **TORCH_ARGUMENT_NAMES.get(function.__name__, {})}
 
 
 def accept_alternative_names(function: F) -> F:
@@ -36,7 +63,10 @@ def accept_alternative_names(function: F) -> F:
 
     The names of the first operand are excluded, since that is the tensor.
     """
-    table = {new: old for new, old in alternative_names(function).items() if new not in FIRST_OPERAND_NAMES}
+    own = TORCH_ARGUMENT_NAMES.get(function.__name__, {})
+    table = {
+        new: old for new, old in alternative_names(function).items() if new in own or new not in FIRST_OPERAND_NAMES
+    }
     if not table:
         return function
 

@@ -222,13 +222,13 @@ def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
 
 
 @method
-def is_pinned(x: Tensor) -> bool:
+def is_pinned(x: Tensor, device: Any = None) -> bool:
     """Return False, since there is no GPU to copy to."""
     return False
 
 
 @method
-def pin_memory(x: Tensor) -> Tensor:
+def pin_memory(x: Tensor, device: Any = None) -> Tensor:
     """Return `x` itself, since there is no GPU to copy to."""
     return x
 

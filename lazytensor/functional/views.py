@@ -508,13 +508,13 @@ def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Ten
 
 
 @method
-def repeat(x: Tensor, *sizes: Any) -> Tensor:
-    """Return `x` repeated `sizes` times along each dimension, given as `repeat(2, 3)` or `repeat((2, 3))`.
+def repeat(x: Tensor, *args: Any, repeats: Sequence[int] | None = None) -> Tensor:
+    """Return `x` repeated `repeats` times along each dimension, as `repeat(2, 3)`, `repeat((2, 3))` or by name.
 
     More numbers than dimensions add leading dimensions. Raises ShapeError for fewer numbers than dimensions, and
     MemoryMissing if the result is too large.
     """
-    times = parse_size(sizes)
+    times = parse_size(args if repeats is None else (repeats,))
     lead = len(times) - x.ndim
     if lead < 0:
         raise ShapeError(

@@ -1,7 +1,9 @@
 """Functions for models, as torch.nn.functional has them, with argument checks, automatic casts and wafer refusals."""
 
+from collections.abc import Callable
 from types import FunctionType
 
+from lazytensor.core.tensor import Tensor
 from lazytensor.functional import (
     activation,
     argument_errors,
@@ -20,6 +22,7 @@ from lazytensor.functional import ctc_loss as _ctc_loss
 from lazytensor.functional import dropout as _dropout
 from lazytensor.functional import embedding as _embedding
 from lazytensor.functional.autocast_rules import publish
+from lazytensor.functional.out_arguments import accept_torch_names as _accept_torch_names
 
 # Not published with casts: `linear` and `embedding` cast their operands themselves, also inside modules.
 linear = argument_errors.guard_arguments(matmul.linear)
@@ -57,8 +60,8 @@ glu = publish(activation.glu)
 prelu = publish(activation.prelu)
 rrelu = publish(activation.rrelu)
 rrelu_ = publish(activation.rrelu_)
-sigmoid = publish(activation.sigmoid)
-tanh = publish(activation.tanh)
+sigmoid: Callable[..., Tensor] = _accept_torch_names(publish(activation.sigmoid))
+tanh: Callable[..., Tensor] = _accept_torch_names(publish(activation.tanh))
 softmax = publish(activation.softmax)
 softmin = publish(activation.softmin)
 log_softmax = publish(activation.log_softmax)
@@ -153,5 +156,9 @@ pixel_unshuffle = publish(padding_and_shuffles.pixel_unshuffle)
 channel_shuffle = publish(padding_and_shuffles.channel_shuffle)
 
 
-FUNCTION_NAMES = [name for name, value in globals().items() if isinstance(value, FunctionType) and value is not publish]
+FUNCTION_NAMES = [
+    name
+    for name, value in globals().items()
+    if isinstance(value, FunctionType) and value not in (publish, _accept_torch_names)
+]
 """The names of all functions above."""
