@@ -21,6 +21,7 @@ LISTED = {
     "lazytensor/exchange/onnx_operations.py NODES": "operations as ONNX has them: that format's own facet",
     "lazytensor/llvm/float_instructions.py _LLVM": "instructions of LLVM, of which some are called as operations",
     "wse_sim/pipeline/losses.py _LOSS_STEPS": "how a core works out a loss and its gradient, step by step",
+    "cstorch_compat/torch/sparse.py ZERO_PRESERVING": "methods of sparse tensors, which keep their indices",
     "wse_sim/planner/sparsity.py _ZERO_PRESERVING_OPS": "what leaves a masked element zero; of use to plans alone",
     "wse_sim/isa/operations.py OPERATIONS": "instructions of a core, of which some are called as operations",
     "wse_sim/kernels/__init__.py KERNELS": "kernels of the mesh by name, each a function that is imported there",

@@ -9,6 +9,8 @@ from lazytensor.core import source
 from lazytensor.errors import OperandInvalid, ShapeError
 
 NO_CUDA_MESSAGE = "Torch not compiled with CUDA enabled"
+_initialized = False
+"""Whether a device is in use."""
 
 
 class OutOfMemoryError(RuntimeError):

@@ -15,8 +15,16 @@ from lazytensor.errors import DataError, ShapeError
 
 _hub_folder: RunLocal[str | None] = RunLocal(lambda: None)
 """The folder given to `set_dir`, or None."""
-HASH_PATTERN = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 """The pattern of the hash in a file name."""
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, ENV_GITHUB_TOKEN = "TORCH_HOME", "XDG_CACHE_HOME", "GITHUB_TOKEN"
+"""Names of environment variables: the folder of PyTorch's files, that of all caches, and a token for downloads."""
+DEFAULT_CACHE_DIR = "~/.cache"
+"""The folder of all caches if no environment variable names one."""
+MODULE_HUBCONF, VAR_DEPENDENCY = "hubconf.py", "dependencies"
+"""The file with the entry points of a folder, and the name in it that lists required packages."""
+READ_DATA_CHUNK = 128 * 1024
+"""The size of a read of a download, in bytes."""
 
 
 def get_dir() -> str:
@@ -24,11 +32,13 @@ def get_dir() -> str:
 
     Without TORCH_HOME it is $XDG_CACHE_HOME/torch/hub, by default ~/.cache/torch/hub. The folder need not exist.
     """
-    if _hub_folder.value is not None:
-        return _hub_folder.value
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
-    return os.path.join(home, "hub")
+    return _hub_folder.value if _hub_folder.value is not None else os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """Return the folder of PyTorch's files: $TORCH_HOME, or else "torch" in the folder of caches."""
+    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def set_dir(d: Any) -> None:
@@ -81,7 +91,7 @@ def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
             where=source.where(),
             hint='Clone it and call torch.hub with the folder and source="local".',
         )
-    path = os.path.join(repo_or_dir, "hubconf.py")
+    path = os.path.join(repo_or_dir, MODULE_HUBCONF)
     spec = importlib.util.spec_from_file_location("hubconf", path)
     if spec is None or spec.loader is None or not os.path.isfile(path):
         raise DataError(

@@ -7,6 +7,7 @@ is a lazy node and is computed only when it is read.
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,14 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import as_tensor, full, zeros
 from lazytensor.functional.indexing import index_put
 from lazytensor.functional.joining_and_splitting import stack
+from lazytensor.functional.tensor_attributes import DTYPES_BY_TENSOR_TYPE
 from lazytensor.functional.type_promotion import result_type
+
+ZERO_PRESERVING = (
+    "abs asin asinh atan atanh ceil deg2rad erf expm1 floor log1p neg rad2deg relu round sgn sign sin sinh sqrt "
+    "tan tanh trunc"
+).split()
+"""Methods that give 0 for 0, so that a sparse tensor keeps its indices."""
 
 
 class SparseTensor(Tensor):
@@ -36,7 +44,7 @@ class SparseTensor(Tensor):
         return object.__new__(cls)
 
     def __init__(self, indices: Tensor, values: Tensor, size: Sequence[int], is_coalesced: bool = False):
-        self._places, self._values, self._extents = indices, values, tuple(int(e) for e in size)
+        self._places, self._entries, self._extents = indices, values, tuple(int(e) for e in size)
         self._is_coalesced = is_coalesced
         # The dense tensor is lazy and is computed only when it is read.
         dense = index_put(
@@ -73,10 +81,13 @@ class SparseTensor(Tensor):
                 where=source.where(),
                 hint="Call .coalesce() first.",
             )
-        return self._values
+        return self._entries
 
     def _indices(self) -> Tensor:
         return self._places
+
+    def _values(self) -> Tensor:
+        return self._entries
 
     def _nnz(self) -> int:
         return int(self._places.shape[1])
@@ -106,8 +117,10 @@ class SparseTensor(Tensor):
         kept, back = np.unique(flat, return_inverse=True)
         ordered = np.stack(np.unravel_index(kept, extents)).astype(np.int64)
         # The addition is part of the graph, so that gradients reach each value.
-        room = zeros((len(kept), *self._values.shape[1:]), dtype=self._values.dtype)
-        total = gather_scatter.index_add(room, 0, from_array(back.astype(np.int64).reshape(-1), dt.int64), self._values)
+        room = zeros((len(kept), *self._entries.shape[1:]), dtype=self._entries.dtype)
+        total = gather_scatter.index_add(
+            room, 0, from_array(back.astype(np.int64).reshape(-1), dt.int64), self._entries
+        )
         return SparseTensor(from_array(ordered, dt.int64), total, self._extents, True)
 
     def to_dense(self, dtype: DType | None = None, **_: Any) -> Tensor:
@@ -129,7 +142,7 @@ class SparseTensor(Tensor):
 
     def to(self, *args: Any, **kwargs: Any) -> "SparseTensor":
         """Return a sparse tensor whose values are converted as by `Tensor.to`."""
-        return self._with(self._values.to(*args, **kwargs))
+        return self._with(self._entries.to(*args, **kwargs))
 
     def cpu(self) -> "SparseTensor":
         """Return the tensor itself."""
@@ -145,16 +158,16 @@ class SparseTensor(Tensor):
 
     def detach(self) -> "SparseTensor":
         """Return the tensor with detached values."""
-        return self._with(self._values.detach())
+        return self._with(self._entries.detach())
 
     def clone(self, **_: Any) -> "SparseTensor":
         """Return a copy."""
-        return self._with(self._values.clone())
+        return self._with(self._entries.clone())
 
     def requires_grad_(self, requires_grad: bool = True) -> "SparseTensor":
         """Set `requires_grad` of the values, and return a new sparse tensor of them."""
-        self._values.requires_grad_(requires_grad)
-        return self._with(self._values)
+        self._entries.requires_grad_(requires_grad)
+        return self._with(self._entries)
 
     def t(self) -> "SparseTensor":
         """Return the transposed matrix."""
@@ -165,7 +178,7 @@ class SparseTensor(Tensor):
         order, extents = list(range(self.sparse_dim())), list(self._extents)
         order[dim0], order[dim1] = order[dim1], order[dim0]
         extents[dim0], extents[dim1] = extents[dim1], extents[dim0]
-        return SparseTensor(self._places[order], self._values, extents)
+        return SparseTensor(self._places[order], self._entries, extents)
 
     def matmul(self, other: Any) -> Tensor:
         """Return the product with a dense matrix or vector, or with a sparse matrix."""
@@ -187,33 +200,86 @@ class SparseTensor(Tensor):
     def __rmatmul__(self, other: Any) -> Tensor:
         return lazytensor.matmul(other, self.to_dense())
 
-    def __mul__(self, other: Any) -> Any:
-        return self._with(self._values * other) if _is_number(other) else self.to_dense() * other
+    def mul(self, b: Any) -> Any:
+        """Return the product of the elements with a number or with those of a tensor, as a sparse tensor."""
+        if _is_number(b):
+            return self._with(self._entries * b)
+        if isinstance(b, SparseTensor) or tuple(b.shape) != self._extents:
+            return to_sparse(self.to_dense() * (b.to_dense() if isinstance(b, SparseTensor) else b))
+        # Read the dense operand at the stored indices only.
+        return self._with(self._entries * b[tuple(self._places[d] for d in range(self.sparse_dim()))])
 
-    __rmul__ = __mul__
+    __mul__ = __rmul__ = multiply = mul
 
-    def __truediv__(self, other: Any) -> Any:
-        return self._with(self._values / other) if _is_number(other) else self.to_dense() / other
+    def div(self, b: Any, **options: Any) -> Any:
+        """Return the elements divided by a number, sparse, or by those of a tensor, dense."""
+        return self._with(self._entries / b) if _is_number(b) and not options else self.to_dense().div(b, **options)
+
+    __truediv__ = divide = true_divide = div
+
+    def add(self, b: Any, scaled: Any = None, *, alpha: Any = 1) -> Any:
+        """Return `self` + `alpha` * `b`, sparse if both are."""
+        return self + (b if alpha == 1 else b * alpha)
+
+    def sub(self, b: Any, scaled: Any = None, *, alpha: Any = 1) -> Any:
+        """Return `self` - `alpha` * `b`, sparse if both are."""
+        return self - (b if alpha == 1 else b * alpha)
+
+    def __pow__(self, exponent: Any) -> Any:
+        return self.pow(exponent)
+
+    def pow(self, exponent: Any) -> Any:
+        """Return the power of each element, as a coalesced tensor. Raises RuntimeError for a negative exponent or 0."""
+        if not exponent > 0:
+            raise RuntimeError(f"pow: sparse tensors need a positive exponent, but it is {exponent}")
+        whole = self.coalesce()
+        return whole._with(whole._entries**exponent)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        """Return the name of the type, "torch.sparse.FloatTensor" for example; with `dtype` the converted tensor."""
+        if dtype is None:
+            return self._entries.type().replace("torch.", "torch.sparse.")
+        return self.to(dtype if isinstance(dtype, DType) else dtype.dtype)
 
     def __neg__(self) -> "SparseTensor":
-        return self._with(-self._values)
+        return self._with(-self._entries)
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, SparseTensor) else self.to_dense() - other
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, SparseTensor):
             return self.to_dense() + other
         # Concatenate both lists, and add values of equal indices.
         places = stack([*self._places.unbind(1), *other._places.unbind(1)], 1)
-        dtype = result_type(self._values, other._values)
-        values = stack([*pw.cast_to(self._values, dtype).unbind(0), *pw.cast_to(other._values, dtype).unbind(0)], 0)
+        dtype = result_type(self._entries, other._entries)
+        values = stack([*pw.cast_to(self._entries, dtype).unbind(0), *pw.cast_to(other._entries, dtype).unbind(0)], 0)
         return SparseTensor(places, values, self._extents).coalesce()
 
     __radd__ = __add__
 
     def __repr__(self) -> str:
         return (
-            f"tensor(indices={self._places!r},\n       values={self._values!r},\n"
+            f"tensor(indices={self._places!r},\n       values={self._entries!r},\n"
             f"       size={tuple(self._extents)}, nnz={self._nnz()}, layout=torch.sparse_coo)"
         )
+
+
+def _define_zero_preserving(name: str) -> None:
+    """Define the method `name` of SparseTensor, a function of each element with f(0) = 0."""
+
+    def method(self: SparseTensor) -> SparseTensor:
+        # Values of equal indices are added first, because f(a) + f(b) is not f(a + b).
+        whole = self.coalesce()
+        return whole._with(getattr(whole._entries, name)())
+
+    method.__name__ = name
+    method.__doc__ = f"Return `{name}` of each stored element, as a coalesced sparse tensor."
+    setattr(SparseTensor, name, method)
+
+
+for _name in ZERO_PRESERVING:
+    _define_zero_preserving(_name)
 
 
 def _is_number(value: Any) -> bool:
@@ -246,7 +312,7 @@ def _multiply_sparse(dense_product: Any, a: Any, b: Any, options: dict[str, Any]
     dense = b.unsqueeze(1) if is_vector else b
     rows, columns = a._places[0], a._places[1]
     # Multiply each value by the row of the dense operand that its column index selects.
-    weighed = a._values.unsqueeze(1) * gather_scatter.index_select(dense, 0, columns)
+    weighed = a._entries.unsqueeze(1) * gather_scatter.index_select(dense, 0, columns)
     room = zeros((a._extents[0], dense.shape[1]), dtype=weighed.dtype)
     out = gather_scatter.index_add(room, 0, rows, weighed)
     return out.squeeze(1) if is_vector else out
@@ -262,7 +328,7 @@ def addmm(input: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1)
 
 
 def sparse_coo_tensor(
-    indices: Any,
+    indices: Any = None,
     values: Any = None,
     size: Sequence[int] | None = None,
     *,
@@ -271,13 +337,20 @@ def sparse_coo_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
+    pin_memory: bool = False,
+    layout: Any = None,
 ) -> SparseTensor:
     """Return a sparse tensor with `indices` [sparse_dims, n] and `values` [n, ...].
 
-    Without `size`, the shape is the smallest that contains all indices. With `requires_grad` the values are copied.
-    With `is_coalesced` the indices have to be sorted and unique, which is not checked. `device` and `check_invariants`
-    have no effect. Raises RuntimeError for indices outside of `size`.
+    Without `size`, the shape is the smallest that contains all indices. Without `values` there are none, and the first
+    argument is the size. With `requires_grad` the values are copied.
+    With `is_coalesced` the indices have to be sorted and unique, which is not checked. `device`, `check_invariants`,
+    `pin_memory` and `layout` have no effect. Raises RuntimeError for indices outside of `size`.
     """
+    if values is None:
+        # Only a size is given, by position or by name.
+        size = tuple(indices if size is None else size)
+        indices, values = np.zeros((len(size), 0), np.int64), zeros((0,), dtype=dtype)
     places = pw.cast_to(as_tensor(indices), dt.int64)
     entries = as_tensor(values)
     entries = entries if dtype is None else pw.cast_to(entries, dtype)
@@ -319,8 +392,64 @@ def softmax(input: SparseTensor, dim: int, dtype: DType | None = None) -> Sparse
     source = input.coalesce()
     group = source._places[1 - dim % 2]
     count = source._extents[1 - dim % 2]
-    lowest = full((count,), -math.inf, dtype=source._values.dtype)
-    largest = gather_scatter.scatter_reduce(lowest, 0, group, source._values.detach(), "amax")
-    shifted = pw.exp(source._values - gather_scatter.index_select(largest, 0, group))
+    lowest = full((count,), -math.inf, dtype=source._entries.dtype)
+    largest = gather_scatter.scatter_reduce(lowest, 0, group, source._entries.detach(), "amax")
+    shifted = pw.exp(source._entries - gather_scatter.index_select(largest, 0, group))
     totals = gather_scatter.index_add(zeros((count,), dtype=shifted.dtype), 0, group, shifted)
     return source._with(shifted / gather_scatter.index_select(totals, 0, group))
+
+
+def log_softmax(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
+    """Return the logarithm of the softmax of a sparse matrix along `dim`, over the stored elements only."""
+    shares = softmax(input, dim, dtype)
+    return shares._with(pw.log(shares._entries))
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Any = None) -> SparseTensor:
+    """Return a sparse matrix with the rows of `diagonals` [k, n] on the diagonals `offsets` [k].
+
+    Element [i, j] of the result, on the diagonal j - i, is element j of that row. `layout` has no effect.
+
+    >>> import torch
+    >>> torch.sparse.spdiags(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), (2, 2)).to_dense()
+    tensor([[0., 2.],
+            [0., 0.]])
+    """
+    rows = diagonals.reshape(-1, diagonals.shape[-1])
+    places, taken = [], []
+    for k, offset in enumerate(offsets.reshape(-1).tolist()):
+        for column in range(max(0, offset), min(rows.shape[1], shape[0] + offset, shape[1])):
+            places.append((column - offset, column))
+            taken.append((k, column))
+    indices = np.asarray(places, np.int64).reshape(-1, 2).T
+    chosen = np.asarray(taken, np.int64).reshape(-1, 2).T
+    values = rows[from_array(np.ascontiguousarray(chosen[0])), from_array(np.ascontiguousarray(chosen[1]))]
+    return SparseTensor(from_array(np.ascontiguousarray(indices)), values, shape)
+
+
+class SparseTypedTensor(type):
+    """The metaclass of legacy constructors of sparse tensors: `torch.sparse.FloatTensor(indices, values, size)`.
+
+    Sparse tensors of the dtype count as instances.
+    """
+
+    dtype: DType
+
+    def __call__(cls, *args: Any, device: Any = None) -> SparseTensor:
+        if args and isinstance(args[0], Tensor):
+            return sparse_coo_tensor(*args, dtype=cls.dtype)
+        size = args[0] if args and not isinstance(args[0], int) else args
+        return sparse_coo_tensor(size=tuple(size) or (0,), dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, SparseTensor) and instance.dtype is cls.dtype
+
+
+SPARSE_TENSOR_TYPES = SimpleNamespace(
+    **{
+        name: SparseTypedTensor(name, (), {"dtype": dtype, "__module__": "torch.sparse"})
+        for name, dtype in DTYPES_BY_TENSOR_TYPE.items()
+        if name != "BoolTensor"
+    }
+)
+"""The legacy constructors by name."""

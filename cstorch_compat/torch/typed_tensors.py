@@ -29,7 +29,8 @@ class TypedTensor(type):
         return construct_legacy_of_dtype(cls.dtype, *args, **kwargs)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not cls.is_cuda
+        is_of_dtype = isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_sparse
+        return is_of_dtype and not cls.is_cuda
 
 
 TypedTensor.__module__ = "torch"

@@ -37,6 +37,7 @@ REFUSAL_REASONS = {
         "complex numbers are not supported",
         "Use a convolution (torch.nn.functional.conv1d), or transform the data with numpy.fft before training.",
     ),
+    "torch.overrides": ("functions are not replaced by classes and modes", "Call your function by its name."),
     "torch.hub": ("this package does not download files", "Put the files into the folder torch.hub.get_dir()."),
 }
 """For each package: the reason, and the hint of what to do instead."""

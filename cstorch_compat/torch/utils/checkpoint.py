@@ -182,6 +182,24 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in inputs)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the numbers of the accelerators of the tensors in `args`, and the states of their random generators.
+
+    Both lists are empty, because there is no accelerator. `torch.get_rng_state` is the state of the CPU's generator.
+    """
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Set the states of random generators of accelerators, which `get_device_states` returned.
+
+    Both lists have to be empty, because there is no accelerator. Raises AssertionError otherwise, as PyTorch without
+    CUDA does.
+    """
+    if len(devices):
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Return a context manager without effect."""

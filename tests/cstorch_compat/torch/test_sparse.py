@@ -87,3 +87,44 @@ def test_softmax_of_rows_of_very_different_size():
     rows, columns = (torch.sparse.softmax(matrix, dim).to_dense() for dim in (1, 0))
     assert rows.flatten().tolist() == pytest.approx([0.3775407, 0.6224593, 0.7310586, 0.2689414])
     assert columns.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_legacy_constructors_make_sparse_tensors_of_their_type():
+    sparse = get_mirror("torch.sparse")
+    places, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])
+    matrix = sparse.FloatTensor(places, values, torch.Size([2, 3]))
+    assert matrix.to_dense().tolist() == [[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]]
+    assert isinstance(matrix, sparse.FloatTensor) and not isinstance(matrix, torch.FloatTensor)
+    assert not isinstance(torch.ones(2), sparse.FloatTensor) and not isinstance(matrix, sparse.DoubleTensor)
+    assert (matrix.type(), matrix._values().tolist(), matrix._indices().tolist()) == (
+        "torch.sparse.FloatTensor",
+        values.tolist(),
+        places.tolist(),
+    )
+    assert sparse.DoubleTensor(2, 3).shape == torch.sparse_coo_tensor((2, 3)).shape == (2, 3)
+    assert sparse.FloatTensor().shape == (0,) and torch.sparse_coo_tensor(size=(2, 3))._nnz() == 0
+
+
+def test_elementwise_functions_keep_the_indices():
+    twice = torch.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], torch.tensor([1.0, 3.0, 9.0], requires_grad=True), (2, 2))
+    dense = twice.to_dense()
+    for form, expected in (
+        (twice.sqrt(), dense.sqrt()),
+        (twice.pow(2), dense**2),
+        (twice * torch.full((2, 2), 2.0), dense * 2),
+        (twice * twice, dense * dense),
+        (twice - twice.sqrt(), dense - dense.sqrt()),
+        (twice.add(twice, alpha=2), dense * 3),
+        (twice.mul(2).div(4), dense / 2),
+    ):
+        assert form.is_sparse and form.to_dense().tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match="positive exponent"):
+        twice.pow(0)
+
+
+def test_diagonals_of_a_sparse_matrix_are_those_of_pytorch():
+    sparse = get_mirror("torch.sparse")
+    made = sparse.spdiags(torch.arange(9).reshape(3, 3), torch.tensor([0, -1, 2]), (4, 4))
+    assert made.to_dense().tolist() == [[0, 0, 8, 0], [3, 1, 0, 0], [0, 4, 2, 0], [0, 0, 5, 0]]
+    shares = sparse.log_softmax(torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3)), 1)
+    assert [round(v, 4) for v in shares.values().tolist()] == [0.0, -1.3133, -0.3133]
