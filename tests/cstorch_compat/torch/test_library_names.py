@@ -217,3 +217,26 @@ def test_private_names_answer_as_without_their_feature():
         torch._assert(False, "no")
     with pytest.raises(RuntimeError, match="nonzero"):
         torch._assert_async(torch.zeros(1))
+
+
+# --- torch.optim.optimizer ---
+
+
+def test_helpers_of_optimizers_answer_as_on_the_cpu():
+    helpers = get_mirror("torch.optim.optimizer")
+    p = torch.nn.Parameter(torch.ones(1))
+
+    class Step(torch.optim.Optimizer):
+        @helpers._use_grad_for_differentiable
+        def step(self):
+            return torch.is_grad_enabled()
+
+    assert not Step([p], {}).step() and Step([p], {"differentiable": True}).step()
+    assert repr(helpers.required) == "<required parameter>"
+    assert helpers._default_to_fused_or_foreach([p], False) == (False, False)
+    assert helpers._default_to_fused_or_foreach([p], False, use_fused=True) == (True, False)
+    assert (helpers._get_value(torch.tensor(2.0)), helpers._get_value(3)) == (2.0, 3)
+    assert helpers._to_scalar(torch.ones(1, 1)).dim() == 0 and helpers._stack_if_compiling([p]) == [p]
+    assert helpers._get_scalar_dtype() is torch.float32
+    assert helpers._disable_dynamo_if_unsupported()(len) is len and helpers._view_as_real([p]) is None
+    assert helpers._get_capturable_supported_devices(False)[-1] == "privateuseone"
