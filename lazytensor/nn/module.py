@@ -347,9 +347,16 @@ class Module:
         """
         return RemovableHandle(self._load_post_hooks, hook)
 
-    def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """Return an iterator over the direct submodules, as pairs of name and module."""
-        return ((n, m) for n, m in self._modules.items() if m is not None)
+    def named_children(self) -> "Iterator[tuple[str, Module]]":
+        """Return an iterator over the direct submodules, as pairs of name and module.
+
+        A module under several names comes once, under the first of them.
+        """
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
 
     def children(self) -> "Iterator[Module]":
         """Return an iterator over the direct submodules."""

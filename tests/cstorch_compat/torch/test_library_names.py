@@ -240,3 +240,10 @@ def test_helpers_of_optimizers_answer_as_on_the_cpu():
     assert helpers._get_scalar_dtype() is torch.float32
     assert helpers._disable_dynamo_if_unsupported()(len) is len and helpers._view_as_real([p]) is None
     assert helpers._get_capturable_supported_devices(False)[-1] == "privateuseone"
+
+
+def test_module_under_two_names_is_initialized_once():
+    model, seen = torch.nn.Module(), []
+    model.first = model.second = torch.nn.Linear(2, 2)
+    model.apply(seen.append)
+    assert seen == [model.first, model] and [name for name, _ in model.named_children()] == ["first"]
