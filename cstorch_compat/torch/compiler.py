@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from cstorch_compat.torch.futures import Future
 from lazytensor.core import source
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.nn.module import Module
@@ -171,92 +172,13 @@ class ListOfNumbers:
         return cls
 
 
-class CompletedFuture:
-    """The result of a function that has run: `torch.jit.Future` and `torch.futures.Future`.
-
-    `value` is set by `set_result`, and an error to raise by `set_exception`. Functions given to `then` run at once if
-    there is a result, and else when it is set.
-    """
-
-    def __init__(self, *, devices: Any = None):
-        self._results: list[Any] = []
-        self._error: BaseException | None = None
-        self._callbacks: list[Callable[[], None]] = []
-
-    def __class_getitem__(cls, result: Any) -> type:
-        """Return this class for any type of the result."""
-        return cls
-
-    def done(self) -> bool:
-        """Return whether there is a result or an error."""
-        return bool(self._results) or self._error is not None
-
-    def wait(self) -> Any:
-        """Return the result, or raise the error. Raises RuntimeError if there is neither, which would never end."""
-        if self._error is not None:
-            raise self._error
-        if not self._results:
-            raise RuntimeError("wait() would never end: no result was set, and no other thread sets one")
-        return self._results[0]
-
-    value = wait
-
-    def set_result(self, result: Any) -> None:
-        """Set the result, and run the functions that wait for it. Raises RuntimeError if it was set before."""
-        if self.done():
-            raise RuntimeError("Attempting to mark a completed Future as complete again.")
-        self._results.append(result)
-        self._run_callbacks()
-
-    def set_exception(self, result: BaseException) -> None:
-        """Set the error that `wait` raises, and run the functions that wait for the result."""
-        self._error = result
-        self._run_callbacks()
-
-    def _run_callbacks(self) -> None:
-        for callback in self._callbacks:
-            callback()
-        self._callbacks.clear()
-
-    def then(self, callback: Callable[["CompletedFuture"], Any]) -> "CompletedFuture":
-        """Return a future of `callback(self)`, which is called when this one is done."""
-        following = CompletedFuture()
-
-        def run() -> None:
-            try:
-                following.set_result(callback(self))
-            except Exception as error:
-                following.set_exception(error)
-
-        self.add_done_callback(lambda _: run())
-        return following
-
-    def add_done_callback(self, callback: Callable[["CompletedFuture"], Any]) -> None:
-        """Call `callback(self)` when this future is done, at once if it is."""
-        if self.done():
-            callback(self)
-        else:
-            self._callbacks.append(lambda: callback(self))
-
-
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> CompletedFuture:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     """Call `func(*args, **kwargs)` at once, and return a future with its result. Errors are raised at once too."""
-    future = CompletedFuture()
+    future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
-def wait(future: CompletedFuture) -> Any:
+def wait(future: Future) -> Any:
     """Return the result of a future."""
     return future.wait()
-
-
-def wait_all(futures: list[CompletedFuture]) -> list[Any]:
-    """Return the results of all futures."""
-    return [future.wait() for future in futures]
-
-
-def collect_all(futures: list[CompletedFuture]) -> CompletedFuture:
-    """Return a future with the list of `futures`, which are all done."""
-    wait_all(futures)
-    return fork(lambda: futures)
