@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import convolution, embedding, panel_products, pooling, recurrent
+from lazytensor.kernels import convolution, embedding, panel_products, pooling, recurrent, scan
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
@@ -20,6 +20,13 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooling.window_spread,
     embedding.index_get,
     embedding.index_put,
+    embedding.gather,
+    embedding.scatter,
+    embedding.flat_index,
+    embedding.pick_along,
+    embedding.place_along,
+    scan.scan,
+    scan.arg_scan,
     recurrent.recurrent,
     recurrent.recurrent_sweep,
     panel_products.matmul,

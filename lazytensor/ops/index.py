@@ -3,7 +3,6 @@
 Each read is the gradient of a write and the reverse, so the two pairs are closed under differentiation.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from lazytensor.cirh.spelling import typed_operation
 from lazytensor.core.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
+from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full_like, op
-from lazytensor.ops.shape import Dims
+from lazytensor.ops.shape import Dims, reshape
 
 
 def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
@@ -91,10 +90,6 @@ def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim
     if kind == "set":
         # For repeated indices the last value wins; PyTorch specifies no order.
         out[places] = value
-    elif kind == "add" and out.dtype.kind == "f" and value.size:
-        # A weighted bincount is many times faster than `add.at`, and sums in double precision.
-        flat = np.ravel_multi_index(np.broadcast_arrays(*places), out.shape).ravel()
-        out += np.bincount(flat, value.ravel(), out.size).reshape(out.shape).astype(out.dtype)
     else:
         REDUCTIONS[kind].ufunc.at(out, places, value)
     return out
@@ -220,6 +215,58 @@ op(
 )
 
 
+def _flat_index_type(i: Type, j: Type, *, dims: Dims, extents: Dims) -> Type:
+    return Type(np.broadcast_shapes(i.shape, j.shape), int64)
+
+
+def _flat_index(i: np.ndarray, j: np.ndarray, *, dims: Dims, extents: Dims) -> np.ndarray:
+    """Return i * extents[1] + j, the number of an element of two dimensions; negative indices count from the end.
+
+    `dims` are the numbers of the dimensions in a message. Raise IndexInvalid for an index out of range.
+    """
+    for index, extent, dim in zip((i, j), extents, dims, strict=True):
+        check_bounds(index, extent, dim, -extent)
+    rows, columns = (np.where(index < 0, index + e, index) for index, e in zip((i, j), extents, strict=True))
+    return np.asarray(rows * extents[1] + columns)
+
+
+op(
+    "flat_index",
+    _flat_index_type,
+    _flat_index,
+    work=elementwise_work(2),
+    cirh=illegal_with_hint("Index with one tensor, or use torch.gather."),
+)
+
+
+def _flat_indices(x: Node, indices: tuple[Node, ...], dims: Dims) -> tuple[Node, Node, int] | None:
+    """Return `x` with the dimensions `dims` merged into one, the index into that dimension, and its number.
+
+    Return None unless several tensors of one shape index neighbouring dimensions.
+    """
+    shape, (first, *others) = x.type.shape, dims
+    if not others or not _are_adjacent(dims) or len({i.type.shape for i in indices}) > 1:
+        return None
+    flat, extent = indices[0], shape[first]
+    for d, index in zip(others, indices[1:], strict=True):
+        flat = call("flat_index", flat, index, dims=(d - 1, d), extents=(extent, shape[d]))
+        extent *= shape[d]
+    merged = reshape(x, (*shape[:first], extent, *shape[dims[-1] + 1 :]))
+    return merged, flat, first
+
+
+def _index_get_flat(x: Node, *indices: Node, dims: Dims) -> Node | None:
+    merged = _flat_indices(x, indices, dims)
+    return None if merged is None else index_get(merged[0], (merged[1],), (merged[2],))
+
+
+def _index_put_flat(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
+    merged = _flat_indices(base, indices, dims)
+    if merged is None:
+        return None
+    return reshape(index_put_at(merged[0], value, (merged[1],), (merged[2],), accumulate), base.type.shape)
+
+
 def _are_adjacent(dims: Dims) -> bool:
     return dims == tuple(range(dims[0], dims[0] + len(dims)))
 
@@ -279,32 +326,9 @@ def _index_put_eval(
     out = base.copy()
     if not accumulate:
         out[_index_tuple(base, indices, dims)] = value
-    # The gradient of an embedding, the largest case: whole rows are added at leading dimensions.
-    elif dims == tuple(range(len(dims))) and value.size and base.dtype != bool:
-        _add_rows(out, value, indices)
     else:
         np.add.at(out, _index_tuple(base, indices, dims), value)
     return out
-
-
-def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...]) -> None:
-    """Add `value` to out[indices] in place, including duplicates.
-
-    The indices are for the leading dimensions; negative ones count from the end. Raise IndexInvalid for others out of
-    range. Sorted runs are summed at once, faster than `add.at`.
-    """
-    lead = out.shape[: len(indices)]
-    for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
-        check_bounds(i, e, d, -e)
-    # Convert negative indices, so that equal rows have equal numbers.
-    wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
-    rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
-    order = np.argsort(rows, kind="stable")
-    # Equal rows are adjacent now, in their original order; sum each run at once.
-    rows = rows[order]
-    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-    table = out.reshape(math.prod(lead), -1)
-    table[rows[starts]] += np.add.reduceat(value.reshape(len(rows), -1)[order], starts, axis=0, dtype=out.dtype)
 
 
 def _index_put_vjp(
@@ -371,6 +395,7 @@ op(
     lambda x, *indices, dims: x[_index_tuple(x, indices, dims)],
     vjp=_index_get_vjp,
     work=lambda out, x, *indices, **attrs: Work(0, out.nbytes + sum(i.nbytes for i in indices), out.nbytes),
+    composite=_index_get_flat,
     cirh=legal_by_decomposition(
         _index_get_as_points,
         "Index the first dimensions with tensors of one shape, or use torch.index_select or torch.gather.",
@@ -383,6 +408,7 @@ op(
     _index_put_eval,
     vjp=_index_put_vjp,
     work=lambda out, base, value, *indices, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
+    composite=_index_put_flat,
     cirh=legal_by_decomposition(
         _index_put_as_points, "Write torch.where(mask, new, old) with a mask, or x.scatter(dim, index, values)."
     ),

@@ -14,10 +14,8 @@ from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import eq, ne, where
-from lazytensor.ops.op import call, full, full_like, op
-from lazytensor.ops.reduce import reduce
-from lazytensor.ops.shape import transpose
+from lazytensor.ops.elementwise import eq, where
+from lazytensor.ops.op import call, full_like, op
 
 _SCAN_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "logaddexp": np.logaddexp}
 
@@ -62,8 +60,9 @@ def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
 def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
     if reverse:
         return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
-    # dtype is given, because NumPy would widen small integers.
-    return np.asarray(_SCAN_UFUNCS[kind].accumulate(x, dim, dtype=x.dtype))
+    # Floating-point numbers accumulate in float64, as in PyTorch. Integers keep their type, which NumPy would widen.
+    dtype = np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype
+    return np.asarray(_SCAN_UFUNCS[kind].accumulate(x, dim, dtype=dtype), x.dtype)
 
 
 def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:
@@ -97,28 +96,19 @@ def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> 
 
 
 def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
-    """Gradient rule of a running logaddexp: dx[k] = sum over i >= k of g[i] exp(x[k] - y[i]), computed as a matrix.
+    """Gradient rule of a running logaddexp: dx[k] = sum over i >= k of g[i] exp(x[k] - y[i]).
 
-    No exponent is above 0, so none overflows.
+    The sum is computed in logarithms, for positive and negative gradients separately, so that nothing overflows.
     """
-    rank, n = len(x.type.shape), x.type.shape[dim]
-    # Move the dimension to the end, so that the matrix of (k, i) is in the last two dimensions.
-    last = (*(d for d in range(rank) if d != dim), dim)
-    xs, ys, gs = (transpose(v, last) for v in (x, y, g))
-    lead = xs.type.shape[:-1]
-    square = Type((*lead, n, n), x.type.dtype)
-    rows, columns = (*range(rank - 1), rank - 1), (*range(rank - 1), rank)
+    # Logarithms of 0, and differences of infinities, would make the second derivative NaN.
+    size = call("log", where(eq(g, 0), 1, call("abs", g)))
+    is_finite = y > -np.inf
 
-    def wide(v: Node, dims: tuple[int, ...]) -> Node:
-        return call("broadcast_in_dim", v, shape=square.shape, dims=dims)
+    def total(part: Node) -> Node:
+        terms = where(is_finite, part - where(is_finite, y, 0), -np.inf)
+        return call("exp", scan(terms, "logaddexp", dim, not reverse) + x)
 
-    lower, upper = (None, 0) if reverse else (0, None)
-    inside = ne(call("band_part", full(1, square), lower=lower, upper=upper), 0)
-    # Mask with -inf before the exponential, so that masked elements cannot overflow: exp(-inf) = 0.
-    exponent = where(inside, wide(xs, rows) - wide(ys, columns), -np.inf)
-    total = reduce(call("exp", exponent) * wide(gs, columns), "add", (rank,))
-    back = tuple(last.index(d) for d in range(rank))
-    return (transpose(total, back),)
+    return (total(where(g > 0, size, -np.inf)) - total(where(g < 0, size, -np.inf)),)
 
 
 def _single_index_type(x: Type, *, dim: int, kind: str) -> Type:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lazytensor import config
 from lazytensor.core.dtype import float32, int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import convolution, pooling
@@ -48,7 +48,7 @@ def of(array: np.ndarray) -> Type:
 
 
 def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2, out: np.ndarray | None = None) -> np.ndarray:
-    out = np.full_like(OPS[op].eval(*ins, **attrs), 7) if out is None else out
+    out = np.full_like(OPS[op].eval(*ins, **attrs), 7, order="C") if out is None else out
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
     arguments = jit.load_routine(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
     with config.override(threads=threads):
@@ -210,6 +210,72 @@ def test_rows_of_a_table_are_read_and_added_to_by_number(shape, columns):
     for op, ins in (("index_get", (table, numbers)), ("index_put", (table, rows, numbers))):
         with pytest.raises(IndexError, match="index is out of bounds for dimension 0 with size 11"):
             run(op, attrs, *ins, out=np.zeros_like(rows if op == "index_get" else table))
+
+
+SHAPES = [(7,), (1, 5), (30, 4), (3, 40, 2), (2, 3, 300), (65, 3, 1, 70)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reads_and_writes_by_index_have_numpys_bits_for_any_threads(shape):
+    rng = np.random.default_rng(len(shape))
+    x = rng.standard_normal(shape, dtype="f4")
+    for dim, extent in enumerate(shape):
+        index = rng.integers(-extent, extent, 9)
+        calls = [("index_get", {"dims": (dim,)}, x, index)]
+        rows = rng.standard_normal(OPS["index_get"].eval(x, index, dims=(dim,)).shape, dtype="f4")
+        calls += [("index_put", {"dims": (dim,), "accumulate": True}, x, rows, index)]
+        # Which of several values for one index stays is not specified.
+        one = np.take(rows, [0], dim)
+        calls += [("index_put", {"dims": (dim,), "accumulate": False}, x, one, index[:1])]
+        along = rng.integers(0, extent, tuple(6 if d == dim else e for d, e in enumerate(shape)))
+        values = rng.standard_normal(along.shape, dtype="f4")
+        calls += [("gather", {"dim": dim}, x, along)]
+        calls += [
+            ("scatter", {"dim": dim, "kind": kind}, x, along, values)
+            for kind in ("set", "add", "mul", "maximum", "minimum")
+        ]
+        fixed = tuple(rng.integers(0, extent, 5).tolist())
+        calls += [("pick_along", {"dim": dim, "index": fixed}, x)]
+        part = np.take(x, fixed, dim)
+        calls += [("place_along", {"dim": dim, "index": fixed, "extent": extent + 1}, part)]
+        for op, attrs, *ins in calls:
+            for threads in (1, 2):
+                np.testing.assert_array_equal(run(op, attrs, *ins, threads=threads), OPS[op].eval(*ins, **attrs), op)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_and_extremes_are_numpys_for_any_threads(shape, reverse):
+    rng = np.random.default_rng(len(shape))
+    x = rng.standard_normal(shape, dtype="f4")
+    ties = rng.integers(-2, 3, shape).astype("f4")
+    ties[rng.random(shape) < 0.01] = np.nan
+    for dim in range(len(shape)):
+        for kind, ulp in (("add", 0), ("mul", 0), ("logaddexp", 1)):
+            attrs = {"kind": kind, "dim": dim, "reverse": reverse}
+            found = [run("scan", attrs, x, threads=threads) for threads in (1, 2)]
+            np.testing.assert_array_equal(*found)
+            np.testing.assert_array_max_ulp(found[0], OPS["scan"].eval(x, **attrs), ulp)
+        for kind in ("max", "min"):
+            attrs = {"kind": kind, "dim": dim}
+            np.testing.assert_array_equal(run("arg_scan", attrs, ties), OPS["arg_scan"].eval(ties, **attrs))
+
+
+@pytest.mark.slow
+def test_an_index_outside_of_its_dimension_is_refused():
+    x, far = np.zeros((4, 3), "f4"), np.array([0, 4])
+    grid = np.array([[0, 1, 4]])
+    for op, attrs, out, *ins in (
+        ("index_get", {"dims": (0,)}, x[:2], x, far),
+        ("index_put", {"dims": (0,), "accumulate": True}, x, x, x[:2], far),
+        ("gather", {"dim": 0}, x[:1], x, grid),
+        ("scatter", {"dim": 0, "kind": "add"}, x, x, grid, x[:1]),
+        ("flat_index", {"dims": (0, 1), "extents": (4, 3)}, far, far, far - far),
+    ):
+        with pytest.raises(IndexInvalid):
+            run(op, attrs, *ins, out=out.copy())
 
 
 @pytest.mark.slow

@@ -73,6 +73,15 @@ def _place_case(d: Draw) -> Case:
     return [d.values(), d.values(shape), index], {"dims": (dim,), "accumulate": accumulate}
 
 
+def _flat_case(d: Draw) -> Case:
+    extents = (3, 5)
+    return [d.rng.integers(-e, e, d.shape) for e in extents], {"dims": (0, 1), "extents": extents}
+
+
+def _flat(i: np.ndarray, j: np.ndarray, *, dims: Shape, extents: Shape) -> np.ndarray:
+    return i % extents[0] * extents[1] + j % extents[1]
+
+
 def _table_case(d: Draw) -> Case:
     """Rows of a table, the case that is summed by sorted runs."""
     rows, width = 3, 2
@@ -162,6 +171,7 @@ ROWS = {
     "scatter": Row(_scatter_case, _scattered, "fi", 1, 1),
     "index_get": Row(_pick_case, _picked, "fib", 1, 3),
     "index_put": Row(lambda d: _table_case(d) if d.flag() else _place_case(d), _placed, "fi", 1, 3),
+    "flat_index": Row(_flat_case, _flat, "i"),
     "reverse": Row(lambda d: ([d.values()], {"dims": d.dims()}), _mirrored, "fib"),
     "argsort": Row(_order_case, _order, "fib", 1, 1),
     "arg_scan": Row(
@@ -189,4 +199,4 @@ ROWS = {
         "fib",
     ),
 }
-NOT_DIFFERENTIABLE = {"argsort", "arg_scan", "arg_pick", "searchsorted", "isin"}
+NOT_DIFFERENTIABLE = {"flat_index", "argsort", "arg_scan", "arg_pick", "searchsorted", "isin"}
