@@ -11,9 +11,9 @@ CASES = cases()
 NAMES = sorted({name for case in CASES.values() for name in re.findall(r"\.(\w+)(?=\()", case.text)})
 WITHOUT_GRADIENT = """
     all allclose any arange argmax argmin argsort argwhere as_tensor asarray bernoulli bincount bitwise_and bitwise_not
-    bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_shapes bucketize can_cast count_nonzero empty
-    empty_like enable_grad eq equal eye finfo floor_divide fork_rng frexp from_dlpack from_numpy full full_like gcd ge
-    geqrf get_rng_state greater greater_equal gt heaviside histc histogram iinfo igamma igammac inference_mode
+    bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_shapes bucketize can_cast count_nonzero
+    empty empty_like enable_grad eq equal eye finfo floor_divide fork_rng frexp from_dlpack from_numpy full full_like
+    gcd ge geqrf get_rng_state greater greater_equal gt heaviside histc histogram iinfo igamma igammac inference_mode
     initial_seed is_complex is_conj is_grad_enabled is_inference_mode_enabled is_neg is_nonzero is_same_size is_signed
     isclose isfinite isin isinf isnan isneginf isposinf isreal lcm le less less_equal linspace logical_and logical_not
     logical_or logical_xor logspace lt manual_seed matrix_rank multinomial ne nextafter no_grad nonzero not_equal

@@ -36,14 +36,16 @@ def _types(n: Node) -> list[Type]:
 def is_pointwise(n: Node) -> bool:
     """Return whether a node is elementwise and can be part of a loop nest.
 
-    Its operation must have a loop body for the widest of its dtype kinds (float, then integer, then boolean). Neither
-    an operand nor the result may be empty.
+    Its operation must have a loop body for the widest of its dtype kinds (float, then integer, then boolean), and for
+    float64 if that is one of them. Neither an operand nor the result may be empty.
     """
     op = OPS.get(n.op)
     if op is None or op.body is None:
         return False
     types = _types(n)
     if not types or any(t.size == 0 for t in types):
+        return False
+    if op.body.is_single and any(t.dtype is float64 for t in types):
         return False
     kinds = {t.dtype.kind for t in types}
     # Use the widest kind: `where` has a boolean condition, and a comparison has a boolean result.

@@ -26,6 +26,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import refuse_elements
+from lazytensor.ops.special_functions import polygamma as polygamma_node
 
 RADIANS_PER_DEGREE = math.pi / 180
 
@@ -216,8 +217,6 @@ digamma = method(
         "digamma",
         "Return the digamma function, the derivative of `lgamma`, of each element.",
         ">>> lt.digamma(lt.tensor([1.0, 2.0]))\ntensor([-0.5772,  0.4228])",
-        "polygamma",
-        n=0,
     ),
     in_place=True,
 )
@@ -335,7 +334,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
             where=source.where(),
             hint="Pass an n of at least 0.",
         )
-    return tensor_of(call("polygamma", operand_node(to_floating(x)), n=order), x)
+    return tensor_of(polygamma_node(operand_node(to_floating(x)), order), x)
 
 
 @method

@@ -34,6 +34,7 @@ class LoopBody:
     - `integer`: the expression for integers, if it differs.
     - `is_exact`: half operands give a result of the half type that needs no rounding.
     - `is_instruction`: the function in the text is a single LLVM instruction.
+    - `is_single`: the function in the text exists for float32 only; NumPy computes float64.
     """
 
     text: str
@@ -42,6 +43,7 @@ class LoopBody:
     integer: str = ""
     is_exact: bool = False
     is_instruction: bool = False
+    is_single: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import numpy as np
 
 from lazytensor.core.dtype import float32, int64
 from lazytensor.errors import IndexInvalid
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.loop_parts import bounds
 from lazytensor.kernels.routine import Routine
 
-_KINDS = ("set", "add", "mul", "maximum", "minimum")
+_KINDS = ("set", *REDUCTIONS)
 """The kinds of `scatter`, by the number that its kernel has for them."""
 
 

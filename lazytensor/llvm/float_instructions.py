@@ -14,7 +14,7 @@ _LLVM: dict[str, str] = {
     **{f"{short}_f{n}": f"llvm.{long}" for short, long in (("max", "maximum"), ("min", "minimum")) for n in (4, 8)},
     **{f"{short}_f{n}": f"llvm.{long}" for short, long in (("abs", "fabs"), ("round", "rint")) for n in (4, 8)},
     "fma": "llvm.fmuladd",
-    "copysign_f4": "llvm.copysign",
+    **{f"copysign_f{n}": "llvm.copysign" for n in (4, 8)},
     "largest_f4": "llvm.maxnum",
 }
 _COUNTS = {"fma": 3} | dict.fromkeys(("max", "min", "maximum", "minimum", "copysign", "largest", "sum"), 2)

@@ -5,6 +5,7 @@ precision. Those with a decomposition can be written in CIRH.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,16 @@ TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 def _pointwise(name: str, eval: Any, vjp: Any, flops: int = 10, **facets: Any) -> None:
     op(name, same_types, eval, vjp=vjp, work=elementwise_work(flops), **facets)
+
+
+def _single(name: str, arity: int) -> LoopBody:
+    """Return the loop body that calls the function `name` of `arity` operands, which exists for float32."""
+    return LoopBody(f"{name}({', '.join(f'{{{k}}}' for k in range(arity))})", "special", is_single=True)
+
+
+def polygamma(x: Node, n: int) -> Node:
+    """Return the `n`-th derivative of digamma; digamma and trigamma (0 and 1) are operations of their own."""
+    return call("polygamma", x, n=n) if n > 1 else call("trigamma" if n else "digamma", x)
 
 
 def _one_minus_square(x: Node) -> Node:
@@ -93,6 +104,7 @@ _pointwise(
     values.erfc,
     lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
     # This loses the accuracy of small results; CIRH has only Erf.
+    body=_single("erfc", 1),
     cirh=legal_by_decomposition(lambda x: 1 - call("erf", x)),
 )
 _pointwise(
@@ -101,6 +113,7 @@ _pointwise(
     # The slope of the inverse function is 1 / erf'(y).
     lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
     flops=40,
+    body=_single("erfinv", 1),
     cirh=illegal_with_hint(CLIENT_HINT),
     autocast="float32",
     keeps="operands",
@@ -108,8 +121,9 @@ _pointwise(
 _pointwise(
     "lgamma",
     values.lgamma,
-    lambda g, y, x: (g * call("polygamma", x, n=0),),
+    lambda g, y, x: (g * polygamma(x, 0),),
     flops=40,
+    body=_single("lgamma", 1),
     cirh=illegal_with_hint("Use Stirling's series: (x - 0.5) * torch.log(x) - x + 0.9189385 + 1 / (12 * x)."),
 )
 _pointwise(
@@ -117,6 +131,7 @@ _pointwise(
     values.bessel_i0,
     lambda g, y, x: (g * call("bessel_i1", x),),
     flops=40,
+    body=_single("i0", 1),
     cirh=illegal_with_hint(CLIENT_HINT),
     gradient_name="I0",
 )
@@ -125,6 +140,7 @@ _pointwise(
     values.bessel_i1,
     lambda g, y, x: (g * _bessel_i1_slope(x, y),),
     flops=40,
+    body=_single("i1", 1),
     cirh=illegal_with_hint(CLIENT_HINT),
     gradient_name="SpecialI1",
 )
@@ -133,6 +149,7 @@ _pointwise(
     values.bessel_i0e,
     lambda g, y, x: (g * (call("bessel_i1e", x) - call("sign", x) * y),),
     flops=40,
+    body=_single("i0e", 1),
     cirh=illegal_with_hint(CLIENT_HINT),
     gradient_name="SpecialI0E",
 )
@@ -141,16 +158,28 @@ _pointwise(
     values.bessel_i1e,
     lambda g, y, x: (g * _bessel_i1e_slope(x, y),),
     flops=40,
+    body=_single("i1e", 1),
     cirh=illegal_with_hint(CLIENT_HINT),
     gradient_name="SpecialI1E",
 )
+GAMMA_SERIES = illegal_with_hint("Use the asymptotic series, for n = 0: torch.log(x) - 1 / (2 * x) - 1 / (12 * x * x).")
+for _name, _order, _printed in (("digamma", 0, "Digamma"), ("trigamma", 1, "Polygamma")):
+    _pointwise(
+        _name,
+        partial(values.polygamma, n=_order),
+        partial(lambda order, g, y, x: (g * polygamma(x, order),), _order + 1),
+        flops=60,
+        body=_single(_name, 1),
+        cirh=GAMMA_SERIES,
+        gradient_name=_printed,
+    )
 op(
     "polygamma",
     lambda x, *, n: x,
     values.polygamma,
-    vjp=lambda g, y, x, *, n: (g * call("polygamma", x, n=n + 1),),
+    vjp=lambda g, y, x, *, n: (g * polygamma(x, n + 1),),
     work=elementwise_work(60),
-    cirh=illegal_with_hint("Use the asymptotic series, for n = 0: torch.log(x) - 1 / (2 * x) - 1 / (12 * x * x)."),
+    cirh=GAMMA_SERIES,
 )
 
 
@@ -254,6 +283,7 @@ _pointwise(
     "hypot",
     np.hypot,
     lambda g, y, a, b: (g * (a / y), g * (b / y)),
+    body=_single("hypot", 2),
     cirh=illegal_with_hint("Write torch.sqrt(a * a + b * b)."),
 )
 _pointwise(
@@ -280,6 +310,7 @@ _pointwise(
     np.logaddexp,
     _logaddexp_vjp(1),
     flops=22,
+    body=_single("logaddexp", 2),
     cirh=illegal_with_hint("Write m + torch.log(torch.exp(a - m) + torch.exp(b - m)) with m = torch.maximum(a, b)."),
 )
 _pointwise(
@@ -287,6 +318,7 @@ _pointwise(
     np.logaddexp2,
     _logaddexp_vjp(LN2),
     flops=22,
+    body=_single("logaddexp2", 2),
     cirh=illegal_with_hint("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
 )
 # At the origin PyTorch's gradient is 0; the front end's is 0 / 0.

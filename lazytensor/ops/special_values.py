@@ -151,7 +151,10 @@ def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
     # A. and S. 9.6.10. All terms are positive, so nothing cancels; at the split, term 80 is 1e-60 of the sum.
     for k in range(1, 80):
         term = term * quarter / (k * (k + order))
-        total = total + term
+        before, total = total, total + term
+        # From here on the terms are below half a unit of the last place.
+        if (total == before).all():
+            break
     return total
 
 

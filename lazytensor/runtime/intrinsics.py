@@ -55,6 +55,7 @@ def copysign_f4(x: Number, y: Number) -> Number:
     return np.copysign(x, y)
 
 
+copysign_f8 = copysign_f4
 # Return the larger or the smaller number; NaN if one of them is NaN.
 max_f4 = max_f8 = maximum_f4 = maximum_f8 = np.maximum
 min_f4 = min_f8 = minimum_f4 = minimum_f8 = np.minimum

@@ -21,7 +21,8 @@ from lazytensor.llvm.bound_code import Kernel as MachineCode
 from lazytensor.llvm.number_types import Unknown
 
 HELPERS = (
-    *("language.py", "intrinsics.py", "atomics.py", "rounding.py", "vecmath.py", "lanes.py", "panels.py"),
+    *("language.py", "intrinsics.py", "atomics.py", "rounding.py", "lanes.py", "panels.py"),
+    *("vecmath.py", "special_math.py", "wide_math.py"),
     *("compiled_kernels/image_layout.py", "compiled_kernels/recurrent_parts.py"),
     *("../kernels/convolution_geometry.py", "../kernels/recurrent_geometry.py", "../kernels/panel_products.py"),
 )

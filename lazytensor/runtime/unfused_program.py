@@ -16,7 +16,7 @@ import numpy as np
 from lazytensor import config
 from lazytensor.compiler.index_map import MOVEMENT_OPS
 from lazytensor.compiler.pipeline import HOST, Compilation, Target
-from lazytensor.compiler.scalar_bodies import has_function, is_literal
+from lazytensor.compiler.scalar_bodies import has_function, is_literal, is_pointwise
 from lazytensor.core.dtype import round_to
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Instr
@@ -189,6 +189,6 @@ def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
         return None
     if n.op == "reduce":
         return reduced(n.inputs[0].type, **n.attrs)(arrays[0]) if arrays[0].size > 1 else None
-    if n.type.size > 1 and OPS[n.op].body is not None and has_function(n.op):
+    if n.type.size > 1 and is_pointwise(n) and has_function(n.op):
         return element_function(n)(*arrays)
     return None

@@ -21,16 +21,26 @@ import numpy as np
 from lazytensor.runtime.intrinsics import (
     abs_f4,
     bits_f4,
-    bits_f8,
     copysign_f4,
     float_f4,
-    float_f8,
     fma,
     round_f4,
     round_f8,
     sqrt_f4,
 )
 from lazytensor.runtime.language import inline
+from lazytensor.runtime.special_math import atan2_f4 as atan2_f4
+from lazytensor.runtime.special_math import digamma_f4 as digamma_f4
+from lazytensor.runtime.special_math import erfc_f4 as erfc_f4
+from lazytensor.runtime.special_math import erfinv_f4 as erfinv_f4
+from lazytensor.runtime.special_math import hypot_f4 as hypot_f4
+from lazytensor.runtime.special_math import i0_f4 as i0_f4
+from lazytensor.runtime.special_math import i0e_f4 as i0e_f4
+from lazytensor.runtime.special_math import i1_f4 as i1_f4
+from lazytensor.runtime.special_math import i1e_f4 as i1e_f4
+from lazytensor.runtime.special_math import lgamma_f4 as lgamma_f4
+from lazytensor.runtime.special_math import trigamma_f4 as trigamma_f4
+from lazytensor.runtime.wide_math import cosine_wide, exp2_wide, log2_wide, sine_wide
 
 _ONE, _HALF, _ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 _INF, _NAN = np.float32(np.inf), np.float32(np.nan)
@@ -329,30 +339,11 @@ def _reduced_angle(x: Number) -> tuple[Number, Number]:
 
 
 @inline
-def _sine(r: Number) -> Number:
-    t = r * r
-    p = 2.7557319223985893e-6 - t * 2.505210838544172e-8
-    p = fma(t, p, -1.984126984126984e-4)
-    p = fma(t, p, 8.333333333333333e-3)
-    p = fma(t, p, -0.16666666666666666)
-    return r + r * t * p
-
-
-@inline
-def _cosine(r: Number) -> Number:
-    t = r * r
-    p = 2.48015873015873e-5 - t * 2.755731922398589e-7
-    p = fma(t, p, -1.3888888888888889e-3)
-    p = fma(t, p, 0.041666666666666664)
-    return 1.0 - 0.5 * t + t * t * p
-
-
-@inline
 def _turned(x: Number, shift: Number) -> Number:
     """Return sin(|x| + shift * pi/2) in float64."""
     quadrant, r = _reduced_angle(x)
     quadrant = (quadrant + shift) & np.int32(3)
-    c, s = _cosine(r), _sine(r)
+    c, s = cosine_wide(r), sine_wide(r)
     y = c if (quadrant & np.int32(1)) == np.int32(1) else s
     return -y if quadrant >= np.int32(2) else y
 
@@ -378,7 +369,7 @@ def cos_f4(x: Number) -> Number:
 def tan_f4(x: Number) -> Number:
     """Return the tangent of x in radians; NaN for infinities."""
     quadrant, r = _reduced_angle(x)
-    s, c = _sine(r), _cosine(r)
+    s, c = sine_wide(r), cosine_wide(r)
     is_odd = (quadrant & np.int32(1)) == np.int32(1)
     turned, plain = -c / s, s / c
     y = np.float32(turned if is_odd else plain)
@@ -388,51 +379,15 @@ def tan_f4(x: Number) -> Number:
 
 
 @inline
-def _log2_wide(x: Number) -> Number:
-    """Return log2 of a positive finite float32 in float64, with a relative error below 1e-13."""
-    wide = np.float64(x)
-    bits = bits_f8(wide) - np.int64(0x3FE6A09E667F3BCD)
-    n = np.float64(bits >> np.int64(52))
-    m = float_f8((bits & np.int64(0xFFFFFFFFFFFFF)) + np.int64(0x3FE6A09E667F3BCD))
-    s = (m - 1.0) / (m + 1.0)
-    t = s * s
-    # log2(m) by the series of the inverse hyperbolic tangent, in s = (m - 1) / (m + 1), |s| < 0.172.
-    p = 1 / 15 + t * (1 / 17)
-    p = fma(t, p, 1 / 13)
-    p = fma(t, p, 1 / 11)
-    p = fma(t, p, 1 / 9)
-    p = fma(t, p, 1 / 7)
-    p = fma(t, p, 1 / 5)
-    p = fma(t, p, 1 / 3)
-    return n + 2.8853900817779268 * (s + s * t * p)
-
-
-@inline
-def _exp2_wide(x: Number) -> Number:
-    """Return 2**x in float64 for -1000 < x < 1000."""
-    n = round_f8(x)
-    r = (x - n) * 0.6931471805599453
-    p = 2.755731922398589e-6 + r * (2.755731922398589e-7 + r * 2.505210838544172e-8)
-    p = fma(r, p, 2.48015873015873e-5)
-    p = fma(r, p, 1.984126984126984e-4)
-    p = fma(r, p, 1.3888888888888889e-3)
-    p = fma(r, p, 8.333333333333333e-3)
-    p = fma(r, p, 0.041666666666666664)
-    p = fma(r, p, 0.16666666666666666)
-    y = 1.0 + r + r * r * (0.5 + r * p)
-    return y * float_f8((np.int64(n) + np.int64(1023)) << np.int64(52))
-
-
-@inline
 def pow_f4(a: Number, b: Number) -> Number:
     """Return a**b, with the special values of C's pow."""
     size = abs_f4(a)
     is_plain = size > _ZERO and size < _INF
-    e = np.float64(b) * _log2_wide(size if is_plain else _ONE)
+    e = np.float64(b) * log2_wide(size if is_plain else _ONE)
     e = e if e == e else 0.0
     e = 200.0 if e > 200.0 else e
     e = -200.0 if e < -200.0 else e
-    y = np.float32(_exp2_wide(e))
+    y = np.float32(exp2_wide(e))
     # 0**b and inf**b depend on the sign of b.
     grows = _INF if b > _ZERO else _ZERO
     shrinks = _ZERO if b > _ZERO else _INF
@@ -485,9 +440,20 @@ def fmod_f4(a: Number, b: Number) -> Number:
 
 
 @inline
-def atan2_f4(a: Number, b: Number) -> Number:
-    """Return atan2(a, b): the angle of the point (x=b, y=a) in radians, from -pi to pi."""
-    return np.float32(math.atan2(np.float64(a), np.float64(b)))
+def logaddexp_f4(a: Number, b: Number) -> Number:
+    """Return log(exp(a) + exp(b))."""
+    high = b if a < b else a
+    # Equal infinities have no difference.
+    gap = _ZERO if a == b else -abs_f4(a - b)
+    return high + log1p_f4(exp_f4(gap))
+
+
+@inline
+def logaddexp2_f4(a: Number, b: Number) -> Number:
+    """Return log2(2**a + 2**b)."""
+    high = b if a < b else a
+    gap = _ZERO if a == b else -abs_f4(a - b)
+    return high + _LOG2E * log1p_f4(exp_f4(gap * _LN2))
 
 
 fmod_f8 = inline(lambda a, b: np.fmod(a, b))

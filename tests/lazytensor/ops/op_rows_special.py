@@ -119,6 +119,8 @@ ROWS: dict[str, Row] = {
     "erfc": _unary(math.erfc),
     "erfinv": _unary(_erfinv, _between(-0.9, 0.9)),
     "lgamma": _unary(math.lgamma, _between(0.3, 4)),
+    "digamma": _unary(lambda x: _polygamma(x, 0), _between(0.3, 4)),
+    "trigamma": _unary(lambda x: _polygamma(x, 1), _between(0.3, 4)),
     "polygamma": Row(_polygamma_case, _formula_polygamma, special=True),
     "bessel_i0": _unary(_bessel(0)),
     "bessel_i1": _unary(_bessel(1)),

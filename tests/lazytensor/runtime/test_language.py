@@ -64,7 +64,7 @@ def compare(op, attrs, *ins):
     """Run a routine compiled and as plain Python; return False if the host has none for these operands."""
     expected = OPS[op].eval(*ins, **attrs)
     expected = expected if isinstance(expected, tuple) else (expected,)
-    outs = [np.zeros_like(v) for v in expected]
+    outs = [np.zeros_like(v, order="C") for v in expected]
     types = [tuple(Type(a.shape, dt.dtype_of_array(a)) for a in side) for side in (outs, ins)]
     instr = Instr("call", (), (), {"op": op, "attrs": attrs})
     routine = routine_of(instr if op != "matmul" else Instr(op, (), (), attrs), *types)
