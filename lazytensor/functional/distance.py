@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
+
 from lazytensor.core import source
 from lazytensor.core.autocast import half_type
-from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ShapeError
 from lazytensor.functional import pointwise as pw
@@ -12,8 +14,9 @@ from lazytensor.functional import reduction
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.statistics import vector_norm
 from lazytensor.functional.type_promotion import require_elements
-from lazytensor.functional.views import reshape, unsqueeze, view
+from lazytensor.functional.views import expand, reshape, unsqueeze, view
 from lazytensor.ops import call
+from lazytensor.ops.index import index_get
 from lazytensor.ops.op import refuse_elements
 
 
@@ -95,6 +98,10 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         )
     n = input.spec.shape[0]
     x = operand_node(input)
+    if p == 2 and n > 1 and input.spec.shape[1] and input.dtype.kind == "f" and not input.dtype.is_half:
+        places = np.ravel_multi_index(np.triu_indices(n, 1), (n, n))
+        pairs = call("reshape", call("pair_distances", x, x), shape=(n * n,))
+        return tensor_of(index_get(pairs, (from_array(places).node,), (0,)), input)
     # The pairs depend on shapes only, so both sides are gathers with constant indices.
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
@@ -135,6 +142,10 @@ def cdist(
         require_elements(x, "f", "cdist")
         if x.dtype.is_half and half_type() is None:
             refuse_elements("cdist", x.spec)
+    if p == 2 and x1.dtype is x2.dtype and not x1.dtype.is_half and x1.spec.size and x2.spec.size:
+        lead = np.broadcast_shapes(x1.spec.shape[:-2], x2.spec.shape[:-2])
+        a, b = (operand_node(expand(x, (*lead, *x.spec.shape[-2:]))) for x in (x1, x2))
+        return tensor_of(call("pair_distances", a, b), x1, x2)
     difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not x1.spec.shape[-1]:
         return reduction.sum(difference, -1)

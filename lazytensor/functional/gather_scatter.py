@@ -612,8 +612,11 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
     count = x.spec.shape[0]
     choices = math.comb(count + r - 1 if with_replacement else count, r)
     require_memory(Type((choices, r), x.dtype), x.device)
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.array(list(choose(range(count), r)), np.int64).reshape(-1, r)
+    if r == 2:
+        places = np.stack(np.triu_indices(count, 0 if with_replacement else 1), -1)
+    else:
+        choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+        places = np.array(list(choose(range(count), r)), np.int64).reshape(-1, r)
     return tensor_of(at.index_get(operand_node(x), (from_array(places).node,), (0,)), x)
 
 

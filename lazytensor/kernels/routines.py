@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import convolution, embedding, panel_products, pooling, recurrent, scan
+from lazytensor.kernels import convolution, distance, embedding, panel_products, pooling, recurrent, scan, strided
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
@@ -25,6 +25,9 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     embedding.flat_index,
     embedding.pick_along,
     embedding.place_along,
+    strided.strided_sum,
+    distance.pair_distances,
+    distance.pair_pull,
     scan.scan,
     scan.arg_scan,
     recurrent.recurrent,

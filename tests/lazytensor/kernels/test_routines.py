@@ -264,6 +264,28 @@ def test_running_sums_and_extremes_are_numpys_for_any_threads(shape, reverse):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shapes", [((5, 3), (4, 3)), ((2, 70, 40), (2, 130, 40)), ((3, 1, 2, 1), (3, 1, 200, 1))])
+def test_distances_of_pairs_and_their_gradients_are_numpys(shapes):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, dtype="f4") for shape in shapes)
+    s = rng.standard_normal(OPS["pair_distances"].eval(a, b).shape, dtype="f4")
+    for op, *ins in (("pair_distances", a, b), ("pair_pull", s, a, b)):
+        assert error(op, {}, *ins) <= 2e-6
+        np.testing.assert_array_equal(run(op, {}, *ins, threads=1), run(op, {}, *ins, threads=3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [((3, 4), (1, 1), 2), ((5,), (7,), 1), ((2, 1, 3, 2, 2, 2), (9, 1, 2, 2, 0, 1), 0), ((4, 6), (0, 5), 3)],
+)
+def test_the_gradient_of_a_window_has_numpys_bits(size, stride, offset):
+    g = np.random.default_rng(0).standard_normal(size, dtype="f4")
+    attrs = {"shape": (9, 5), "size": size, "stride": stride, "offset": offset}
+    np.testing.assert_array_equal(run("strided_sum", attrs, g), OPS["strided_sum"].eval(g, **attrs))
+
+
+@pytest.mark.slow
 def test_an_index_outside_of_its_dimension_is_refused():
     x, far = np.zeros((4, 3), "f4"), np.array([0, 4])
     grid = np.array([[0, 1, 4]])

@@ -362,6 +362,14 @@ ROWS = {
         lambda d: ([np.abs(d.values()), np.abs(d.values()) + 1], {}), lambda a, b: np.trunc(a / b).astype(a.dtype), "i"
     ),
     "l2_norm": Row(_length_case, lambda x, dims, keepdim: np.sqrt(np.square(x).sum(dims, keepdims=keepdim)), "f", 1),
+    "pair_distances": Row(
+        lambda d: ([d.values((2, 3, 4)), d.values((2, 5, 4))], {}),
+        lambda a, b: np.linalg.norm(a[:, :, None] - b[:, None], axis=-1),
+    ),
+    "pair_pull": Row(
+        lambda d: ([d.values((2, 3, 5)), d.values((2, 3, 4)), d.values((2, 5, 4))], {}),
+        lambda s, a, b: a * s.sum(-1, keepdims=True) - s @ b,
+    ),
     "broadcast_cast": Row(
         lambda d: ([d.values((3, 1))], {"shape": (2, 3, 4), "dtype": lt.float64}),
         lambda x, shape, dtype: np.broadcast_to(x, shape).astype(dtype.host),
