@@ -16,12 +16,14 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
 from lazytensor.functional.activation import logsigmoid
 from lazytensor.functional.distance import pairwise_distance
+from lazytensor.functional.gather_scatter import gather
 from lazytensor.functional.loss import apply_reduction, flatten_to_rows, resolve_reduction
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.functional.views import unsqueeze, view
 from lazytensor.ir.types import Type
-from lazytensor.ops import call
+from lazytensor.ops import call, full_like
+from lazytensor.ops.index import scatter
 
 COSINE_EPSILON = 1e-12
 """Added to squared lengths, as in PyTorch, so that the gradient exists at zero."""
@@ -282,12 +284,13 @@ def multilabel_margin_loss(
     classes = rows.spec.shape[1]
     # The cumulative product becomes 0 at the first -1 and stays 0.
     listed = cumulative.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
-    numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
-    hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
-    # The score of each label is a sum with a one-hot row, since a gather would need indices for missing labels.
-    own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
+    # Missing labels have the index 0; what is read there does not count.
+    places = pw.where(listed, labels, 0)
+    own = unsqueeze(gather(rows, 1, places), 2)
     # Pairs of a label and a class that is no label of the sample.
-    counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
+    marks = operand_node(pw.cast_to(listed, rows.dtype))
+    hot = tensor_of(scatter(full_like(0, operand_node(rows)), operand_node(places), marks, 1, "maximum"), input)
+    counts = pw.logical_and(unsqueeze(listed, 2), unsqueeze(hot == 0.0, 1))
     over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
     loss = red.sum(over, (1, 2)) / float(classes)
     return apply_reduction(

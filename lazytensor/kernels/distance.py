@@ -25,9 +25,9 @@ def _pairs(module: str, a: Type, b: Type, shared: int = 0) -> Routine | None:
 
 def pair_distances(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """Return the routine of `pair_distances` (rows, rows -> distances), or None."""
-    return _pairs("pair_distances", *ins, shared=ins[1].size)
+    return _pairs("pair_distances", ins[0], ins[1], shared=ins[1].size)
 
 
 def pair_pull(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """Return the routine of `pair_pull` (weights, rows, rows -> weighted sums of differences), or None."""
-    return _pairs("pair_pull", *ins[1:])
+    return _pairs("pair_pull", ins[1], ins[2])
