@@ -218,6 +218,12 @@ def embedding_bag(
         _check_offsets(offsets, input.spec.shape[0])
     # The rows of all bags are looked up at once; `bags` has the bag of each row.
     flat = reshape(input, -1)
+    is_plain = per_sample_weights is None and padding_idx is None and max_norm is None and not include_last_offset
+    if mode != "max" and is_plain and weight.ndim == 2 and half_type() is None:
+        # One operation, so that the rows of all bags are not stored.
+        numbers = [operand_node(pw.cast_to(i, dt.int64)) for i in (_check_row_indices(flat, weight), bags)]
+        total = tensor_of(call("add_rows", operand_node(weight), *numbers, count=count), weight)
+        return total if mode == "sum" else _mean_of_bags(total, bags, count, None)
     rows = embedding(flat, weight, None, max_norm, norm_type)
     if per_sample_weights is not None:
         rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
@@ -288,11 +294,14 @@ def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode:
         rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
     empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)
     total = index_add(empty, 0, bags, rows)
-    if mode == "sum":
-        return total
+    return total if mode == "sum" else _mean_of_bags(total, bags, count, kept)
+
+
+def _mean_of_bags(total: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
+    """Return the sums of the bags divided by the number of their rows, without those where `kept` is false."""
     # Bag indices are at least 0, so the comparison gives ones in the shape and on the device of the bags.
-    one = pw.cast_to(bags >= 0 if kept is None else kept, rows.dtype)
-    sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
+    one = pw.cast_to(bags >= 0 if kept is None else kept, total.dtype)
+    sizes = index_add(zeros(count, dtype=total.dtype, device=total.device), 0, bags, one)
     # An empty bag is 0, not 0 / 0.
     return total / unsqueeze(pw.maximum(sizes, 1.0), -1)
 

@@ -110,6 +110,24 @@ def scatter(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Rout
     return _along("scatter", ins[0], ins[1], attrs["dim"], _KINDS.index(attrs["kind"]))
 
 
+def add_rows(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """Return the routine of `add_rows` (x, rows, places -> sums), or None unless x is float32 and nothing is empty."""
+    x, rows, _ = ins
+    if x.dtype.host != float32.host or not x.size or not outs[0].size:
+        return None
+    height, columns = x.shape
+    # Cut by columns, because different rows may be added at the same place.
+    parts = bounds(columns, rows.size * columns + outs[0].size)
+    return Routine(
+        module="add_rows",
+        geometry=np.array([rows.size, height, outs[0].shape[0], columns, parts[0][1]], np.int64),
+        parts=(len(parts),),
+        refusal=f"an index is out of bounds for dimension 0 with size {height}",
+        error=IndexInvalid,
+        is_special=True,
+    )
+
+
 def flat_index(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """Return the routine of `flat_index` (rows, columns -> numbers of elements), or None for no index."""
     count = outs[0].size

@@ -22,6 +22,7 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     embedding.index_put,
     embedding.gather,
     embedding.scatter,
+    embedding.add_rows,
     embedding.flat_index,
     embedding.pick_along,
     embedding.place_along,

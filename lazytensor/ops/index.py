@@ -16,7 +16,7 @@ from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_b
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
-from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.op import call, full, full_like, op
 from lazytensor.ops.shape import Dims, reshape
 
 
@@ -376,6 +376,25 @@ def _index_put_as_points(base: Node, value: Node, *indices: Node, dims: Dims, ac
     return call("scatter_points", base, points, value) if points is not None else None
 
 
+def _add_rows_type(x: Type, rows: Type, places: Type, *, count: int) -> Type:
+    if len(x.shape) != 2 or len(rows.shape) != 1 or rows.shape != places.shape or rows.dtype is not int64:
+        raise ShapeError(f"the rows {rows} of {x} cannot be added at {places}")
+    return Type((count, x.shape[1]), x.dtype)
+
+
+def _add_rows(x: np.ndarray, rows: np.ndarray, places: np.ndarray, *, count: int) -> np.ndarray:
+    check_bounds(rows, len(x), 0)
+    check_bounds(places, count, 0)
+    out = np.zeros((count, x.shape[1]), x.dtype)
+    np.add.at(out, places, x[rows])
+    return out
+
+
+def _add_rows_at_points(x: Node, rows: Node, places: Node, *, count: int) -> Node:
+    zeros = full(0, Type((count, x.type.shape[1]), x.type.dtype))
+    return index_put_at(zeros, index_get(x, (rows,), (0,)), (places,), (0,), True)
+
+
 def _reverse_as_gather(x: Node, *, dims: Dims) -> Node:
     """Return x reversed along each of `dims` by a gather with descending indices."""
     for d in dims:
@@ -412,6 +431,22 @@ op(
     cirh=legal_by_decomposition(
         _index_put_as_points, "Write torch.where(mask, new, old) with a mask, or x.scatter(dim, index, values)."
     ),
+)
+# The sum of x[rows[k]] over all k with places[k] = i is row i of the result.
+op(
+    "add_rows",
+    _add_rows_type,
+    _add_rows,
+    vjp=lambda g, y, x, rows, places, *, count: (
+        call("add_rows", g, places, rows, count=x.type.shape[0]),
+        None,
+        None,
+    ),
+    work=lambda out, x, rows, places, **attrs: Work(
+        rows.size * x.shape[1], 2 * rows.nbytes + rows.size * x.shape[1] * 4, out.nbytes
+    ),
+    cirh=legal_by_decomposition(_add_rows_at_points),
+    saves=True,
 )
 op(
     "reverse",

@@ -264,6 +264,16 @@ def test_running_sums_and_extremes_are_numpys_for_any_threads(shape, reverse):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("columns", [1, 3, 200])
+def test_rows_added_by_two_indices_have_numpys_bits_for_any_threads(columns):
+    rng = np.random.default_rng(0)
+    x, rows, places = rng.standard_normal((9, columns), dtype="f4"), rng.integers(0, 9, 3000), rng.integers(0, 7, 3000)
+    for threads in (1, 3):
+        found = run("add_rows", {"count": 7}, x, rows, places, threads=threads)
+        np.testing.assert_array_equal(found, OPS["add_rows"].eval(x, rows, places, count=7))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shapes", [((5, 3), (4, 3)), ((2, 70, 40), (2, 130, 40)), ((3, 1, 2, 1), (3, 1, 200, 1))])
 def test_distances_of_pairs_and_their_gradients_are_numpys(shapes):
     rng = np.random.default_rng(0)
@@ -295,6 +305,8 @@ def test_an_index_outside_of_its_dimension_is_refused():
         ("gather", {"dim": 0}, x[:1], x, grid),
         ("scatter", {"dim": 0, "kind": "add"}, x, x, grid, x[:1]),
         ("flat_index", {"dims": (0, 1), "extents": (4, 3)}, far, far, far - far),
+        ("add_rows", {"count": 2}, x[:2], x, far, far - far),
+        ("add_rows", {"count": 4}, x, x, far - far, far),
     ):
         with pytest.raises(IndexInvalid):
             run(op, attrs, *ins, out=out.copy())

@@ -171,6 +171,11 @@ ROWS = {
     "scatter": Row(_scatter_case, _scattered, "fi", 1, 1),
     "index_get": Row(_pick_case, _picked, "fib", 1, 3),
     "index_put": Row(lambda d: _table_case(d) if d.flag() else _place_case(d), _placed, "fi", 1, 3),
+    "add_rows": Row(
+        lambda d: ([d.values((4, 3)), d.rng.integers(0, 4, 6), d.rng.integers(0, 5, 6)], {"count": 5}),
+        lambda x, rows, places, *, count: np.eye(count, dtype=x.dtype)[:, places] @ x[rows],
+        "fi",
+    ),
     "flat_index": Row(_flat_case, _flat, "i"),
     "reverse": Row(lambda d: ([d.values()], {"dims": d.dims()}), _mirrored, "fib"),
     "argsort": Row(_order_case, _order, "fib", 1, 1),
