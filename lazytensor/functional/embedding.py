@@ -223,7 +223,11 @@ def embedding_bag(
         # One operation, so that the rows of all bags are not stored.
         numbers = [operand_node(pw.cast_to(i, dt.int64)) for i in (_check_row_indices(flat, weight), bags)]
         total = tensor_of(call("add_rows", operand_node(weight), *numbers, count=count), weight)
-        return total if mode == "sum" else _mean_of_bags(total, bags, count, None)
+        if mode == "sum":
+            return total
+        if input.ndim == 2:
+            return total / float(max(input.spec.shape[1], 1))
+        return _mean_of_bags(total, bags, count, None)
     rows = embedding(flat, weight, None, max_norm, norm_type)
     if per_sample_weights is not None:
         rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)

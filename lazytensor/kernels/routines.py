@@ -9,6 +9,19 @@ from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
 Types = tuple[Type, ...]
+_BY_INDEX: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
+    embedding.index_get,
+    embedding.index_put,
+    embedding.gather,
+    embedding.scatter,
+    embedding.add_rows,
+    embedding.pick_along,
+    embedding.place_along,
+    strided.strided_sum,
+    scan.scan,
+    distance.pair_distances,
+    distance.pair_pull,
+)
 _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     convolution.conv,
     convolution.conv_input,
@@ -18,18 +31,8 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooling.put_places,
     pooling.window_sum,
     pooling.window_spread,
-    embedding.index_get,
-    embedding.index_put,
-    embedding.gather,
-    embedding.scatter,
-    embedding.add_rows,
+    *_BY_INDEX,
     embedding.flat_index,
-    embedding.pick_along,
-    embedding.place_along,
-    strided.strided_sum,
-    distance.pair_distances,
-    distance.pair_pull,
-    scan.scan,
     scan.arg_scan,
     recurrent.recurrent,
     recurrent.recurrent_sweep,
@@ -40,6 +43,10 @@ ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {f.__n
 
 It returns None if the routine does not apply.
 """
+
+
+BY_INDEX = frozenset(f.__name__ for f in _BY_INDEX)
+"""Operations that read and write by index, and scans: also a single one is faster as a routine than in NumPy."""
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:

@@ -8,7 +8,7 @@ nest is computed separately: the arithmetic of a nest does not depend on what is
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import Kernel, Match
+from lazytensor.kernels.routines import BY_INDEX, routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, schedule, softmax_rows
 from lazytensor.runtime.binders import kernel_binder
@@ -178,6 +179,29 @@ def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays:
     return tuple(round_to(r, t.dtype) for r, t in zip(function(*arrays), outs, strict=True))
 
 
+MIN_ROUTINE_ELEMENTS = 1 << 12
+"""The minimum number of elements of an operand for a routine outside of a program; binding it takes about 50 us."""
+
+
+@lru_cache(256)
+def _routine(name: str, attrs: tuple[tuple[str, Any], ...], out: Type, ins: tuple[Type, ...]) -> Any:
+    """Return the function that computes an operation by its routine from arrays, or None if it has none."""
+    instr = Instr("call", (), (), {"op": name, "attrs": dict(attrs)})
+    if routine_of(instr, (out,), ins) is None:
+        return None
+    return partial(_first, partial(_run, kernel_binder(instr, (out,), ins, {}, is_general=True), (out,)))
+
+
+def _by_routine(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Return the value of a node by its routine, or None if it has none or NumPy gives the same bits at once."""
+    # A sum of exponentials, and distances, have other last bits in NumPy.
+    is_exact = n.attrs.get("kind") != "logaddexp" and not n.op.startswith("pair_")
+    if is_exact and max(a.size for a in arrays) < MIN_ROUTINE_ELEMENTS:
+        return None
+    function = _routine(n.op, tuple(n.attrs.items()), n.type, tuple(i.type for i in n.inputs))
+    return None if function is None else function(*arrays)
+
+
 def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Return the value of a float node from the arrays of its operands, with the bits that `Unfused` would give it.
 
@@ -189,6 +213,8 @@ def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
         return None
     if n.op == "reduce":
         return reduced(n.inputs[0].type, **n.attrs)(arrays[0]) if arrays[0].size > 1 else None
+    if n.op in BY_INDEX:
+        return _by_routine(n, arrays)
     if n.type.size > 1 and is_pointwise(n) and has_function(n.op):
         return element_function(n)(*arrays)
     return None

@@ -13,13 +13,15 @@ from lazytensor.core.dtype import bfloat16, bool_, float16, float32, float64, in
 from lazytensor.core.step import StepRunner
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
+from lazytensor.kernels.routines import BY_INDEX
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.state_store import Store
-from lazytensor.runtime.unfused_program import Unfused
+from lazytensor.runtime.unfused_program import Unfused, shared
 from lazytensor.testing import batch, graphs, values_for
 from tests.lazytensor.ops.op_rows import ROWS
 from tests.lazytensor.ops.test_op_rows import built, draws
@@ -166,3 +168,37 @@ def test_steps_on_the_cpu_give_equal_bits_interpreted_and_compiled():
     assert losses == expected
     for weight, other in zip(weights, others, strict=True):
         np.testing.assert_array_equal(weight, other)
+
+
+def indexed_calls(rng, rows):
+    """An example of each operation that reads and writes by index, with its operands."""
+    x, y = (rng.standard_normal((rows, 90), dtype="f4") for _ in range(2))
+    index = rng.integers(-rows, rows, 50)
+    along = rng.integers(0, rows, x.shape)
+    picks = tuple(rng.integers(0, rows, 40).tolist())
+    window = {"size": (rows, 80), "stride": (90, 1), "offset": 3}
+    return (
+        ("index_get", {"dims": (0,)}, x, index),
+        ("index_put", {"dims": (0,), "accumulate": True}, x, y[np.zeros(50, int)], index),
+        ("gather", {"dim": 0}, x, along),
+        ("scatter", {"dim": 0, "kind": "add"}, x, along, y),
+        ("add_rows", {"count": rows}, x, np.abs(index) % rows, index % rows),
+        ("pick_along", {"dim": 0, "index": picks}, x),
+        ("place_along", {"dim": 1, "index": tuple(k % 7 for k in range(90)), "extent": 7}, x),
+        ("strided_sum", {"shape": x.shape, **window}, y[:, :80]),
+        *(("scan", {"kind": k, "dim": 1, "reverse": True}, x) for k in ("add", "mul", "logaddexp")),
+        ("pair_distances", {}, x, y),
+        ("pair_pull", {}, y[:, :rows], x, y),
+    )
+
+
+@pytest.mark.parametrize("rows", [3, 70])
+def test_a_single_operation_by_index_has_the_bits_of_a_program(rows):
+    calls = indexed_calls(np.random.default_rng(0), rows)
+    assert {name for name, *_ in calls} == BY_INDEX
+    for name, attrs, *arrays in calls:
+        inputs = tuple(batch(k, Type(a.shape, int64 if a.dtype == np.int64 else float32)) for k, a in enumerate(arrays))
+        n = call(name, *inputs, **attrs)
+        want = Unfused(Graph(inputs, {}, (n,), {})).run(arrays)[0]
+        (got,) = evaluate([n], dict(zip(inputs, arrays, strict=True)), shared=shared)
+        np.testing.assert_array_equal(got, want, name)
