@@ -14,6 +14,7 @@ import numpy as np
 from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.convolution_geometry import PLACES, SIZE
+from lazytensor.kernels.depthwise import depthwise
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import DOTS, Routine
 
@@ -403,6 +404,8 @@ def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine
     geometry = window(x.shape[2:], w.shape[2:], y.shape[2:], attrs) if _fits(x, w, y) else None
     if geometry is None:
         return None
+    if (one_each := depthwise(attrs, x, y, w, is_adjoint=False)) is not None:
+        return one_each
     groups, inner, taps = attrs["groups"], w.shape[1], len(geometry.taps)
     results = w.shape[0] // groups
     weight = (results * inner * taps, inner * taps, taps)
@@ -416,6 +419,8 @@ def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> R
     geometry = window(x.shape[2:], w.shape[2:], g.shape[2:], attrs) if _fits(g, w, x) else None
     if geometry is None:
         return None
+    if (one_each := depthwise(attrs, x, g, w, is_adjoint=True)) is not None:
+        return one_each
     groups, results, taps = attrs["groups"], w.shape[1], len(geometry.taps)
     inner = w.shape[0] // groups
     weight = (inner * results * taps, taps, results * taps)
