@@ -253,7 +253,8 @@ def _lgamma_positive(x: Number) -> Number:
     near = near if near < 2.5 else 2.5
     value = (near - 1.0) * (near - 2.0) * _lgamma_ratio((near - 1.625) / 0.875)
     small = x if is_low else 1.0
-    value = value - _LN2 * log2_wide(small)
+    # Adding to 0 makes the zeros positive.
+    value = (0.0 - _LN2 * log2_wide(small)) + value
     # 2. Elsewhere by Stirling's series at x + 6.
     z = x + 6.0
     product = x * (x + 1.0) * (x + 2.0) * (x + 3.0) * (x + 4.0) * (x + 5.0)
