@@ -28,6 +28,7 @@ from lazytensor.runtime import blas, schedule, softmax_rows
 from lazytensor.runtime.binders import kernel_binder
 from lazytensor.runtime.element_functions import element_function
 from lazytensor.runtime.ordered_sums import reduced
+from lazytensor.system.heap import keep_freed_memory
 
 Value = Any
 """An array, or a tuple of arrays for an operation with several results."""
@@ -53,6 +54,7 @@ class Unfused:
     """A graph that is ready to run, operation by operation. Raise LazyError if a pass refuses the graph."""
 
     def __init__(self, graph: Graph, target: Target = HOST):
+        keep_freed_memory()
         compilation = Compilation(graph, target)
         # Most of these graphs run between steps, and would hide the step in the output of LT_DEBUG. The override
         # affects all threads, so it is made only in a run that prints.
