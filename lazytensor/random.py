@@ -3,8 +3,12 @@
 The conversion from generator words to numbers was derived from PyTorch's results. A float32 uses the low 24 bits of one
 word and a float64 the low 53 bits of two; both are scaled in one rounding. Normal numbers are made from pairs of
 uniform ones by Box and Muller, in blocks of 16 if there are at least 16.
+
+Few numbers are drawn by NumPy's twister. Many are drawn by the kernels of
+`lazytensor/runtime/compiled_kernels/mersenne_twister.py` with the same bits, in one pass over their memory.
 """
 
+import ctypes
 import functools
 import math
 import os
@@ -16,12 +20,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from lazytensor import config
 from lazytensor.core import dtype as dt
 from lazytensor.core import pytorch_release, source
 from lazytensor.core.dtype import DType, round_to
 from lazytensor.core.pytorch_release import box_muller
 from lazytensor.core.tensor import CPU, Device, Tensor, from_array
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
+from lazytensor.runtime import jit
 
 DEFAULT_SEED = 67280421310721
 """The seed with which PyTorch's default generator starts."""
@@ -30,7 +36,10 @@ STATE_BYTES = _HEADER_BYTES + 8 * _KEY_WORDS + _TRAILER_BYTES
 """The size of PyTorch's CPU generator state in bytes: seed, position, the words of the twister, and the spare normal
 number.
 """
-
+MIN_COMPILED_NUMBERS = 1024
+"""The count of numbers from which on a compiled kernel draws them. Below it a kernel's call takes longer than NumPy,
+and a script that draws few numbers does not have to load LLVM.
+"""
 
 # One lock for all generators, since a generator has to be copyable and picklable. It is held during a fork, so that a
 # child process never starts with it locked.
@@ -164,6 +173,13 @@ class Generator:
         """Return the next `n` 32-bit words, as uint64."""
         return self._bits.random_raw(n) if n else np.zeros(0, np.uint64)
 
+    def _compiled_draw(self, kernel: str, n: int, words: int, *arguments: object) -> None:
+        """Call a kernel of the twister that draws `n` >= 1 numbers of `words` words in total."""
+        memory = _state_memory(self._bits)
+        key, position = memory[:_KEY_WORDS], int(memory[_KEY_WORDS])
+        jit.load(jit.read_kernel("mersenne_twister"), kernel)(n, position, key, *arguments)
+        memory[_KEY_WORDS] = (position + words - 1) % _KEY_WORDS + 1
+
     @_atomic_draw
     def uniform(self, shape: tuple[int, ...], dtype: DType, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """Return uniform random numbers in [low, high) of `shape`, in the host type of `dtype`.
@@ -173,18 +189,32 @@ class Generator:
         n = math.prod(shape)
         if dtype is dt.float64:
             return _fused_multiply_add(self._doubles(n), high - low, low).reshape(shape)
-        # A float32 has 24 bits, so every result is exact and 1 is never reached.
+        factor = float(np.float32(high) - np.float32(low))
         if dtype.is_half and pytorch_release.current_release == "2.4":
-            values = pytorch_release.half_uniform(self.words, n, dtype)
+            values = _fused_multiply_add(pytorch_release.half_uniform(self.words, n, dtype), factor, low)
         else:
-            values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
-        values = _fused_multiply_add(values, float(np.float32(high) - np.float32(low)), low)
+            values = self._floats(n, factor, low)
         if dtype.is_half:
             values = round_to(values, dtype)
             values = np.where(values >= high, np.float32(low), values)
         return values.reshape(shape)
 
+    def _floats(self, n: int, factor: float, offset: float) -> np.ndarray:
+        """Return `n` float32 numbers u * factor + offset, for u uniform in [0, 1)."""
+        if _is_compiled(n):
+            values = np.empty(n, np.float32)
+            self._compiled_draw("floats", n, n, np.array([factor, offset], np.float32).astype(np.float64), values)
+            return values
+        # A float32 has 24 bits, so every u is exact and 1 is never reached.
+        units = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
+        return _fused_multiply_add(units, factor, offset)
+
     def _doubles(self, n: int) -> np.ndarray:
+        """Return `n` float64 numbers, uniform in [0, 1)."""
+        if _is_compiled(n):
+            values = np.empty(n)
+            self._compiled_draw("doubles", n, 2 * n, values)
+            return values
         pairs = self.words(2 * n).reshape(n, 2)
         whole = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) & np.uint64((1 << 53) - 1)
         scaled: np.ndarray = whole.astype(np.float64) * 2.0**-53
@@ -209,7 +239,7 @@ class Generator:
             return pytorch_release.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision, since PyTorch's vector code starts at 16.
         if n < 16 or not is_contiguous:
-            drawn = np.array([self._draw_single_normal() * deviation + mean for _ in range(n)])
+            drawn = self._single_normals(n) * deviation + mean
         else:
             working = dt.float64 if dtype is dt.float64 else dt.float32
             whole = n // 16 * 16
@@ -222,6 +252,24 @@ class Generator:
                 drawn[n - 16 :] = box_muller(self.uniform((16,), working))
             drawn = _fused_multiply_add(drawn, deviation, mean)
         return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
+
+    @_atomic_draw
+    def single_normals(self, n: int) -> np.ndarray:
+        """Return `n` standard normal numbers in double precision, drawn one by one."""
+        return self._single_normals(n)
+
+    def _single_normals(self, n: int) -> np.ndarray:
+        if not _is_compiled(n):
+            return np.array([self._draw_single_normal() for _ in range(n)])
+        values = np.empty(n)
+        first = int(self._spare is not None)
+        if first:
+            values[0] = self._draw_single_normal()
+        pairs = (n - first) // 2
+        self._compiled_draw("normals", 2 * pairs, 4 * pairs, values[first : first + 2 * pairs])
+        if first + 2 * pairs < n:
+            values[-1] = self._draw_single_normal()
+        return values
 
     def _draw_single_normal(self) -> float:
         """Return one standard normal number in double precision.
@@ -242,6 +290,11 @@ class Generator:
         """Return `n` bools, each true with probability `p`."""
         if pytorch_release.current_release == "2.4":
             return pytorch_release.vendor_uniform(self.words, n) < p
+        if _is_compiled(n):
+            trials = np.empty(n, np.bool_)
+            # A number of 53 bits times 2 ** -53 is less than p if the number is less than p * 2 ** 53.
+            self._compiled_draw("trials", n, 2 * n, math.ceil(float(p) * 2.0**53), trials)
+            return trials
         return self.uniform((n,), dt.float64) < p
 
     @_atomic_draw
@@ -255,10 +308,17 @@ class Generator:
         return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
 
     @_atomic_draw
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Return random integers from `low` to `high` - 1, of `shape`, as int64."""
+    def integers(self, low: int, high: int, shape: tuple[int, ...], is_short: bool = False) -> np.ndarray:
+        """Return random integers from `low` to `high` - 1, of `shape`, as int64.
+
+        Each is made of one word if the range is small or `is_short` is true, and of two words otherwise, as in PyTorch.
+        """
         n, span = math.prod(shape), high - low
-        if span < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release]:  # else PyTorch uses two words
+        if is_short or span < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release]:
+            if _is_compiled(n) and span < 1 << 32:
+                values = np.empty(n, np.int64)
+                self._compiled_draw("integers", n, n, low, span, values)
+                return values.reshape(shape)
             drawn = self.words(n) % np.uint64(span)
         else:
             pairs = self.words(2 * n).reshape(n, 2)
@@ -268,11 +328,35 @@ class Generator:
     @_atomic_draw
     def permutation(self, n: int) -> np.ndarray:
         """Return a random permutation of 0 to `n` - 1, by swapping each element with one at or after its position."""
+        if _is_compiled(n):
+            order = np.empty(n, np.int64)
+            self._compiled_draw("permutation", n, n - 1, order)
+            return order
         out = list(range(n))
         for i, word in enumerate(self.words(max(n - 1, 0)).tolist()):
             j = i + word % (n - i)
             out[i], out[j] = out[j], out[i]
         return np.array(out, np.int64)
+
+
+def _state_memory(bits: np.random.MT19937) -> np.ndarray:
+    """Return the memory of a twister's state: 624 words and the position, as uint32 [625]. `bits` must outlive it."""
+    words = ctypes.c_uint32 * (_KEY_WORDS + 1)
+    return np.ctypeslib.as_array(words.from_address(bits.ctypes.state_address))
+
+
+@functools.cache
+def _has_expected_state() -> bool:
+    """Return whether the memory of NumPy's twister has the layout of `_state_memory`. NumPy does not document it."""
+    bits = np.random.MT19937(1)
+    bits.random_raw(1000)
+    memory, twister = _state_memory(bits), bits.state["state"]
+    return bool((memory[:_KEY_WORDS] == twister["key"]).all() and memory[_KEY_WORDS] == twister["pos"])
+
+
+def _is_compiled(n: int) -> bool:
+    """Return whether a compiled kernel draws `n` numbers."""
+    return n >= MIN_COMPILED_NUMBERS and config.current().jit and _has_expected_state()
 
 
 def _fused_multiply_add(u: np.ndarray, factor: float, offset: float) -> np.ndarray:

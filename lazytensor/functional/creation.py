@@ -609,7 +609,7 @@ def randint(
     if (absent := _meta_tensor(parse_size((size,)), dtype, device)) is not None:
         return absent
     values = random.resolve_generator(generator).integers(low, high, parse_size((size,)))
-    return put_on_device(tensor_of_draws(values.astype(dtype.host), dtype), device)
+    return put_on_device(tensor_of_draws(values.astype(dtype.host, copy=False), dtype), device)
 
 
 def randperm(
@@ -625,9 +625,8 @@ def randperm(
     """
     if (absent := _meta_tensor((max(n, 0),), dtype, device)) is not None:
         return absent
-    return put_on_device(
-        tensor_of_draws(random.resolve_generator(generator).permutation(n).astype(dtype.host), dtype), device
-    )
+    order = random.resolve_generator(generator).permutation(n)
+    return put_on_device(tensor_of_draws(order.astype(dtype.host, copy=False), dtype), device)
 
 
 def rand_like(

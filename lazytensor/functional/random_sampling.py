@@ -14,7 +14,7 @@ import numpy as np
 
 from lazytensor import random
 from lazytensor.core import dtype as dt
-from lazytensor.core import pytorch_release, source, storage
+from lazytensor.core import source, storage
 from lazytensor.core.autocast import half_type
 from lazytensor.core.dtype import DType, round_to
 from lazytensor.core.overlapping_views import arrange_in_memory_order, is_contiguous
@@ -46,7 +46,7 @@ def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
             where=source.where(),
             hint="Compute it from torch.rand or torch.randn, which draw new numbers in each step.",
         )
-    rounded = arrange_in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
+    rounded = arrange_in_memory_order(x, round_to(np.asarray(values, x.dtype.host), x.dtype))
     x.write(leaf(rounded, x.spec) if storage.thread_state.current is None else tensor_of_draws(rounded, x.dtype).node)
     return x
 
@@ -170,7 +170,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     wide = x.dtype if x.dtype is dt.float64 else dt.float32
     chosen = random.resolve_generator(generator)
     # PyTorch draws these one at a time, and normal tensors in blocks of 16, which uses other words.
-    drawn = np.array([chosen._draw_single_normal() for _ in range(x.spec.size)]) * std + mean
+    drawn = chosen.single_normals(x.spec.size) * std + mean
     return _write_draws(x, np.exp(drawn).astype(wide.host))
 
 
@@ -201,16 +201,9 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
     # The vendor's generator scope applies only to the form without bounds.
     in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
     chosen, n = in_scope(generator), x.spec.size
-    span = np.uint64(high - low)
     # PyTorch uses 32 random bits for narrow ranges and for most dtypes without bounds, else 64.
     is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
-    if high - low < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release] or is_short:
-        words = chosen.words(n)
-    else:
-        pairs = chosen.words(2 * n).reshape(n, 2)
-        # The first word is the upper half.
-        words = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
-    return _write_draws(x, (words % span).astype(np.int64) + low)
+    return _write_draws(x, chosen.integers(low, high, (n,), is_short))
 
 
 def _integer_limit(dtype: DType) -> int:
@@ -346,10 +339,10 @@ def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Ite
 
 
 def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
-    # Drawn now, even in a compiled step: initial values are constants there.
-    is_known = storage.thread_state.current is None or is_replayed()
     values = arrange_in_memory_order(x, values)
-    return overwrite(x, const(values, x.spec) if is_known else tensor_of_draws(values, x.dtype).node)
+    # Drawn now, even in a compiled step: initial values are constants there.
+    is_constant = storage.thread_state.current is not None and is_replayed()
+    return overwrite(x, const(values, x.spec) if is_constant else tensor_of_draws(values, x.dtype).node)
 
 
 @method

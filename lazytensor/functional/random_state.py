@@ -90,11 +90,14 @@ def is_deferred(shape: tuple[int, ...]) -> bool:
 
 
 def tensor_of_draws(values: np.ndarray, dtype: DType) -> Tensor:
-    """Return a tensor of numbers that were drawn now.
+    """Return a tensor of numbers that were drawn now. `values` must not be modified afterwards.
 
     In a step that Python runs each time they become an input of the step.
     """
-    if storage.thread_state.current is None or is_replayed():
+    if storage.thread_state.current is None:
+        values = np.asarray(values, dtype.host, order="C")
+        return tensor_from_storage(storage.new_storage(leaf(values, Type(values.shape, dtype))))
+    if is_replayed():
         return from_array(values, dtype)
     return tensor_from_storage(
         storage.thread_state.current.new_input_storage(

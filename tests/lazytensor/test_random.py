@@ -1,7 +1,9 @@
 """Random numbers outside a step are PyTorch's: the same seed gives the same numbers."""
 
+import copy
 import json
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor import config, random
+from lazytensor.core import pytorch_release
+from lazytensor.runtime import jit
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "random.json").read_text())
 SEEDS = ("0", "1", "1234")
@@ -109,3 +114,66 @@ def test_randint_takes_its_bounds_in_every_spelling(args, kwargs):
 def test_randint_without_its_bounds_is_refused(args):
     with pytest.raises(TypeError, match=r"high and size|randint\(\) received"):
         lt.randint(*args)
+
+
+DRAWS = {
+    "uniform": lambda g, n: g.uniform((n,), lt.float32),
+    "uniform in a range": lambda g, n: g.uniform((n,), lt.float32, -2.5, 3.7),
+    "uniform float64": lambda g, n: g.uniform((n,), lt.float64),
+    "uniform bfloat16": lambda g, n: g.uniform((n,), lt.bfloat16, 0.0, 3.0),
+    "normal": lambda g, n: g.normal((n,), lt.float32, 1.0, 2.0),
+    "normal float64": lambda g, n: g.normal((n,), lt.float64),
+    "normal one by one": lambda g, n: g.normal((n,), lt.float32, is_contiguous=False),
+    "single normals": lambda g, n: g.single_normals(n),
+    "trials": lambda g, n: g.bernoulli(n, 0.3),
+    "certain trials": lambda g, n: g.bernoulli(n, 1.0),
+    "impossible trials": lambda g, n: g.bernoulli(n, 0),
+    "exponential": lambda g, n: g.exponential(n, lt.float32),
+    "integers": lambda g, n: g.integers(-7, 100, (n,)),
+    "integers of a large range": lambda g, n: g.integers(0, (1 << 28) - 1, (n,)),
+    "integers of two words": lambda g, n: g.integers(0, 1 << 40, (n,)),
+    "integers of one word": lambda g, n: g.integers(-5, (1 << 32) - 6, (n,), is_short=True),
+    "permutation": lambda g, n: g.permutation(n),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.13", "2.4"])
+@pytest.mark.parametrize("name", DRAWS)
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32), offset=st.integers(0, 1300), n=st.integers(1, 2000))
+def test_compiled_kernels_draw_the_bits_of_numpy_and_leave_the_same_state(release, name, seed, offset, n):
+    """`offset` numbers are drawn first, so that the kernel starts anywhere in the twister's block."""
+    results = []
+    with pytest.MonkeyPatch.context() as patch, config.override(jit=True):
+        patch.setattr(pytorch_release, "current_release", release)
+        for is_compiled in (False, True):
+            patch.setattr(random, "MIN_COMPILED_NUMBERS", 1 if is_compiled else 10**6)
+            generator = lt.Generator().manual_seed(seed)
+            generator.words(offset)
+            generator.single_normals(1)
+            drawn = DRAWS[name](generator, n)
+            results.append((drawn.dtype, drawn.tobytes(), generator.get_state().numpy().tobytes()))
+    assert results[0] == results[1]
+
+
+@given(seed=st.integers(0, 2**32), offset=st.integers(0, 700), n=st.integers(1, 700))
+@settings(max_examples=10, deadline=None)
+def test_kernels_of_the_twister_are_plain_python_too(seed, offset, n):
+    generator = lt.Generator().manual_seed(seed)
+    generator.words(offset)
+    before = generator._bits.state["state"]
+    out = np.empty(n, np.float32)
+    kernel = jit.plain(jit.read_kernel("mersenne_twister"), "floats")
+    with np.errstate(over="ignore"):
+        kernel(n, before["pos"], before["key"].astype(np.int64), np.array([2.0, -1.0]), out)
+    np.testing.assert_array_equal(out, generator.uniform((n,), lt.float32, -1.0, 1.0))
+
+
+def test_a_copied_or_pickled_generator_draws_the_same_numbers_separately():
+    generator = lt.Generator().manual_seed(3)
+    generator.uniform((5000,), lt.float32)
+    twins = [copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))]
+    expected = generator.uniform((5000,), lt.float32)
+    for twin in twins:
+        np.testing.assert_array_equal(twin.uniform((5000,), lt.float32), expected)
