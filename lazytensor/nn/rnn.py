@@ -6,6 +6,8 @@ A layer computes one large matrix product over all time steps, then a small one 
 import math
 from typing import Any
 
+import numpy as np
+
 from lazytensor.core import source, storage
 from lazytensor.core.autocast import half_type, host_half_type
 from lazytensor.core.dtype import DType, float32, float64
@@ -16,6 +18,7 @@ from lazytensor.functional.creation import empty, zeros
 from lazytensor.functional.csx_refusals import refuse_call, refuse_result
 from lazytensor.functional.dropout import dropout
 from lazytensor.functional.gather_scatter import index_select, where
+from lazytensor.functional.indexing import getitem
 from lazytensor.functional.joining_and_splitting import cat, chunk, stack, unbind
 from lazytensor.functional.matmul import linear
 from lazytensor.functional.views import select, squeeze, transpose, unsqueeze
@@ -47,6 +50,19 @@ def _is_one_operation(x: Tensor) -> bool:
         return False
     # A half type rounded after each time step differs from one rounded at the end.
     return x.dtype in (float32, float64) and x.spec.shape[0] > 0
+
+
+_GATES_AFTER_END = {"LSTM": (-math.inf, math.inf, 0.0, 0.0), "RNN_RELU": (-math.inf,)}
+"""Inputs of the gates after the end of a sequence. An LSTM then keeps its cell state, because the sigmoid of the input
+gate is 0 and that of the forget gate is 1. The state of a ReLU becomes 0, and cannot grow to infinity.
+"""
+
+
+def _reversed_sequences(x: Tensor, lengths: np.ndarray) -> Tensor:
+    """Return `x` [L, N, features] with each sequence in reverse order; the rows after its end stay in their places."""
+    times, places = np.arange(x.spec.shape[0])[:, None], np.arange(len(lengths))[None, :]
+    sources = np.where(times < lengths, lengths - 1 - times, times)
+    return getitem(x, (from_array(sources), from_array(np.broadcast_to(places, sources.shape))))
 
 
 _REFUSAL_NAMES = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
@@ -184,10 +200,7 @@ class RNNBase(Module):
         start = self._start(x, parts) if hx is None else list(hx) if parts == 2 else [hx]
         if hx is not None and order is not None:
             start = [index_select(h, 1, order) for h in start]
-        lengths = packed.lengths()
-        # A state stays unchanged after the end of its sequence, and in the backward direction before it.
-        going_on = [from_array((t < lengths)[:, None]) for t in range(x.spec.shape[0])]
-        out, last = self._run(x, start, going_on)
+        out, last = self._run(x, start, packed.lengths())
         last = last if back is None else [index_select(h, 1, back) for h in last]
         return packed.repacked(out), tuple(last) if parts == 2 else last[0]
 
@@ -197,17 +210,17 @@ class RNNBase(Module):
         shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
         return [pw.tensor_of(full(0.0, Type(shape, x.dtype)), x) for _ in range(parts)]
 
-    def _run(self, x: Tensor, start: list[Tensor], going_on: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
+    def _run(self, x: Tensor, start: list[Tensor], lengths: np.ndarray | None = None) -> tuple[Tensor, list[Tensor]]:
         """Return the outputs [L, N, features] of all layers and the last states.
 
-        `going_on`, if given, has for each time step a mask of the sequences that have not ended.
+        `lengths`, if given, are those of the sequences; outputs after the end of a sequence are arbitrary.
         """
         ends: list[State] = []
         at = 0
         for layer in range(self.num_layers):
             ways = []
             for way, suffix in enumerate(self._suffixes(layer)):
-                outputs, end = self._layer(x, suffix, tuple([select(h, 0, at) for h in start]), way == 1, going_on)
+                outputs, end = self._layer(x, suffix, tuple([select(h, 0, at) for h in start]), way == 1, lengths)
                 ways.append(outputs)
                 ends.append(end)
                 at += 1
@@ -219,30 +232,50 @@ class RNNBase(Module):
         return x, [stack(parts) for parts in zip(*ends, strict=True)]
 
     def _layer(
-        self, x: Tensor, suffix: str, state: State, backward: bool, going_on: list[Tensor] | None
+        self, x: Tensor, suffix: str, state: State, backward: bool, lengths: np.ndarray | None
     ) -> tuple[Tensor, State]:
         """Return the outputs of one layer in one direction for all time steps, and its last state.
 
-        `suffix` is that of its parameter names. `backward` selects the direction.
+        `suffix` is that of its parameter names. `backward` selects the direction. `lengths` are those of `_run`.
         """
         own = self._parameters
         weight, bias, first = own["weight_hh" + suffix], own.get("bias_hh" + suffix), own.get("bias_ih" + suffix)
-        is_whole = going_on is None and _is_one_operation(x) and weight.dtype is x.dtype is state[0].dtype
+        is_whole = _is_one_operation(x) and weight.dtype is x.dtype is state[0].dtype
         if is_whole and self.mode != "GRU" and bias is not None and first is not None:
             # Adding the two bias vectors first saves a pass over the products of all time steps.
             bias, first = first + bias, None
         # One product for the inputs of all time steps; only the state's product depends on the previous step.
-        gates = linear(x, own["weight_ih" + suffix], first)
+        input_weight = own["weight_ih" + suffix]
+        if is_whole and lengths is not None:
+            ordered = _reversed_sequences(x, lengths) if backward else x
+            gates = linear(ordered, input_weight, first)
+            outputs, last = self._whole_of_lengths(gates, state, weight, bias, lengths)
+            return _reversed_sequences(outputs, lengths) if backward else outputs, last
+        gates = linear(x, input_weight, first)
         if is_whole:
             return self._whole(gates, state, weight, bias, backward)
+        return self._step_by_step(gates, state, weight, bias, backward, lengths)
+
+    def _step_by_step(
+        self,
+        gates: Tensor,
+        state: State,
+        weight: Tensor,
+        bias: Tensor | None,
+        backward: bool,
+        lengths: np.ndarray | None,
+    ) -> tuple[Tensor, State]:
+        """Return outputs and last state of a layer, recorded cell by cell."""
         outputs = []
         # Unrolled, since the wafer's graph has no loops and its shapes contain the number of time steps.
         rows = unbind(gates)
         times = range(len(rows))
         for t in reversed(times) if backward else times:
             after = _step_cell(self.mode, rows[t], state, weight, bias)
-            if going_on is not None:
-                after = tuple(where(going_on[t], a, b) for a, b in zip(after, state, strict=True))
+            if lengths is not None:
+                # A state stays unchanged after the end of its sequence, and in the backward direction before it.
+                is_going_on = from_array((t < lengths)[:, None])
+                after = tuple(where(is_going_on, a, b) for a, b in zip(after, state, strict=True))
             state = after
             outputs.append(state[0])
         # The backward direction ends with the state of the first time step.
@@ -259,6 +292,18 @@ class RNNBase(Module):
         parts = CELLS[self.mode].parts
         outputs, *rest = (pw.tensor_of(call("result", layer, index=k), gates, weight) for k in range(parts))
         return outputs, (select(outputs, 0, 0 if backward else -1), *rest)
+
+    def _whole_of_lengths(
+        self, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, lengths: np.ndarray
+    ) -> tuple[Tensor, State]:
+        """Return outputs and last state of a forward layer recorded as one operation, for sequences of `lengths`."""
+        if self.mode in _GATES_AFTER_END:
+            ended = np.repeat(np.array(_GATES_AFTER_END[self.mode], gates.dtype.host), self.hidden_size)
+            is_going_on = np.arange(gates.spec.shape[0])[:, None, None] < lengths[:, None]
+            gates = where(from_array(is_going_on), gates, from_array(ended))
+        outputs, (_, *rest) = self._whole(gates, state, weight, bias, False)
+        last = getitem(outputs, (from_array(lengths - 1), from_array(np.arange(len(lengths)))))
+        return outputs, (last, *rest)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
