@@ -65,6 +65,20 @@ def _reversed_sequences(x: Tensor, lengths: np.ndarray) -> Tensor:
     return getitem(x, (from_array(sources), from_array(np.broadcast_to(places, sources.shape))))
 
 
+def _dropout_of_sequences(x: Tensor, p: float, lengths: np.ndarray) -> Tensor:
+    """Return dropout of the rows of `x` [L, N, features] that are in sequences of `lengths`, and zeros elsewhere.
+
+    The random numbers are those that PyTorch draws for the packed rows.
+    """
+    is_going_on = np.arange(x.spec.shape[0])[:, None] < lengths
+    times, places = np.nonzero(is_going_on)
+    rows = dropout(getitem(x, (from_array(times), from_array(places))), p)
+    # An additional row of zeros is used for all positions after the end of a sequence.
+    sources = np.full(is_going_on.shape, len(times))
+    sources[is_going_on] = np.arange(len(times))
+    return getitem(cat([rows, zeros(1, x.spec.shape[2], dtype=x.dtype)]), from_array(sources))
+
+
 _REFUSAL_NAMES = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
@@ -228,7 +242,7 @@ class RNNBase(Module):
             x = ways[0] if len(ways) == 1 else cat(ways, -1)
             # Between layers only, not after the last one.
             if self.dropout and self.training and layer < self.num_layers - 1:
-                x = dropout(x, self.dropout)
+                x = dropout(x, self.dropout) if lengths is None else _dropout_of_sequences(x, self.dropout, lengths)
         return x, [stack(parts) for parts in zip(*ends, strict=True)]
 
     def _layer(

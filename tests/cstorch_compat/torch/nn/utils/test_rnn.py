@@ -90,3 +90,17 @@ def test_float32_kernels_keep_the_cell_state_of_an_lstm_after_the_end_of_a_seque
     for k, s in enumerate(sequences):
         for all_ends, end in zip(state, layer(s)[1], strict=True):
             np.testing.assert_allclose(all_ends.detach()[:, k], end.detach(), atol=1e-6)
+
+
+def test_dropout_between_layers_draws_the_numbers_of_pytorch_for_packed_rows():
+    """Recorded from PyTorch 2.13.0."""
+    torch.manual_seed(0)
+    layer = nn.LSTM(3, 4, num_layers=3, bidirectional=True, dropout=0.5)
+    packed = rnn.pack_sequence([torch.randn(n, 3) for n in (2, 5, 1, 3)], enforce_sorted=False)
+    out, _ = layer(packed)
+    sums = [
+        *(-0.42506, -0.29888, -0.40479, -0.26673, -0.45591, -0.30031),
+        *(-0.30973, -0.47194, -0.35222, -0.33405, -0.28826),
+    ]
+    assert out.data.sum(1).tolist() == pytest.approx(sums, abs=2e-5)
+    assert torch.rand(1).item() == pytest.approx(0.5255444645881653)
