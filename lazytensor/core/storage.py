@@ -545,8 +545,8 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
 
     `what` names the reading call in error messages. Inside a captured step whose values do not exist yet, this raises
     TraceError, unless `is_on_client` and the node depends only on tensors kept by the client. Outside of steps, all
-    other pending values are computed too; in an abstract run, the result is zeros if the node depends on a leaf without
-    an array.
+    other pending values are computed too, unless the node depends only on integers. In an abstract run, the result is
+    zeros if the node depends on a leaf without an array.
     """
     thread_state.effects += 1
     if n.value is not None:
@@ -556,7 +556,10 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
         return step.value_of(n, what) if value is None else value
     if is_abstract:
         return _evaluate_abstract(n)
-    sync()
+    # Integers that depend on integers only, such as indices, are computed separately. Otherwise the check of an index
+    # would divide the graph of a step in two.
+    if not _is_of_integers(n):
+        sync()
     if n.value is None:
         n.value = _evaluate_roots([n])[0]
     return n.value
@@ -602,6 +605,20 @@ def _is_small(n: Node) -> bool:
     return n.op != "leaf" and all(
         isinstance(i.type, Type) and i.type.size <= MAX_SMALL_ELEMENTS for i in (n, *operands)
     )
+
+
+def _is_of_integers(n: Node) -> bool:
+    """Return whether `n` and all uncomputed nodes below it are integers or booleans."""
+    seen, stack = {n}, [n]
+    while stack:
+        at = stack.pop()
+        if at.value is None:
+            if not isinstance(at.type, Type) or at.type.dtype.kind not in "iub":
+                return False
+            below = [i for i in at.inputs if i not in seen]
+            seen.update(below)
+            stack += below
+    return True
 
 
 def is_computable(n: Node) -> bool:
