@@ -510,13 +510,17 @@ def _values_for_backward(roots: list[Node], order: list[Node]) -> list[Node]:
     return [n for n in below if n.tracks and n.value is None and n.type.__class__ is Type]
 
 
-def sync() -> None:
-    """Compute all pending values of live storages outside of steps.
+def sync(is_of_integers: bool = False) -> None:
+    """Compute all pending values of live storages outside of steps; with `is_of_integers` only those of integers.
 
     A computed value without gradient history becomes a leaf, which frees the nodes that it was computed from.
     """
     cells = [c for r in thread_state.pending if (c := r()) is not None]
     thread_state.pending = []
+    if is_of_integers:
+        chosen = [c.node is not None and _is_of_integers(c.node) for c in cells]
+        thread_state.pending = [weakref.ref(c) for c, is_chosen in zip(cells, chosen, strict=True) if not is_chosen]
+        cells = [c for c, is_chosen in zip(cells, chosen, strict=True) if is_chosen]
     # Evaluate all roots together, so that common operands are computed once.
     roots = list(dict.fromkeys(c.node for c in cells if c.node is not None and c.node.value is None))
     for n, value in zip(roots, _evaluate_roots(roots, remember=True), strict=True):
@@ -545,8 +549,8 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
 
     `what` names the reading call in error messages. Inside a captured step whose values do not exist yet, this raises
     TraceError, unless `is_on_client` and the node depends only on tensors kept by the client. Outside of steps, all
-    other pending values are computed too, unless the node depends only on integers. In an abstract run, the result is
-    zeros if the node depends on a leaf without an array.
+    other pending values are computed too, but only integers if the node depends only on integers. In an abstract run,
+    the result is zeros if the node depends on a leaf without an array.
     """
     thread_state.effects += 1
     if n.value is not None:
@@ -558,8 +562,7 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
         return _evaluate_abstract(n)
     # Integers that depend on integers only, such as indices, are computed separately. Otherwise the check of an index
     # would divide the graph of a step in two.
-    if not _is_of_integers(n):
-        sync()
+    sync(_is_of_integers(n))
     if n.value is None:
         n.value = _evaluate_roots([n])[0]
     return n.value

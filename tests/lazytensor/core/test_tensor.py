@@ -271,3 +271,11 @@ def test_range_check_of_an_index_leaves_other_values_uncomputed():
     best = hidden.argmax(-1)
     table[best % 3]  # depends on numbers that are expensive
     assert hidden.node.value is not None
+
+
+def test_written_integers_are_computed_once_though_their_slices_are_read_separately():
+    text = lt.arange(50)
+    for i in range(2, 50):
+        text[i] = (text[i - 1] + text[i - 2]) % 7
+    assert text[40:45].tolist() == [(text[39 + k] + text[38 + k]).item() % 7 for k in range(5)]
+    assert not text.node.inputs
