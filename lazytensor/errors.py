@@ -119,6 +119,10 @@ class OptionMissing(LazyError, NotImplementedError):
     """An option that PyTorch supports is not supported here; also a RuntimeError, through NotImplementedError."""
 
 
+class LibraryUnloadable(LazyError, OSError):
+    """A compiled extension of PyTorch cannot be loaded; also an OSError, by which libraries fall back."""
+
+
 class CheckpointError(LazyError, RuntimeError):
     """A checkpoint has another format, is truncated or damaged, or does not fit."""
 

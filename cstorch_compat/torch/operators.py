@@ -8,7 +8,7 @@ from typing import Any
 
 from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.core import source
-from lazytensor.errors import NameMissing, OptionMissing
+from lazytensor.errors import LibraryUnloadable, NameMissing, OptionMissing
 
 FUNCTION_MODULES = ("torch", "torch.nn.functional", "torch.Tensor", "torch.linalg", "torch.special")
 """Where the function of an operator is looked up, in this order."""
@@ -79,8 +79,8 @@ class OperatorRegistry:
         return _get_namespace(name)
 
     def load_library(self, path: Any) -> None:
-        """Raise OptionMissing, because compiled extensions of PyTorch cannot be loaded."""
-        raise OptionMissing(
+        """Raise LibraryUnloadable, an OSError, because compiled extensions of PyTorch cannot be loaded."""
+        raise LibraryUnloadable(
             f"torch.ops.load_library({path!r}): extensions of PyTorch cannot be loaded",
             where=source.where(),
             hint="Use the Python implementation of the library, or run this part with PyTorch.",

@@ -143,12 +143,12 @@ def test_futures_have_the_result_of_a_call():
     assert jit.wait(jit.fork(lambda a, b: a + b, 1, b=2)) == 3
     future = futures.Future()
     following = future.then(lambda f: f.value() + 1)
-    with pytest.raises(RuntimeError, match="never end"):
-        future.wait()
+    with pytest.raises(RuntimeError):
+        future.value()
     future.set_result(1)
     assert future.done() and following.wait() == 2
     assert [f.wait() for f in futures.collect_all([future, following]).wait()] == [1, 2]
-    with pytest.raises(RuntimeError, match="complete again"):
+    with pytest.raises(RuntimeError, match="completed"):
         future.set_result(1)
     failed = futures.Future()
     failed.set_exception(ValueError("no"))
@@ -196,8 +196,8 @@ def test_fused_layer_computes_the_layer_and_its_normalization(kind):
 def test_operators_are_those_of_an_installation_without_libraries():
     assert not hasattr(torch.ops.torchvision, "nms")
     assert torch.ops.aten is torch.ops.aten
-    with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'conv'"):
-        torch.ops.aten.conv  # noqa: B018
+    with pytest.raises(AttributeError, match=r"torch\.ops\.torchvision has no operator 'nms'"):
+        torch.ops.torchvision.nms  # noqa: B018
     with pytest.raises(OSError, match="cannot be loaded"):
         torch.ops.load_library("x.so")
 
