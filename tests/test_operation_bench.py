@@ -19,7 +19,7 @@ WITHOUT_GRADIENT = """
     logical_or logical_xor logspace lt manual_seed matrix_rank multinomial ne nextafter no_grad nonzero not_equal
     one_hot ones ones_like ormqr promote_types rand rand_like randint randn randn_like randperm result_type
     scalar_tensor searchsorted seed set_default_dtype set_grad_enabled set_rng_state signbit tensor tril_indices
-    triu_indices unique unique_consecutive unravel_index zeros zeros_like default_dtype gammainc gammaincc
+    triu_indices unique unique_consecutive unravel_index zeros zeros_like default_dtype gammainc gammaincc eig eigvals
 """
 SAME_WORK = """
     absolute adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices angle
@@ -31,6 +31,7 @@ SAME_WORK = """
     native_layer_norm negative pinverse psi qr ravel resolve_conj resolve_neg row_stack slogdet squeeze stft subtract
     swapaxes swapdims t trapz true_divide unsafe_chunk unsafe_split unsafe_split_with_sizes split_with_sizes unsqueeze
     unfold_copy upsample upsample_bilinear upsample_nearest vsplit lu_solve lu_unpack
+    cholesky_ex inv_ex lu_factor_ex solve_ex tensorinv tensorsolve
 """
 """Other names of operations in the table, and variants that run the same kernels."""
 

@@ -29,6 +29,7 @@ LISTED = {
     "wse_sim/kernels/compare.py ARGUMENTS": "sizes at which kernels of the mesh are compared",
     "wse_sim/kernels/scalars.py POINTWISE": "instructions for a core: the simulator's own facet of an operation",
     "lazytensor/functional/gradient_names.py GRADIENT_NAMES": "PyTorch's names of formulas and of overloads",
+    "lazytensor/functional/remembered_calls.py TYPE_DETERMINED": "public functions whose calls are remembered",
     "lazytensor/functional/vendor_formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",
     "lazytensor/functional/csx_refused_names.py _ROWS": "public functions that the vendor's front end refuses",
     "cstorch_compat/check/watched_calls.py OPERATOR_NAMES": "the operators of Python",

@@ -289,6 +289,9 @@ torch.logdet(x @ x.t() + e) | x: u u, e: eye u
 torch.linalg.inv(x + e) | x: u u, e: eye u
 torch.linalg.pinv(x + e) | x: 16 16, e: eye 16
 torch.linalg.solve(x + e, y) | x: u u, e: eye u, y: u u
+torch.linalg.lstsq(x + e, y)[0] | x: u u, e: eye u, y: u u
+torch.linalg.cond(x + e) | x: u u, e: eye u
+torch.linalg.vander(x, N=4) | x: n/4
 torch.linalg.solve_triangular(x + e, y, upper=True) | x: u u, e: eye u, y: u u
 torch.triangular_solve(y, x + e)[0] | x: u u, e: eye u, y: u u
 torch.linalg.cholesky(x @ x.t() + e) | x: u u, e: eye u

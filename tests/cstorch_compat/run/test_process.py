@@ -106,7 +106,7 @@ CACHES = frozenset(
     """
     lazytensor.ir.graph._intern_table lazytensor.ops.op._splat_cache lazytensor.runtime.jit._loaded
     lazytensor.runtime.jit._salt lazytensor.core.source._is_internal lazytensor.core.source._locations
-    lazytensor.ir.graph._id_counter lazytensor.functional.random_state._random_state
+    lazytensor.ir.graph._id_counter lazytensor.ir.graph._serials lazytensor.functional.random_state._random_state
     lazytensor.random.default_generator cstorch_compat.run.process.RUN """.split()
 )
 """What may differ behind a script: what is found again by content, numbers that never come back, and what starts over
