@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.core import source, storage
+from lazytensor.core import storage
 from lazytensor.core.tensor import Tensor
-from lazytensor.errors import OptionInvalid
 
 Settings = Mapping[str, Any]
 """The settings of a group of parameters."""
@@ -54,11 +53,15 @@ def checked(
     return {name: tuple(v) if isinstance(v := arguments[name], list | np.ndarray) else v for name in names}
 
 
+def _value_error(text: str, *, hint: str) -> ValueError:
+    """Return the error for a setting. It is a ValueError itself, as the vendor's, with the hint in the next line."""
+    return ValueError(f"{text}\n  {hint}")
+
+
 def _check_number(name: str, value: Any, hint: str, takes_nan: bool) -> None:
     if not isinstance(value, Tensor) and (value < 0 if takes_nan else not value >= 0.0):
-        raise OptionInvalid(
+        raise _value_error(
             f"Invalid {NAMES.get(name, f'{name} value')}: {value}{hint}",
-            where=source.where(),
             hint="Pass a number of at least 0.",
         )
 
@@ -66,35 +69,29 @@ def _check_number(name: str, value: Any, hint: str, takes_nan: bool) -> None:
 def _check_betas(arguments: Settings, error: str) -> None:
     for i, beta in enumerate(arguments["betas"]):
         if not 0.0 <= beta < 1.0:
-            raise OptionInvalid(
-                error.format(i=i, beta=beta), where=source.where(), hint="Pass betas of at least 0 and below 1."
-            )
+            raise _value_error(error.format(i=i, beta=beta), hint="Pass betas of at least 0 and below 1.")
 
 
 def _check_nesterov(arguments: Settings, _: str) -> None:
     # Nesterov's g + momentum * buffer equals the next buffer only without dampening.
     if arguments["nesterov"] and (arguments["momentum"] <= 0 or arguments["dampening"] != 0):
-        raise OptionInvalid(
+        raise _value_error(
             "Nesterov momentum requires a momentum and zero dampening"
             f", but got {arguments['momentum']} and {arguments['dampening']}",
-            where=source.where(),
             hint="Pass a momentum above 0 and dampening=0, or nesterov=False.",
         )
 
 
 def _check_rho(arguments: Settings, _: str) -> None:
     if not 0.0 <= arguments["rho"] <= 1.0:
-        raise OptionInvalid(
-            f"Invalid rho value: {arguments['rho']}", where=source.where(), hint="Pass a rho between 0 and 1."
-        )
+        raise _value_error(f"Invalid rho value: {arguments['rho']}", hint="Pass a rho between 0 and 1.")
 
 
 def _check_etas(arguments: Settings, _: str) -> None:
     shrink, grow = arguments["etas"]
     if not 0.0 < shrink < 1.0 < grow:
-        raise OptionInvalid(
+        raise _value_error(
             f"Invalid eta values: {shrink}, {grow}",
-            where=source.where(),
             hint="Pass a first value between 0 and 1, and a second one above 1.",
         )
 
