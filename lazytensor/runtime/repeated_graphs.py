@@ -2,8 +2,8 @@
 
 Each iteration of a user's loop makes new nodes. The *form* of a graph is what it computes, without the values of its
 leaves and of the numbers that the script passes. The first times, a form runs one operation after the other. From the
-`AGAIN`th time with equal numbers on, a compiled program runs it. Both ways give equal bits, so that a result does not
-depend on how often, or in which thread, a graph ran before.
+`AGAIN`th time on, a compiled program runs it, which takes the numbers as inputs. Both ways give equal bits, so that a
+result does not depend on how often, or in which thread, a graph ran before.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from lazytensor.runtime.state_store import Store
 from lazytensor.runtime.unfused_program import Unfused
 
 AGAIN = 16
-"""The run, counted from 1, from which on a graph is compiled. Compiling takes about as long as 20 unfused runs."""
+"""The run, counted from 1, from which on a form is compiled. Compiling takes about as long as 20 unfused runs."""
 MIN_OPERATIONS, MIN_ELEMENTS = 5, 1 << 13
 """A graph of fewer operations whose arrays all have fewer elements always runs in NumPy: loops make many such graphs,
 often of other shapes in each iteration, and preparing one takes as long as 10 to 20 runs. NumPy rounds differently, so
@@ -46,63 +46,34 @@ MAX_PROGRAMS, MAX_ARENA_BYTES = 128, 1 << 30
 _UNCOUNTED_OPS = frozenset(("full", CALL_OP))
 
 Form = tuple[tuple[Hashable, ...], ...]
-Numbers = tuple[float, ...]
-
-
-@dataclass(eq=False)
-class _Program:
-    """A compiled program of a form.
-
-    - `numbers`: the numbers that are constants of the program; None if they are inputs.
-    - `executable`: the compiled program, or None before it is compiled and after it is dropped from the cache.
-    - `is_refused`: whether the passes refused the graph.
-    - `lock`: held while the program runs.
-    """
-
-    numbers: Numbers | None
-    executable: HostExecutable | None = None
-    is_refused: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(eq=False)
 class _Work:
-    """One form, with its unfused program and its compiled programs.
+    """One form, with its programs.
 
-    - `count`: how often the form ran; `repeats`: how often in a row with the numbers `numbers`.
+    - `count`: how often the form ran.
     - `unfused`: the unfused program; None before it is prepared, and if the passes refuse the graph.
-    - `fixed`: the program for the first numbers that came AGAIN times in a row, or None. Constants are faster than
-      inputs: a small perceptron with Adam takes 8 % less time with them.
-    - `general`: the program for all other numbers.
+    - `executable`: the compiled program; None before it is compiled, and after it is dropped from the cache.
+    - `is_refused`: whether the passes refused to compile the graph.
+    - `lock`: held while the compiled program runs.
     """
 
     form: Form
     count: int = 0
-    numbers: Numbers = ()
-    repeats: int = 0
     unfused: Unfused | None = None
     is_prepared: bool = False
-    fixed: _Program | None = None
-    general: _Program = field(default_factory=lambda: _Program(None))
-
-    def program(self, numbers: Numbers) -> _Program | None:
-        """Count a run with `numbers`, and return its program; None if the form has not run often enough."""
-        self.count += 1
-        self.repeats = self.repeats + 1 if numbers == self.numbers else 1
-        self.numbers = numbers
-        if self.fixed is None and self.repeats > AGAIN:
-            self.fixed = _Program(numbers)
-        if self.fixed is not None and self.fixed.numbers == numbers:
-            return self.fixed
-        return self.general if self.count > AGAIN else None
+    executable: HostExecutable | None = None
+    is_refused: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 _works: OrderedDict[int, _Work] = OrderedDict()
 """Forms by their hash. A form is long, so the hash is computed once and kept as the key."""
 _recent: dict[int, tuple[Form, int]] = {}
 """The last form and its hash, by the number of nodes of the graph."""
-_compiled_programs: OrderedDict[_Program, int] = OrderedDict()
-"""The programs that have an executable, with the bytes of its arena, the most recently used ones at the end."""
+_compiled: OrderedDict[_Work, int] = OrderedDict()
+"""The forms that have a compiled program, with the bytes of its arena, the most recently used ones at the end."""
 _lock = threading.Lock()
 """Held while these tables are read or changed."""
 
@@ -112,7 +83,7 @@ def forget() -> None:
     with _lock:
         _works.clear()
         _recent.clear()
-        _compiled_programs.clear()
+        _compiled.clear()
 
 
 def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
@@ -120,7 +91,7 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
 
     `order` lists the nodes that `roots` need, operands first. The result is None if LT_JIT=0, if the graph is small
     (see MIN_OPERATIONS), if all its leaves have one element, if the passes refuse it, or if running it raises an error.
-    Other graphs run operation by operation AGAIN times; then they are compiled.
+    Other graphs run operation by operation until their AGAINth run, which compiles them.
     """
     if not config.current().jit:
         return None
@@ -130,12 +101,12 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
         # `ops.sin_cos`.
         if parts.is_small() or not any(a.size > 1 for a in parts.arrays):
             return None
-        work, program = _look_up(roots, parts)
-        if program is not None and program.lock.acquire(blocking=False):
+        work = _look_up(roots, parts)
+        if work.count >= AGAIN and work.lock.acquire(blocking=False):
             try:
-                values = _compiled_values(program, roots, parts)
+                values = _compiled_values(work, roots, parts)
             finally:
-                program.lock.release()
+                work.lock.release()
             if values is not None:
                 return values
         # There is no compiled program yet, or it runs in another thread now.
@@ -251,49 +222,42 @@ def _repeated(n: Node) -> np.ndarray:
     return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
-def _compiled_values(program: _Program, roots: Sequence[Node], parts: _Parts) -> list[np.ndarray] | None:
-    """Return the values of `roots` by the compiled program, or None if the graph cannot be compiled.
+def _compiled_values(work: _Work, roots: Sequence[Node], parts: _Parts) -> list[np.ndarray] | None:
+    """Return the values of `roots` by the compiled program of `work`, or None if the graph cannot be compiled.
 
-    Compile the program if it has no executable, and drop the executables that were not used for longest while there are
-    too many. Hold the lock of the program.
+    Compile the program if there is none, and drop the programs that were not used for longest while there are too many.
+    Hold the lock of `work`.
     """
-    if program.executable is None and not program.is_refused:
-        program.executable = _compiled(roots, parts, program.numbers is None)
-        program.is_refused = program.executable is None
-        if program.executable is not None:
-            _keep(program, program.executable.arena_bytes)
-    executable = program.executable
+    executable = work.executable
     if executable is None:
-        return None
-    with _lock:
-        if program in _compiled_programs:
-            _compiled_programs.move_to_end(program)
-    batch = parts.arrays
-    if program.numbers is None:
-        batch = [*batch, *[np.asarray(n.attrs["value"], n.type.dtype.host) for n in parts.numbers]]
+        executable = None if work.is_refused else _compile(roots, parts)
+        if executable is None:
+            work.is_refused = True
+            return None
+    _keep(work, executable)
+    numbers = [np.asarray(n.attrs["value"], n.type.dtype.host) for n in parts.numbers]
     # The next step overwrites arrays that are not `owned`, so copy them.
     owned = executable.owned
-    return [v if k in owned else v.copy() for k, v in enumerate(executable.step(batch))]
+    return [v if k in owned else v.copy() for k, v in enumerate(executable.step([*parts.arrays, *numbers]))]
 
 
-def _keep(program: _Program, size_bytes: int) -> None:
-    """Enter a compiled program in the cache, and drop the executables of others until it is within its bounds."""
+def _keep(work: _Work, executable: HostExecutable) -> None:
+    """Make `executable` the most recently used program, and drop others until the cache is within its bounds."""
     with _lock:
-        _compiled_programs[program] = size_bytes
-        while len(_compiled_programs) > 1 and (
-            len(_compiled_programs) > MAX_PROGRAMS or sum(_compiled_programs.values()) > MAX_ARENA_BYTES
-        ):
-            dropped, _ = _compiled_programs.popitem(last=False)
+        work.executable = executable
+        _compiled[work] = executable.arena_bytes
+        _compiled.move_to_end(work)
+        while len(_compiled) > 1 and (len(_compiled) > MAX_PROGRAMS or sum(_compiled.values()) > MAX_ARENA_BYTES):
+            dropped, _ = _compiled.popitem(last=False)
             dropped.executable = None
 
 
-def _look_up(roots: Sequence[Node], parts: _Parts) -> tuple[_Work, _Program | None]:
-    """Return the work (the cache entry) of a graph and its program, if it has one, and count the run.
+def _look_up(roots: Sequence[Node], parts: _Parts) -> _Work:
+    """Return the work (the cache entry) of a graph, and count the run.
 
     Enter new work in the caches, and drop the least recently used one over MAX_FORMS.
     """
     form = parts.form(roots)
-    numbers = tuple([n.attrs["value"] for n in parts.numbers])
     with _lock:
         # Usually the form is the last one, and a comparison is faster than a hash.
         size = len(parts.work)
@@ -311,7 +275,8 @@ def _look_up(roots: Sequence[Node], parts: _Parts) -> tuple[_Work, _Program | No
             if len(_works) > MAX_FORMS:
                 _works.popitem(last=False)
         _works.move_to_end(digest)
-        return work, work.program(numbers)
+        work.count += 1
+        return work
 
 
 def _size(type: Any) -> int:
@@ -344,13 +309,13 @@ def _unfused(roots: Sequence[Node], leaves: Sequence[Node]) -> Unfused | None:
         return None  # NumPy computes it, and reports the operation and its line
 
 
-def _compiled(roots: Sequence[Node], parts: _Parts, are_numbers_inputs: bool) -> HostExecutable | None:
+def _compile(roots: Sequence[Node], parts: _Parts) -> HostExecutable | None:
     """Return the compiled program of `roots`, or None if a pass refuses the graph.
 
-    With `are_numbers_inputs`, it takes the numbers after the leaves, each as an array without dimensions.
+    It takes the leaves, then the numbers, each as an array without dimensions.
     """
     try:
-        graph = _graph(roots, parts.leaves, parts.numbers if are_numbers_inputs else ())
+        graph = _graph(roots, parts.leaves, parts.numbers)
         executable = Compilation(graph, backend=HostBackend(), store=Store()).executable
     except LazyError:
         return None
