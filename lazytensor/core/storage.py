@@ -214,10 +214,11 @@ def new_storage(n: Node) -> Storage:
 
     Inside a captured step, the storage is registered with the capture. Outside, an uncomputed value is queued for
     computation, and all queued values are computed once there are more than `MAX_PENDING_STORAGES`; in an abstract run
-    nothing is queued. Outside of both, a node that another storage already has is replaced by a distinct one: backward
-    finds a storage by its node. Outside of a step in inference mode, the storage is marked as an inference tensor's.
+    nothing is queued. Outside of both, a node that another storage already has, or that may be a view of one, is
+    replaced by a distinct one: backward finds a storage by its node. Outside of a step in inference mode, the storage
+    is marked as an inference tensor's.
     """
-    if (n.cells or n.op == "full") and thread_state.current is None and not is_abstract:
+    if (n.cells or n.op == "full" or _is_view_of_storage(n)) and thread_state.current is None and not is_abstract:
         n = _make_distinct_node(n)
     cell = Storage(n)
     if (step := cell.epoch) is not None:
@@ -242,17 +243,32 @@ def _note_inference(cell: Storage) -> None:
 def _make_distinct_node(n: Node) -> Node:
     """Return a new node equal to `n`, for a storage whose value would otherwise be a shared node.
 
-    The shared node belongs to another storage or is a constant of a formula. A "full" node is copied with its value;
-    for any other operation the result is a `clone` node of `n`, and the use is counted on `n`.
+    The shared node belongs to another storage, is a view of another storage, or is a constant of a formula. A "full"
+    node is copied with its value; for any other operation the result is a `clone` node of `n`. If a storage has `n`,
+    the use is counted on `n`.
     """
     if n.op == "full":
         twin = new_uninterned_node(node_template(n), ())
         twin.value = n.value
         return twin
-    # Equal computations share one node. Each storage counts as one use, so each may run backward once.
-    n.cells += 1
-    record_of_node(n).clones += 1
+    if n.cells:
+        # Equal computations share one node. Each storage counts as one use, so each may run backward once.
+        n.cells += 1
+        record_of_node(n).clones += 1
     return _clone_node(n)
+
+
+def _is_view_of_storage(n: Node) -> bool:
+    """Return whether a node without gradient history is what a view of some storage has as its node.
+
+    A copy of the view must not have this node: a write to the copy would count as a write to the view.
+    """
+    if n.tracks:
+        return False
+    base = n
+    while base.inputs and not base.cells and (operation := OPS.get(base.op)) is not None and operation.put is not None:
+        base = base.inputs[0]
+    return base is not n and base.cells > 0
 
 
 def _clone_node(n: Node) -> Node:
@@ -384,7 +400,7 @@ def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
             return
         if cell.home is not None:
             cell.home.claim(cell.state)
-        if n.op == "full" and not is_abstract:
+        if (n.op == "full" or _is_view_of_storage(n)) and not is_abstract:
             n = _make_distinct_node(n)
         # The storage may have had this value before, such as a constant that `weight.data.zero_()` restores.
         if n.storage is not None:

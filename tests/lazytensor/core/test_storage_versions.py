@@ -278,3 +278,61 @@ def test_each_walk_back_changes_the_saved_tensor_itself():
         y.backward(retain_graph=True)
         assert x.tolist() == [count]
     assert x.grad.tolist() == [6.0]
+
+
+VIEWS = {
+    "row": lambda h: h[0],
+    "column": lambda h: h.t()[:, 0],
+    "part of a reshaped tensor": lambda h: h.view(-1)[4:8],
+    "row of one": lambda h: h[0:1].squeeze(),
+}
+COPIES = {
+    "clone": lambda v: v.clone(),
+    "to": lambda v: v.to(lt.float32, copy=True),
+    "copy_": lambda v: lt.empty(4).copy_(v),
+    "item assignment": lambda v: _assigned(lt.empty(4), v),
+    "copy_ through data": lambda v: _copied_to_data(lt.zeros(4), v),
+    "detach and clone": lambda v: v.detach().clone(),
+    "deepcopy": copy.deepcopy,
+    "cat": lambda v: lt.cat([v]),
+    "expand and clone": lambda v: v.expand(2, 4).clone()[0],
+}
+
+
+def _assigned(x, value):
+    x[...] = value
+    return x
+
+
+def _copied_to_data(x, value):
+    x.data.copy_(value)
+    return x
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize("is_copied_first", [False, True])
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_write_to_a_copy_of_a_view_leaves_the_view_for_backward(view, copied, is_copied_first, is_computed):
+    h, w = lt.arange(12.0).reshape(3, 4) * 2, lt.arange(4.0).requires_grad_()
+    if is_computed:
+        h.sum().item()
+    v = view(h)
+    c = copied(v) if is_copied_first else None
+    y = v * w
+    c = copied(v) if c is None else c
+    c.add_(1)
+    (y + c * w).sum().backward()
+    assert w.grad.tolist() == (v + c).tolist() == (2 * v + 1).tolist()
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_write_to_the_base_of_a_copied_view_is_refused_by_backward(view, copied):
+    h, w = lt.arange(12.0).reshape(3, 4) * 2, lt.arange(4.0).requires_grad_()
+    v = view(h)
+    y = v * w
+    copied(v)
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
