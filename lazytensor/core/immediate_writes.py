@@ -36,8 +36,8 @@ def try_write(t: Tensor, index: Any, value: Any) -> bool:
     - no step and no abstract run is active, and `t` is a CPU tensor without gradient history and without repeated
       elements, whose storage has a computed value or shares memory with NumPy;
     - `index` consists of integers, slices with a positive step, None and Ellipsis, and does not select all elements;
-    - `value` is a number that the dtype of `t` can hold, a NumPy number, or a CPU tensor of the dtype of `t` whose
-      value is computed or a small graph (`storage.small_value`); no gradient passes it;
+    - `value` is a number that the dtype of `t` can hold, also a NumPy float64 or integer, or a CPU tensor of the dtype
+      of `t` whose value is computed or a small graph (`storage.small_value`); no gradient passes it;
     - a tensor `value` has another storage, or shows exactly the elements t[index], as it does in `t[index] += 1`;
     - the index is within bounds, and the value broadcasts.
     """
@@ -132,8 +132,8 @@ def _host_value(value: Any, t: Tensor) -> Any:
     kind = value.__class__
     if kind is float or kind is int or kind is bool:
         return value if _is_stored_exactly(value, kind, dtype) else None
-    if isinstance(value, np.number):
-        return None if dtype.is_half else np.asarray(value, dtype.host)
+    if isinstance(value, np.float64 | np.integer):
+        return _host_value(value.item(), t)
     if not hasattr(value, "view_ops") or value.device is not CPU:
         return None
     if value.cell is t.cell:

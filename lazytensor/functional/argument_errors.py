@@ -176,8 +176,8 @@ def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
     """Return the positional arguments `args` with NumPy numbers and one-element integer tensors as Python numbers.
 
-    A parameter annotated as an array or tensor keeps its argument. Tensors also stay as they are inside a step. Returns
-    () if nothing was converted.
+    A parameter annotated as an array, tensor or `object` keeps its argument. Tensors also stay as they are inside a
+    step. Returns () if nothing was converted.
     """
     bare = inspect.unwrap(function)
     hints = typing.get_type_hints(bare)
@@ -187,7 +187,7 @@ def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Seque
 
 
 def _python_number(value: Any, hint: Any) -> Any:
-    if isinstance(value, np.generic) and hint is not np.ndarray:
+    if isinstance(value, np.generic) and hint is not np.ndarray and hint is not object:
         return python_number(value)
     is_integer = isinstance(value, Tensor) and value.spec.size == 1 and value.dtype.kind == "i"
     # A tensor has no value while a step is traced.
@@ -195,7 +195,7 @@ def _python_number(value: Any, hint: Any) -> Any:
 
 
 def _takes_tensors(hint: Any) -> bool:
-    return hint in (None, Any, Tensor) or any(map(_takes_tensors, typing.get_args(hint)))
+    return hint in (None, Any, Tensor, object) or any(map(_takes_tensors, typing.get_args(hint)))
 
 
 def _signature_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:

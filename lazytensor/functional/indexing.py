@@ -14,7 +14,7 @@ from lazytensor.core.allocation import require_memory
 from lazytensor.core.overlapping_views import order_dependent_write_error, refuse_overlap, refuse_shared
 from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.core.tensor_members import method
-from lazytensor.errors import IndexInvalid, OptionInvalid, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
 from lazytensor.functional import overlapping_writes, views
 from lazytensor.functional.in_place import overwrite
 from lazytensor.functional.pointwise import tensor_of
@@ -27,6 +27,8 @@ from lazytensor.ops.index import check_bounds, index_get, index_put_at
 from lazytensor.ops.op import refuse_overflow
 from lazytensor.ops.shape import broadcast_to
 
+_HEAP_TYPE_FLAG = 1 << 9
+"""The bit of a class's flags that is set unless the class is static data of a C extension (Py_TPFLAGS_HEAPTYPE)."""
 IndexTensors = list[tuple[int, Tensor]]
 """Pairs of a dimension of a view and the int64 tensor or bool mask that indexes from that dimension on."""
 
@@ -60,24 +62,27 @@ def _distinct_view(x: Tensor, view: Tensor) -> Tensor:
 
 
 @method(names="__setitem__")
-def setitem(x: Tensor, index: Any, value: Operand) -> None:
+def setitem(x: Tensor, index: Any, value: object) -> None:
     """Write `value`, converted to the dtype of `x` and broadcast, to x[index].
 
-    Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast or shares elements with the
-    target. If index tensors select the elements, ShapeError is also raised if `value` is a tensor of another dtype,
-    unless all of them are masks and `value` has one element. Raises NumberTooLarge for a finite float that is beyond
-    the range of a float32 `x`.
+    `value` is a tensor, a number, or a NumPy float64 or integer. Raises ArgumentInvalid (a TypeError) for any other
+    value, such as a NumPy array. Raises IndexError as `getitem` does, and ShapeError if `value` does not broadcast or
+    shares elements with the target. If index tensors select the elements, ShapeError is also raised if `value` is a
+    tensor of another dtype, unless all of them are masks and `value` has one element. Raises NumberTooLarge for a
+    finite float that is beyond the range of a float32 `x`.
     """
     if immediate_writes.try_write(x, index, value):
         return
+    _write(x, index, _assigned_value(x, value))
+
+
+def _write(x: Tensor, index: Any, value: Operand) -> None:
+    """Write `value` to x[index]; see `setitem`."""
     # True selects all of x, as a new dimension does, which needs no index tensor.
     view, picks = _split_index(x, None if index is True else index)
     # PyTorch converts a number to float32 with a check, and to a half type without one.
     if value.__class__ is float and view.dtype is dt.float32:
         refuse_overflow(value, dt.float32)
-    # Converted to the dtype of the target, so that a float64 from NumPy does not promote it.
-    if isinstance(value, np.ndarray | np.number):
-        value = from_array(np.asarray(value), view.dtype)
     if not picks:
         # A tensor with dimensions must not overlap the view.
         if isinstance(value, Tensor) and value.ndim:
@@ -93,6 +98,26 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     else:
         dims, indices = _resolve_index_tensors(view, picks)
         view.write(_put_value(view, dims, indices, value, False))
+
+
+def _assigned_value(x: Tensor, value: Any) -> Operand:
+    """Return `value`, a NumPy float64 or integer as a Python number, for an assignment to elements of `x`.
+
+    Raises ArgumentInvalid for a value that is neither a number nor a tensor.
+    """
+    if isinstance(value, Tensor | int | complex):
+        return value  # type: ignore[return-value]  # `prepare_operand` refuses a complex number
+    if isinstance(value, float | np.integer):
+        return value.item() if isinstance(value, np.number) else value
+    kind = value.__class__
+    # PyTorch's message has the module of a class that is written in C.
+    is_in_module = kind.__module__ not in ("builtins", "__main__") and not kind.__flags__ & _HEAP_TYPE_FLAG
+    name = f"{kind.__module__}.{kind.__name__}" if is_in_module else kind.__name__
+    raise ArgumentInvalid(
+        f"can't assign a {name} to a {x.type()}",
+        where=source.where(),
+        hint="Assign a number or a tensor, for example torch.as_tensor(value).",
+    )
 
 
 @method(in_place=True)

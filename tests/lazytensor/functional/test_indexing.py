@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -375,3 +376,49 @@ def test_element_of_a_vector_is_a_view_at_its_place():
     shown = x[1].numpy()
     x[1] = 5
     assert shown == 5
+
+
+# -- what may be assigned --------------------------------------------------------------------------------------------
+
+INDICES = {"element": 0, "all": slice(None), "part": slice(0, 2), "ellipsis": ..., "none": None, "list": [0, 1]}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (np.float32(1.5), "numpy.float32"),
+        (np.float16(1.5), "numpy.float16"),
+        (np.bool_(True), "numpy.bool"),
+        (np.array(1.5), "numpy.ndarray"),
+        (np.zeros(3), "numpy.ndarray"),
+        ([1.0, 2.0, 3.0], "list"),
+        ((1.0,), "tuple"),
+        (None, "NoneType"),
+        ("1", "str"),
+        (Fraction(1, 2), "Fraction"),
+    ],
+)
+def test_a_value_that_is_no_number_and_no_tensor_is_refused_and_writes_nothing(index, value, name):
+    x = lt.zeros(3)
+    with pytest.raises(TypeError, match=f"can't assign a {name} to a torch.FloatTensor"):
+        x[index] = value
+    assert x.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+@pytest.mark.parametrize("dtype", [lt.float32, lt.float64, lt.bfloat16, lt.int64, lt.uint8])
+@pytest.mark.parametrize("value", [np.float64(2.5), np.int64(2), np.int32(2), np.uint8(3)])
+def test_a_numpy_float64_or_integer_is_assigned_as_the_python_number(index, dtype, value):
+    x, expected = lt.zeros(3, dtype=dtype), lt.zeros(3, dtype=dtype)
+    x[index], expected[index] = value, value.item()
+    assert x.tolist() == expected.tolist() != [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(lt.float32, np.float64(1e300)), (lt.uint8, np.int64(300)), (lt.int64, np.float64("nan"))]
+)
+def test_a_numpy_number_out_of_range_is_refused(dtype, value):
+    x = lt.zeros(3, dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"value cannot be converted to type .* without overflow"):
+        x[0] = value
