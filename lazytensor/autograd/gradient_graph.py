@@ -1,11 +1,11 @@
 """Build the graph of gradients of a graph of nodes, with the `vjp` rule of each operation."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from lazytensor.core import source
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node
+from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.node_replay import MAX_REPLAYED_NODES, GradientQuery
 from lazytensor.ops.buffer_slices import GradientSlice, materialize_slice
 from lazytensor.ops.formula import Gradients, accumulate_gradient, pullback, push_gradient
@@ -118,6 +118,10 @@ def gradients_of(
     return answers
 
 
+def _has_no_gradients_below(n: Node) -> bool:
+    return not n.tracks or n.op == "variable"
+
+
 def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
     """Return the nodes that `outputs` depend on and that gradients pass, operands before their users.
 
@@ -125,32 +129,9 @@ def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
     """
     if _node_order.order is not None and _node_order.roots == tuple(outputs):
         return _node_order.order
-    order = _operands_first(outputs)
+    order = [n for n in topological(outputs, _has_no_gradients_below) if n.tracks]
     if _node_order.roots == tuple(outputs):
         _node_order.order = order
-    return order
-
-
-def _operands_first(outputs: Sequence[Node]) -> list[Node]:
-    """Return the nodes of `tracked_nodes`, in the order of `ir.graph.topological`."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(outputs))]
-    while stack:
-        current, rest = stack[-1]
-        for child in rest:
-            if child.tracks and child not in seen:
-                seen.add(child)
-                # Nodes below a `variable` have no gradients.
-                if child.op == "variable":
-                    order.append(child)
-                    continue
-                stack.append((child, iter(child.inputs)))
-                break
-        else:
-            if current is not None:
-                order.append(current)
-            stack.pop()
     return order
 
 

@@ -46,8 +46,6 @@ MAX_SMALL_ELEMENTS = 65536
 """Limits of the graphs that `small_value` computes at once: operations, and elements of each operand and result."""
 
 
-_REARRANGING_OPS = frozenset(("reshape", "transpose", "broadcast_in_dim"))
-"""Operations whose result has the elements of the operand, unless it is empty."""
 FREED_COUNT_KEY = "spent"
 """Key in `Node.memo`: the number of backward passes that have freed the saved values of the node."""
 
@@ -582,17 +580,6 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
     if n.value is None:
         n.value = _evaluate_roots([n])[0]
     return n.value
-
-
-def elements_of(n: Node, what: str = "reading it") -> np.ndarray:
-    """Return an array that contains the same elements as the value of `n`, in any order and number.
-
-    A check of ranges needs no more, and does not compute everything pending if `n` is a reshaped or expanded leaf. In
-    other cases it is `value_of(n, what)`.
-    """
-    while n.value is None and n.op in _REARRANGING_OPS:
-        n = n.inputs[0]
-    return value_of(n, what)
 
 
 def small_value(n: Node) -> np.ndarray | None:

@@ -426,7 +426,7 @@ def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = No
     """
     require_memory(Type(index.spec.shape, dt.uint8), index.device)
     if storage.thread_state.current is None and index.device.type != "meta" and index.spec.size:
-        check_bounds(storage.elements_of(index.node, "an index"), extent, dim, -extent if low is None else low)
+        check_bounds(storage.value_of(index.node, "an index"), extent, dim, -extent if low is None else low)
 
 
 def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:

@@ -78,7 +78,7 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
     ):
         return
     classes = input.spec.shape[min(1, input.ndim - 1)]
-    labels = storage.elements_of(target.node, "the labels of a loss")
+    labels = storage.value_of(target.node, "the labels of a loss")
     # Valid labels need two passes only.
     if labels.min() < 0 or labels.max() >= classes:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]
