@@ -215,3 +215,41 @@ def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work
     for _ in chain[1:]:
         expected = np.cos(expected)
     np.testing.assert_allclose(values[-1][0], expected, rtol=1e-6)
+
+
+OPERATIONS = {
+    "multiply by a number": lambda x, w: x * 0.7,
+    "add a number": lambda x, w: x + 1.3,
+    "tanh": lambda x, w: x.tanh(),
+    "sigmoid": lambda x, w: x.sigmoid(),
+    "product": lambda x, w: x @ w,
+    "softmax": lambda x, w: x.softmax(-1),
+    "centre": lambda x, w: x - x.mean(1, keepdim=True),
+    "norm": lambda x, w: x / (x.square().sum(0) + 0.5).sqrt(),
+    "transpose": lambda x, w: (x.t() * 1.5).t().contiguous(),
+    "write": lambda x, w: x.clone().mul_(0.9),
+    "part": lambda x, w: lt.cat([x[2:] * 2.0, x[:2]]),
+}
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(names=st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=1, max_size=9), seed=st.integers(0, 999))
+def test_a_program_gives_equal_bits_however_often_it_ran(names, seed):
+    """Value and gradient of the 1st, 3rd, 17th and 40th run."""
+    repeated_graphs.forget()
+    draw = np.random.default_rng(seed)
+    start, weight = draw.normal(size=(5, 4)).astype("f4"), draw.normal(size=(4, 4)).astype("f4")
+
+    def run():
+        w = lt.tensor(weight, requires_grad=True)
+        x = lt.tensor(start) * w.sum(0)
+        for name in names:
+            x = OPERATIONS[name](x, w)
+        x.square().sum().backward()
+        return x.detach().numpy(), w.grad.numpy()
+
+    runs = [run() for _ in range(40)]
+    for k in (3, 17, 40):
+        for value, first in zip(runs[k - 1], runs[0], strict=True):
+            np.testing.assert_array_equal(value, first)
