@@ -221,7 +221,7 @@ grid_sampler_2d = grid_sampler = grid_sampler_3d = public(_interpolation.grid_sa
 cholesky = public(_linalg.cholesky)
 cholesky_inverse = public(_linalg.cholesky_inverse)
 cholesky_solve = public(_linalg.cholesky_solve)
-det = public(_linalg.det)
+det = public(_linalg.det, has_out=False)
 geqrf = public(_linalg.geqrf)
 inverse = public(_linalg.inverse)
 logdet = public(_linalg.logdet)

@@ -40,14 +40,14 @@ i1e = public(
     )
 )
 log1p = public(_pointwise.log1p)
-log_softmax = public(_reduction.log_softmax)
+log_softmax = public(_reduction.log_softmax, has_out=False)
 logit = public(_pointwise_special.logit)
 logsumexp = public(_reduction.logsumexp)
 multigammaln = public(_pointwise_special.mvlgamma)
 polygamma = public(_pointwise_special.polygamma)
 round = public(_pointwise_special.special_round)
 sinc = public(_pointwise_special.sinc)
-softmax = public(_reduction.softmax)
+softmax = public(_reduction.softmax, has_out=False)
 xlog1py = public(
     binary(
         "xlog1py",

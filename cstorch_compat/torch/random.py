@@ -9,10 +9,12 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.creation import empty
 from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.out_arguments import accept_torch_names
 from lazytensor.functional.random_sampling import normal_
 from lazytensor.functional.type_promotion import broadcast_shape
 
 
+@accept_torch_names
 @partial(with_refusals, "normal")
 def normal(
     mean: float | Tensor = 0.0,

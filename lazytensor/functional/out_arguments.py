@@ -17,6 +17,7 @@ from lazytensor.functional.autocast_rules import publish
 from lazytensor.functional.creation_options import accept_creation_options, has_creation_options
 from lazytensor.functional.in_place import assign
 from lazytensor.functional.numpy_argument_names import alternative_names, rename_arguments
+from lazytensor.functional.out_argument_names import FUNCTIONS_WITHOUT_OUT, PARAMETERS_REQUIRED_BY_OUT
 from lazytensor.ops.elementwise import cast
 
 P = ParamSpec("P")
@@ -46,22 +47,26 @@ class Public(Protocol[P, R]):
         """Call the function."""
 
 
-def public(function: Callable[P, R]) -> Public[P, R]:
+def public(function: Callable[P, R], has_out: bool | None = None) -> Public[P, R]:
     """Return `function` as the package publishes it.
 
     The wrapper adds argument checks, automatic casts, refusals of the wafer, `out=`, and PyTorch's names of the
-    operands. Functions that create tensors also accept keywords such as `layout` and `pin_memory`.
+    operands. Functions that create tensors also accept keywords such as `layout` and `pin_memory`. `has_out` is that of
+    `accept_torch_names`.
     """
     # One cast serves all functions: the wrapper passes every other argument on.
-    published = accept_torch_names(publish(function, place=""))
+    published = accept_torch_names(publish(function, place=""), has_out)
     parameters = inspect.signature(function).parameters
     if has_creation_options(function.__name__, parameters):
         published = accept_creation_options(published, parameters)
     return typing.cast(Public[P, R], published)
 
 
-def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
+def accept_torch_names(function: Callable[..., Any], has_out: bool | None = None) -> Callable[..., Any]:
     """Return `function` wrapped to accept `out=` and PyTorch's names of the first two operands.
+
+    `has_out` states whether the function accepts `out=`. None stands for the tables of `out_argument_names`. A call
+    with an `out=` that PyTorch refuses raises ArgumentInvalid (a TypeError).
 
     A function that has a parameter `out` is returned itself. With `out=`, the result is written to `out`, in its dtype,
     and `out` is returned; several results are written to a tuple of tensors, which are returned in a new tuple. An
@@ -73,25 +78,43 @@ def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.name == "out" for p in parameters):
         return function
+    name = function.__name__
+    if has_out is None:
+        has_out = name not in FUNCTIONS_WITHOUT_OUT
+    required = PARAMETERS_REQUIRED_BY_OUT.get(name)
     renamed = alternative_names(function)
     is_elementwise = function.__module__.rpartition(".")[2] in ELEMENTWISE_MODULES
-    refuse = refuse_shared if function.__name__ in GATHERING_FUNCTIONS else refuse_overlap if is_elementwise else None
+    refuse = refuse_shared if name in GATHERING_FUNCTIONS else refuse_overlap if is_elementwise else None
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
+        if "out" in kwargs and not (has_out and (required is None or _has_argument(required, args, kwargs))):
+            raise _unexpected_out(name)
         out = kwargs.pop("out", None)
         rename_arguments(renamed, kwargs)
         if out is None:
             return function(*args, **kwargs)
-        _refuse_gradient(function.__name__, args, kwargs, out)
+        _refuse_gradient(name, args, kwargs, out)
         result = function(*args, **kwargs)
         if refuse is not None and isinstance(out, Tensor):
             refuse(out, *_tensors(args))
         return _write_results(result, out)
 
     return offered
+
+
+def _has_argument(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return name in kwargs or (name == "dim" and len(args) > 1)
+
+
+def _unexpected_out(name: str) -> ArgumentInvalid:
+    return ArgumentInvalid(
+        f"{name}() got an unexpected keyword argument 'out'",
+        where=source.where(),
+        hint="Use the returned tensor, or copy it with out.copy_(...).",
+    )
 
 
 def _tensors(args: Sequence[Any]) -> list[Tensor]:
