@@ -5,6 +5,7 @@ modified in place is still an error, as in PyTorch; `saved_tensors` raises it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from lazytensor.autograd import gradient_graph
@@ -24,13 +25,16 @@ from lazytensor.autograd.saved_tensors import (
 )
 from lazytensor.core import source, storage
 from lazytensor.core.device import CPU
+from lazytensor.core.dtype import float32
 from lazytensor.core.tensor import Tensor, detach_node, grad_mode, is_grad_enabled, set_grad, storage_of_leaf, wrap
 from lazytensor.core.tensor_members import method, tensor_property
 from lazytensor.errors import ArgumentInvalid, AutogradError, OptionMissing
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import gradient_name
+from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.formula import ResultGradients
 from lazytensor.ops.identity import VJP_KEY
 from lazytensor.ops.shape import sum_to
 
@@ -356,9 +360,9 @@ class Function:
 
     The first argument of both is `ctx`, a `Context`.
 
-    As in PyTorch, `forward` may omit `ctx` if there is a method `setup_context(ctx, inputs, output)`. If there are
-    several differentiable outputs, `backward` is called once for each, with zeros as the gradients of the others. The
-    sum is the same as that of one call, because `backward` is linear in the gradients.
+    As in PyTorch, `forward` may omit `ctx` if there is a method `setup_context(ctx, inputs, output)`. A backward pass
+    calls `backward` once, with the gradients of all outputs. An output that the pass did not reach has zeros as its
+    gradient, or None after `ctx.set_materialize_grads(False)`.
     """
 
     @staticmethod
@@ -427,6 +431,42 @@ def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Nod
     return node
 
 
+def custom_vjp_of_all(
+    values: Sequence[Node],
+    inputs: Sequence[Node],
+    rule: Callable[[Sequence[Node | None]], Sequence[Node | None]],
+) -> list[Node]:
+    """Return nodes with the values of `values` and one custom gradient rule for all of them.
+
+    A backward pass calls `rule(gradients)` once, after the gradients of all nodes are complete. `gradients` has one
+    gradient for each value, or None for a value that the pass did not reach. `rule` returns a gradient, or None, for
+    each node of `inputs`. No gradient reaches `values`.
+    """
+    if len(values) == 1:
+        return [custom_vjp(values[0], inputs, lambda g: (None, *rule([g])))]
+
+    def call_rule(parts: Any) -> tuple[Node | None, ...]:
+        return None, *rule([parts.get(k) for k in range(len(values))])
+
+    # All results pass their gradients to one node, which backward visits after the results. Its value has no meaning.
+    junction = custom_vjp(call("full", value=0.0, type=Type((), float32)), inputs, call_rule)
+
+    def to_junction(k: int, g: Node) -> tuple[Any, ...]:
+        return None, ResultGradients({k: g})
+
+    return [custom_vjp(v, (junction,), partial(to_junction, k)) for k, v in enumerate(values)]
+
+
+def observe_gradients(
+    nodes: Sequence[Node], report: Callable[[Sequence[Node | None]], Sequence[Node | None]]
+) -> list[Node]:
+    """Return nodes with the values of `nodes`, whose gradients are replaced by those that `report(gradients)` returns.
+
+    Backward calls `report` once with the gradients of all nodes, as `custom_vjp_of_all` describes.
+    """
+    return custom_vjp_of_all([detach_node(n) for n in nodes], nodes, report)
+
+
 def observe_gradient(n: Node, report: Callable[[Node], Node]) -> Node:
     """Return a node with the value of `n` whose gradient is replaced by `report(gradient)` in backward."""
     return custom_vjp(n, (), lambda g: (report(g),))
@@ -445,25 +485,29 @@ def _attach_backward(
     # Keep types and devices only, so that the rule does not keep the tensors alive.
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
     devices = [r.device if isinstance(r, Tensor) else CPU for r in results]
-    attached = []
-    for i, r in enumerate(results):
-        if not isinstance(r, Tensor) or r.dtype.kind != "f" or id(r) in fixed:
-            attached.append(r)
-            continue
+    places = [k for k, r in enumerate(results) if isinstance(r, Tensor) and r.dtype.kind == "f" and id(r) not in fixed]
 
-        # `i` is a default argument, because the rule is called after the loop.
+    def rule(gradients: Sequence[Node | None]) -> Sequence[Node | None]:
+        nodes = dict(zip(places, gradients, strict=True))
+        given = [_wrap_or_fill(nodes.get(k), t if ctx.materialize else None, devices[k]) for k, t in enumerate(types)]
+        return _call_backward(cls, ctx, given, args)
 
-        def rule(g: Node, i: int = i) -> tuple[Node | None, ...]:
-            zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
-            nodes = [g if k == i else z for k, z in enumerate(zeros)]
-            given = [None if n is None else wrap(n, device) for n, device in zip(nodes, devices, strict=True)]
-            return (None, *_call_backward(cls, ctx, given, args))
-
-        n = tracked[id(r)] = custom_vjp(detach_node(r.node), inputs, rule)
+    attached = list(results)
+    values = [detach_node(results[k].node) for k in places]
+    for k, n in zip(places, custom_vjp_of_all(values, inputs, rule) if places else (), strict=True):
+        r = results[k]
+        tracked[id(r)] = n
         if any(t is not None for t in ctx._kept):
             n.memo = {**(n.memo or {}), SAVES_TENSORS_KEY: True}
-        attached.append(_result_tensor(r, n, any(r is d for d in ctx._dirty)))
+        attached[k] = _result_tensor(r, n, any(r is d for d in ctx._dirty))
     return attached
+
+
+def _wrap_or_fill(g: Node | None, type: Type | None, device: Any) -> Tensor | None:
+    """Return the gradient `g` as a tensor. If it is None, return zeros of `type`, or None if `type` is None too."""
+    if g is None and type is not None:
+        g = call("full", value=0.0, type=type)
+    return None if g is None else wrap(g, device)
 
 
 def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:

@@ -1,17 +1,17 @@
 """Hooks of modules: functions that are called before and after `forward`, and with gradients in the backward pass."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lazytensor.autograd.function import observe_gradient
+from lazytensor.autograd.function import observe_gradients
 from lazytensor.autograd.hooks import RemovableHandle
 from lazytensor.core import source
-from lazytensor.core.device import Device
 from lazytensor.core.tensor import Tensor, detach_node, is_grad_enabled, wrap
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
+from lazytensor.ops import call
 
 # One table for each kind of hook, keyed by handle number, so that hooks run in the order of registration.
 HOOK_TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks
@@ -160,108 +160,132 @@ def _run_always_called_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[st
             _run_forward_hook(module, number, hook, args, kwargs, None)
 
 
-# PyTorch attaches the hooks to one node on each side of a module. Here each argument and each output has a node that
-# reports its gradient to this object, which runs the hooks after the last report.
 class _BackwardHookCall:
-    """One call of a module with backward hooks, and the gradients reported so far."""
+    """One call of a module with backward hooks, and the gradients of its arguments and outputs."""
 
-    def __init__(self, module: Any, args: tuple[Any, ...]):
+    def __init__(self, module: Any):
         self.module = module
-        self.grad_inputs: list[Tensor | None] = [None] * len(args)
-        self.grad_outputs: list[Tensor | None] = []
-        self.waiting: set[int] = set()
+        self.grad_outputs: tuple[Tensor | None, ...] = ()
         self.is_over = False
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return `args` in which each tensor that requires a gradient is replaced by one that reports its gradient."""
-        reporting = []
-        for i, a in enumerate(args):
-            is_watched = isinstance(a, Tensor) and a.requires_grad
-            if is_watched:
-                self.waiting.add(i)
-            reporting.append(_report_gradient(a, partial(self.arrived, i, a.device)) if is_watched else a)
+        self.args = [a if isinstance(a, Tensor) else None for a in args]
+        watched = _differentiable(args)
         # Without such an argument (a model's first layer) no gradient is reported, and the hooks run when the output's
         # gradient starts.
-        self.has_inputs = bool(self.waiting)
-        return tuple(reporting)
+        self.has_inputs = bool(watched)
+        return tuple(_report_gradients(args, watched, partial(self.arrived, watched)))
 
     def leave(self, out: Any) -> Any:
         """Return the module's output `out`, with tensors that report their gradients to this call.
 
         `out` is a tensor, or a tuple of any class, which is kept. Only tensors that require a gradient are replaced,
-        and tensors in nested containers are not. `grad_outputs` gets one None for each output.
+        and tensors in nested containers are not.
 
         Other outputs are returned unchanged with a warning. They and outputs without a tensor that requires a gradient
         end the call: no hooks run.
         """
         results = out if isinstance(out, tuple) else (out,)
-        watched = {i for i, r in enumerate(results) if isinstance(r, Tensor) and r.requires_grad}
+        watched = _differentiable(results)
         if not watched:
             self.is_over = True
             if not isinstance(out, Tensor | tuple):
                 _warn_of_output(out)
             return out
-        self.grad_outputs = [None] * len(results)
-        seen = [
-            _report_gradient(r, partial(self.started, i, r.device)) if i in watched else r
-            for i, r in enumerate(results)
-        ]
+        devices = [getattr(r, "device", None) for r in results]
+        seen = _report_gradients(results, watched, partial(self.started, watched, devices))
         # Not by the class, whose constructor may take other arguments, as that of a namedtuple does.
         return tuple.__new__(type(out), seen) if isinstance(out, tuple) else seen[0]
 
-    def started(self, i: int, device: Device, g: Node) -> Node:
-        """Record the gradient `g` of output `i`, run the backward pre-hooks, and return the resulting gradient.
+    def started(
+        self, watched: Sequence[int], devices: Sequence[Any], gradients: Sequence[Node | None]
+    ) -> list[Node | None]:
+        """Run the backward pre-hooks with the gradients of all outputs, and return the gradients to use.
 
-        Hooks see None for outputs whose gradients have not arrived. If no argument requires a gradient, the backward
-        hooks run here too, once for each output.
+        `gradients` are those of the outputs with the numbers `watched`. Hooks see None for the other outputs, and for
+        outputs that the pass did not reach. The backward hooks run here too if no argument requires a gradient.
         """
-        # Outputs are reported one after another: hooks see None for those that are still missing.
-        self.grad_outputs[i] = wrap(detach_node(g), device)
+        arrived: list[Tensor | None] = [None] * len(devices)
+        for k, g in zip(watched, gradients, strict=True):
+            arrived[k] = None if g is None else wrap(detach_node(g), devices[k])
+        self.grad_outputs = given = tuple(arrived)
         for _, hook in _hooks_of(self.module, "_backward_pre_hooks"):
-            answer = hook(self.module, tuple(self.grad_outputs))
+            answer = hook(self.module, self.grad_outputs)
             if answer is not None:
-                self.grad_outputs = list(answer) if isinstance(answer, tuple) else [answer]
-        if not self.has_inputs:
-            self.call()
-        replaced = self.grad_outputs[i]
-        return g if replaced is None else replaced.node
-
-    def arrived(self, i: int, device: Device, g: Node) -> Node:
-        """Record the gradient `g` of argument `i`, and run the backward hooks after the last one.
-
-        Return the gradient to use. Raises AutogradError if a hook replaces the gradients of several arguments.
-        """
-        self.grad_inputs[i] = wrap(detach_node(g), device)
-        self.waiting.discard(i)
-        if self.waiting:
-            return g
-        answer = self.call()
-        if answer is None:
-            return g
-        # Gradients are reported one by one, and earlier ones have been propagated when the hooks run. PyTorch, whose
-        # hooks are on one node, can still replace them.
-        if sum(x is not None for x in self.grad_inputs) > 1:
+                self.grad_outputs = _check_count("Backward pre hook", "grad_output", answer, len(given))
+        if not self.has_inputs and any(g is not None for g in self.call((None,) * len(self.args))):
             raise AutogradError(
-                "a backward hook replaces the gradients of several arguments, but some of them have already "
-                "been propagated",
+                "Backward hook for Modules where no input requires gradient should always return None or None for all "
+                "gradients.",
                 where=source.where(),
-                hint="Register hooks on the arguments instead, with tensor.register_hook().",
+                hint="Return None from the hook.",
             )
-        replaced = answer[i] if isinstance(answer, tuple) else answer
-        return g if replaced is None else replaced.node
+        return _choose_gradients(watched, gradients, given, self.grad_outputs)
 
-    def call(self) -> Any:
-        """Run the backward hooks and return the last value that one returned, or None.
+    def arrived(self, watched: Sequence[int], gradients: Sequence[Node | None]) -> list[Node | None]:
+        """Run the backward hooks with the gradients of all arguments, and return the gradients to use.
+
+        `gradients` are those of the arguments with the numbers `watched`. Hooks see zeros for other tensors and for
+        tensors that the pass did not reach, and None for arguments that are not tensors.
+        """
+        nodes = dict(zip(watched, gradients, strict=True))
+        given = tuple(None if a is None else _gradient_or_zeros(nodes.get(k), a) for k, a in enumerate(self.args))
+        answers = self.call(given)
+        # A tensor that the pass did not reach gets its zeros, as in PyTorch.
+        filled = [given[k].node if g is None else g for k, g in zip(watched, gradients, strict=True)]  # type: ignore[union-attr]
+        return _choose_gradients(watched, filled, given, answers)
+
+    def call(self, grad_inputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Run the backward hooks and return `grad_inputs`, or the gradients that the hooks returned in place of them.
 
         None run if the output was no tensor or tuple, or had no tensor that requires a gradient.
         """
-        replaced = None
         if self.is_over:
-            return None
+            return grad_inputs
         for _, hook in _hooks_of(self.module, "_backward_hooks"):
-            answer = hook(self.module, tuple(self.grad_inputs), tuple(self.grad_outputs))
-            replaced = replaced if answer is None else answer
-        return replaced
+            answer = hook(self.module, grad_inputs, self.grad_outputs)
+            if answer is not None:
+                grad_inputs = _check_count("Backward hook", "grad_input", answer, len(grad_inputs))
+        return grad_inputs
+
+
+def _differentiable(values: Sequence[Any]) -> list[int]:
+    """Return the numbers of the tensors of `values` that require a gradient."""
+    return [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+
+
+def _gradient_or_zeros(g: Node | None, like: Tensor) -> Tensor:
+    return wrap(call("full", value=0.0, type=like.spec) if g is None else detach_node(g), like.device)
+
+
+def _check_count(kind: str, what: str, answer: Any, count: int) -> tuple[Tensor | None, ...]:
+    """Return the gradients that a hook returned as a tuple. Raises AutogradError for another number than `count`."""
+    gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
+    if len(gradients) != count:
+        raise AutogradError(
+            f"{kind} returned an invalid number of {what}, got {len(gradients)}, but expected {count}",
+            where=source.where(),
+            hint="Return one gradient, or None, for each gradient that the hook receives.",
+        )
+    return gradients
+
+
+def _choose_gradients(
+    watched: Sequence[int],
+    gradients: Sequence[Node | None],
+    given: Sequence[Tensor | None],
+    answers: Sequence[Tensor | None],
+) -> list[Node | None]:
+    """Return a gradient for each number of `watched`: that of `answers` if a hook replaced the one of `given`.
+
+    A gradient that was not replaced is that of `gradients`, with its gradient history.
+    """
+    chosen: list[Node | None] = []
+    for k, g in zip(watched, gradients, strict=True):
+        answer = answers[k]
+        chosen.append(g if answer is given[k] else None if answer is None else answer.node)
+    return chosen
 
 
 def _warn_of_output(out: Any) -> None:
@@ -274,8 +298,15 @@ def _warn_of_output(out: Any) -> None:
     warnings.warn_explicit(text, UserWarning, place.file, place.line, registry=_warning_registry)
 
 
-def _report_gradient(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
-    return wrap(observe_gradient(t.node, report), t.device)
+def _report_gradients(
+    values: Sequence[Any], watched: Sequence[int], report: Callable[[Sequence[Node | None]], Sequence[Node | None]]
+) -> list[Any]:
+    """Return `values` with new tensors at the numbers `watched`, whose gradients pass through `report` in one call."""
+    replaced = list(values)
+    if watched:
+        for k, n in zip(watched, observe_gradients([values[k].node for k in watched], report), strict=True):
+            replaced[k] = wrap(n, values[k].device)
+    return replaced
 
 
 def call_with_backward_hooks(
@@ -288,5 +319,5 @@ def call_with_backward_hooks(
     # Without gradients the reports would only make the graph longer.
     if not is_grad_enabled():
         return run(*args, **kwargs)
-    passage = _BackwardHookCall(module, args)
+    passage = _BackwardHookCall(module)
     return passage.leave(run(*passage.enter(args), **kwargs))
