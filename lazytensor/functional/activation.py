@@ -17,7 +17,7 @@ from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
 from lazytensor.functional.creation import rand
-from lazytensor.functional.half_precision import round_once
+from lazytensor.functional.half_precision import round_once, uses_host_kernels
 from lazytensor.functional.in_place import assign
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.random_state import is_replayed, tensor_of_draws
@@ -131,8 +131,14 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def _celu(x: Tensor, alpha: float) -> Tensor:
     above = x > 0
     # The branch that is not selected computes exp(0). An overflow there would turn its zero gradient into NaN.
-    below = pw.expm1(pw.where(above, 0.0, x) / alpha) * alpha
+    below = _negative_exponential(pw.where(above, 0.0, x) / alpha) * alpha
     return pw.where(above, x, below)
+
+
+def _negative_exponential(x: Tensor) -> Tensor:
+    """Return exp(x) - 1 for x <= 0. On the host the gradient is exp(x), and 1 for NaN, as that of PyTorch's `elu`."""
+    # The gradient of expm1 is expm1(x) + 1, which has no digits left for x far below 0.
+    return tensor_of(call("elu", operand_node(x), alpha=1.0), x) if uses_host_kernels(x) else pw.expm1(x)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -153,7 +159,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 @round_once
 def _selu(x: Tensor) -> Tensor:
     above = x > 0
-    below = pw.expm1(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
+    below = _negative_exponential(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
     return pw.where(above, x * SELU_SCALE, below)
 
 
@@ -290,8 +296,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
             hint="Pass a lambd of at least 0.",
         )
     require_elements(input, "f", "softshrink")
-    below = pw.where(input < -float(lambd), input + float(lambd), input * 0.0)
-    return pw.where(input > float(lambd), input - float(lambd), below)
+    moved = pw.where(input < -float(lambd), input + float(lambd), input - float(lambd))
+    return pw.where(pw.abs(input) <= float(lambd), input * 0.0, moved)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -380,7 +386,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         )
     require_elements(input, "f", "glu")
     half = extent // 2
-    return slice_dim(input, at, 0, half) * pw.sigmoid(slice_dim(input, at, half, extent))
+    return _gate(slice_dim(input, at, 0, half), slice_dim(input, at, half, extent))
+
+
+@round_once
+def _gate(x: Tensor, gate: Tensor) -> Tensor:
+    return x * pw.sigmoid(gate)
 
 
 @method

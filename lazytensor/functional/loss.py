@@ -17,6 +17,7 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
 from lazytensor.functional.activation import logsigmoid
 from lazytensor.functional.creation import arange
+from lazytensor.functional.half_precision import host_half_dtype, round_once
 from lazytensor.functional.loss_targets import check_range, class_weights, prepare_labels
 from lazytensor.functional.matmul import linear
 from lazytensor.functional.pointwise import tensor_of
@@ -103,7 +104,8 @@ def cross_entropy(
     if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     target = prepare_labels(input, target)
-    if weight is None and not label_smoothing:
+    # PyTorch rounds log-probabilities of half types. The single operation does not, except on the wafer.
+    if weight is None and not label_smoothing and host_half_dtype(input) is None:
         check_range(input, target, ignore_index)
         (logits,) = cast_to_float32(operand_node(input))
         labels = target.node
@@ -377,8 +379,16 @@ def smooth_l1_loss(
         # The limit for beta = 0, where the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
     d = _absolute_difference(input, target)
-    near = d * d * (0.5 / beta)
-    return apply_reduction(pw.where(d < float(beta), near, d - 0.5 * beta), reduction)
+    return apply_reduction(_smooth_l1(d, float(beta)), reduction)
+
+
+@round_once
+def _smooth_l1(d: Tensor, beta: float) -> Tensor:
+    # An infinite d must not be squared: the gradient of the branch that is not selected would be 0 times infinity. NaN
+    # counts as near, so that its gradient is NaN.
+    is_far = d >= beta
+    near = pw.where(is_far, 0.0, d)
+    return pw.where(is_far, d - 0.5 * beta, near * near * (0.5 / beta))
 
 
 def _absolute_difference(input: Tensor, target: Tensor) -> Tensor:
@@ -409,8 +419,14 @@ def huber_loss(
             hint="Pass a delta above 0.",
         )
     d = _absolute_difference(input, target)
-    far = (d - 0.5 * delta) * float(delta)
-    return _reduce_weighted(pw.where(d <= float(delta), d * d * 0.5, far), weight, resolve_reduction(reduction))
+    return _reduce_weighted(_huber(d, float(delta)), weight, resolve_reduction(reduction))
+
+
+@round_once
+def _huber(d: Tensor, delta: float) -> Tensor:
+    is_far = d > delta
+    near = pw.where(is_far, 0.0, d)  # see `_smooth_l1`
+    return pw.where(is_far, (d - 0.5 * delta) * delta, near * near * 0.5)
 
 
 def binary_cross_entropy(

@@ -17,6 +17,7 @@ from lazytensor.functional import reduction as red
 from lazytensor.functional.activation import logsigmoid
 from lazytensor.functional.distance import pairwise_distance
 from lazytensor.functional.gather_scatter import gather
+from lazytensor.functional.half_precision import uses_host_kernels
 from lazytensor.functional.loss import apply_reduction, flatten_to_rows, resolve_reduction
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import default_dtype
@@ -112,6 +113,11 @@ def cosine_embedding_loss(
     return apply_reduction(near + far, resolve_reduction(reduction, size_average, reduce))
 
 
+def _positive_part(x: Tensor) -> Tensor:
+    """Return max(0, x). On the host it is 0 for NaN, as in the loops of PyTorch's margin losses."""
+    return pw.where(x > 0, x, 0.0) if uses_host_kernels(x) else pw.relu(x)
+
+
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -140,7 +146,7 @@ def multi_margin_loss(
     classes = rows.spec.shape[1]
     own = tensor_of(call("at_places", operand_node(rows), labels.node), input)
     # Class y itself contributes the margin, and is masked below.
-    over = pw.relu(float(margin) - own + rows)
+    over = _positive_part(float(margin) - own + rows)
     over = over * over if p == 2 else over
     numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     loss = pw.where(numbers == labels, 0.0, over)
@@ -260,7 +266,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = pw.minimum(far, distance(positive, negative))
-    return apply_reduction(pw.relu(near - far + float(margin)), reduction)
+    return apply_reduction(pw.relu(near + float(margin) - far), reduction)
 
 
 def multilabel_margin_loss(
@@ -291,7 +297,7 @@ def multilabel_margin_loss(
     marks = operand_node(pw.cast_to(listed, rows.dtype))
     hot = tensor_of(scatter(full_like(0, operand_node(rows)), operand_node(places), marks, 1, "maximum"), input)
     counts = pw.logical_and(unsqueeze(listed, 2), unsqueeze(hot == 0.0, 1))
-    over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
+    over = pw.where(counts, _positive_part(1.0 - own + unsqueeze(rows, 1)), 0.0)
     loss = red.sum(over, (1, 2)) / float(classes)
     return apply_reduction(
         view(loss, ()) if input.ndim < 2 else loss, resolve_reduction(reduction, size_average, reduce)

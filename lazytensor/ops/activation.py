@@ -95,7 +95,7 @@ composite(
 )
 composite(
     "elu",
-    elu,
+    rounded_once(elu),
     lambda x, **attrs: x,
     12,
     vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),),
@@ -104,7 +104,7 @@ composite(
 )
 composite(
     "leaky_relu",
-    leaky_relu,
+    rounded_once(leaky_relu),
     lambda x, **attrs: x,
     2,
     vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
@@ -113,7 +113,7 @@ composite(
 )
 composite(
     "log_sigmoid",
-    log_sigmoid,
+    rounded_once(log_sigmoid),
     flops=24,
     vjp=lambda g, y, x: (call("log_sigmoid_grad", g, x),),
     cirh=legal_by_decomposition(_decompose_log_sigmoid),
@@ -125,16 +125,39 @@ def _soft_gate(x: Node) -> Node:
     return call("tanh", call("softplus", x, beta=1.0, threshold=20.0))
 
 
-def _mish_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    t = _soft_gate(x)
-    return (g * (t + x * call("sigmoid", x) * (1 - t * t)),)
-
-
 def _mish(x: Node) -> Node:
     return x * _soft_gate(x)
 
 
-composite("mish", rounded_once(_mish), flops=36, vjp=_mish_vjp, cirh=legal_by_decomposition(_mish), elements="f")
+def _mish_grad(g: Node, x: Node) -> Node:
+    t = _soft_gate(x)
+    return g * (t + x * call("sigmoid", x) * (1 - t * t))
+
+
+def _silu_grad(g: Node, x: Node) -> Node:
+    s = call("sigmoid", x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+def _tanh_grad(g: Node, y: Node) -> Node:
+    return g * (1 - y * y)
+
+
+for _name, _formula, _flops in (
+    ("mish_grad", _mish_grad, 48),
+    ("silu_grad", _silu_grad, 15),
+    ("tanh_grad", _tanh_grad, 3),
+):
+    # PyTorch has one kernel for each, which rounds half types once.
+    composite(_name, rounded_once(_formula), flops=_flops, cirh=legal_by_decomposition(_formula), elements="f")
+composite(
+    "mish",
+    rounded_once(_mish),
+    flops=36,
+    vjp=lambda g, y, x: (call("mish_grad", g, x),),
+    cirh=legal_by_decomposition(_mish),
+    elements="f",
+)
 
 
 def _square(x: Node) -> Node:
@@ -154,10 +177,10 @@ def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
 
 
 def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
-    above = x > 0
-    # Uses x and not the result, whose sign does not identify the branch if alpha is negative.
-    below = g * (call("exp", where(above, 0, x)) * alpha)
-    return where(above, g, below)
+    # Uses x and not the result, whose sign does not identify the branch if alpha is negative. NaN passes the gradient
+    # on, as in PyTorch's loop over single elements; its vector loop, for long tensors, gives NaN.
+    slope = call("exp", where(x < 0, x, 0)) * alpha
+    return where(call("le", x, full_like(0, x)), g * slope, g)
 
 
 def _leaky_grad(g: Node, x: Node, *, slope: float) -> Node:
@@ -179,21 +202,35 @@ composite(
     cirh=legal_by_decomposition(_decompose_softplus_grad),
     elements="f",
 )
-composite("log_sigmoid_grad", _log_sigmoid_grad, flops=24, cirh=legal_by_decomposition(_decompose_log_sigmoid_grad))
-composite("sigmoid_grad", lambda g, y: g * (y * (1 - y)), flops=3, cirh=typed_operation("SigmoidGrad", arrow=False))
 composite(
-    "gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed_operation("GeluGrad", gelu_attribute, arrow=False)
+    "log_sigmoid_grad",
+    rounded_once(_log_sigmoid_grad),
+    flops=24,
+    cirh=legal_by_decomposition(_decompose_log_sigmoid_grad),
+)
+composite(
+    "sigmoid_grad",
+    rounded_once(lambda g, y: g * (y * (1 - y))),
+    flops=3,
+    cirh=typed_operation("SigmoidGrad", arrow=False),
+)
+composite(
+    "gelu_grad",
+    rounded_once(_gelu_grad),
+    lambda g, x, **attrs: x,
+    30,
+    cirh=typed_operation("GeluGrad", gelu_attribute, arrow=False),
 )
 composite(
     "elu_grad",
-    _elu_grad,
+    rounded_once(_elu_grad),
     lambda g, x, **attrs: x,
     12,
     cirh=typed_operation("EluGrad", alpha_attribute("alpha"), arrow=False),
 )
 composite(
     "leaky_relu_grad",
-    _leaky_grad,
+    rounded_once(_leaky_grad),
     lambda g, x, **attrs: x,
     2,
     cirh=typed_operation("LeakyReluGrad", alpha_attribute("slope")),

@@ -184,18 +184,13 @@ def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
     return (call("relu_grad", g, y),)
 
 
-def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
-    s = call("sigmoid", x)
-    return (g * (s * (1 + x * (1 - s))),)
-
-
 # Transcendental functions count as 10 flops, the convention of the performance model. Gradients use the result where
 # possible (exp, tanh, sigmoid, tan, expm1), as in PyTorch, because it is already computed.
 _unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=same_type_operation("Exp", arrow=True), autocast="float32")
 _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=same_type_operation("Log"), autocast="float32")
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=same_type_operation("Sin"))
 _unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=same_type_operation("Cos"))
-_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=same_type_operation("Tanh"))
+_unary("tanh", np.tanh, lambda g, y, x: (call("tanh_grad", g, y),), 10, cirh=same_type_operation("Tanh"))
 _unary(
     "sigmoid",
     sigmoid_values,
@@ -273,7 +268,7 @@ _unary(
 _unary(
     "silu",
     lambda x: x * sigmoid_values(x),
-    lambda g, y, x: _silu_vjp(g, x),
+    lambda g, y, x: (call("silu_grad", g, x),),
     11,
     LoopBody("({0} * sigmoid({0}))", "special"),
     cirh=legal_by_decomposition(lambda x: x * call("sigmoid", x)),

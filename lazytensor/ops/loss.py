@@ -8,7 +8,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import cast, ne, where
+from lazytensor.ops.elementwise import cast, ne, rounded_once, where
 from lazytensor.ops.formula import composite, differentiate_formula, evaluate_formula
 from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import broadcast_reduced, keepdim_shape, reduce
@@ -91,10 +91,10 @@ op(
 op(
     "softmax_grad",
     same_types,
-    evaluate_formula(_softmax_grad),
+    evaluate_formula(rounded_once(_softmax_grad)),
     vjp=differentiate_formula(_softmax_grad),
     work=elementwise_work(4),
-    composite=_softmax_grad,
+    composite=rounded_once(_softmax_grad),
     cirh=legal_by_decomposition(_decompose_softmax_grad),
 )
 op(

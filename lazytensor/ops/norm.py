@@ -68,12 +68,14 @@ def _register_backward(name: str, formula: Formula, spelling: Legality, parts: F
     the operands or results need reshaping.
     """
 
-    def one(*inputs: Node, index: int, **attrs: Any) -> Node:
-        gradient: Node = formula(*inputs, **attrs)[index]
-        return gradient
-
     def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
         return x, params[-1], params[-1]
+
+    def one(*inputs: Node, index: int, **attrs: Any) -> Node:
+        # PyTorch's kernels round the gradients of half types once.
+        wide = (cast(n, float32) if n.type.dtype.is_half else n for n in inputs)
+        gradient: Node = formula(*wide, **attrs)[index]
+        return cast(gradient, results(*(n.type for n in inputs))[index].dtype)
 
     # CIRH's backward pass is one operation with three results; autograd needs them one by one. The three operations
     # lower to the same node, because nodes are interned.

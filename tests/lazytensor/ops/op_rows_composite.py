@@ -331,6 +331,15 @@ ROWS = {
         lambda d: ([d.values(), d.values()], {"approximate": "none"}),
         lambda g, x, approximate: g * (_each(_normal_cdf)(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)),
     ),
+    "tanh_grad": Row(lambda d: ([d.values(), d.within(-1, 1)], {}), lambda g, y: g - g * y**2),
+    "silu_grad": Row(
+        lambda d: ([d.values(), d.values()], {}),
+        lambda g, x: g * (1 / (1 + np.exp(-x)) + x * np.exp(-x) / (1 + np.exp(-x)) ** 2),
+    ),
+    "mish_grad": Row(
+        lambda d: ([d.values(), d.values()], {}),
+        lambda g, x: g * (np.tanh(np.log1p(np.exp(x))) + x / np.cosh(np.log1p(np.exp(x))) ** 2 / (1 + np.exp(-x))),
+    ),
     "elu_grad": Row(
         lambda d: ([d.values(), d.values()], {"alpha": 0.5}),
         lambda g, x, alpha: g * np.where(x > 0, 1, alpha * np.exp(x)),
