@@ -12,6 +12,13 @@ entr = public(
 )
 erf = public(_pointwise.erf)
 erfc = public(_pointwise_special.erfc)
+erfcx = public(
+    unary(
+        "erfcx",
+        "Return exp(x * x) * erfc(x) for each element x.",
+        ">>> lt.special.erfcx(lt.tensor([0.0, 1.0, 100.0]))\ntensor([1.0000, 0.4276, 0.0056])",
+    )
+)
 erfinv = public(_pointwise_special.erfinv)
 exp2 = public(_pointwise_special.exp2)
 expit = public(_pointwise.sigmoid)
@@ -41,9 +48,11 @@ i1e = public(
 )
 log1p = public(_pointwise.log1p)
 log_softmax = public(_reduction.log_softmax, has_out=False)
+log_ndtr = public(_pointwise_special.log_ndtr)
 logit = public(_pointwise_special.logit)
 logsumexp = public(_reduction.logsumexp)
 multigammaln = public(_pointwise_special.mvlgamma)
+ndtr = public(_pointwise_special.ndtr)
 polygamma = public(_pointwise_special.polygamma)
 round = public(_pointwise_special.special_round)
 sinc = public(_pointwise_special.sinc)

@@ -129,14 +129,19 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @round_once
 def _celu(x: Tensor, alpha: float) -> Tensor:
-    above = x > 0
+    above = _is_above_zero(x)
     # The branch that is not selected computes exp(0). An overflow there would turn its zero gradient into NaN.
     below = _negative_exponential(pw.where(above, 0.0, x) / alpha) * alpha
     return pw.where(above, x, below)
 
 
+def _is_above_zero(x: Tensor) -> Tensor:
+    """Return whether each element is above 0. On the host NaN counts too, so that it passes gradients on."""
+    return pw.logical_not(x <= 0) if uses_host_kernels(x) else x > 0
+
+
 def _negative_exponential(x: Tensor) -> Tensor:
-    """Return exp(x) - 1 for x <= 0. On the host the gradient is exp(x), and 1 for NaN, as that of PyTorch's `elu`."""
+    """Return exp(x) - 1 for x <= 0. On the host the gradient is exp(x), as that of PyTorch's `elu`."""
     # The gradient of expm1 is expm1(x) + 1, which has no digits left for x far below 0.
     return tensor_of(call("elu", operand_node(x), alpha=1.0), x) if uses_host_kernels(x) else pw.expm1(x)
 
@@ -158,7 +163,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @round_once
 def _selu(x: Tensor) -> Tensor:
-    above = x > 0
+    above = _is_above_zero(x)
     below = _negative_exponential(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
     return pw.where(above, x * SELU_SCALE, below)
 

@@ -13,7 +13,7 @@ from lazytensor.core.dtype import DType, int32
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import OptionMissing, ShapeError
-from lazytensor.functional import creation, diagonals, tensor_products, views
+from lazytensor.functional import creation, diagonals, joining_and_splitting, tensor_products, views
 from lazytensor.functional import matmul as matrix
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
@@ -131,25 +131,27 @@ inverse = inv
 
 def pinv(
     A: Tensor,
-    rtol: float | None = None,
+    rtol: float | Tensor | None = None,
     *,
-    atol: float | None = None,
-    rcond: float | None = None,
+    atol: float | Tensor | None = None,
+    rcond: float | Tensor | None = None,
     hermitian: bool = False,
 ) -> Tensor:
     """Return the Moore-Penrose pseudoinverse of each matrix: [..., m, n] -> [..., n, m].
 
-    Singular values below `rtol` (or `rcond`) times the largest count as 0. The default is max(m, n) times the rounding
-    error of the dtype. `hermitian` is ignored. Raises OptionMissing if `atol` is given.
+    Singular values up to the larger one of `atol` and `rtol` (or `rcond`) times the largest singular value count as 0.
+    The default of `rtol` is max(m, n) times the rounding error of the dtype, or 0 if `atol` is above 0. Both may be
+    tensors with one element, whose values are read. `hermitian` is ignored.
     """
-    if atol is not None:
-        raise OptionMissing("pinv with atol is not supported", where=source.where(), hint="Use rtol instead.")
     n = _matrix_node(A)
-    tolerance = rtol if rtol is not None else rcond
-    if tolerance is None:
+    given, absolute = rtol if rtol is not None else rcond, 0.0 if atol is None else float(atol)
+    if given is not None:
+        relative = float(given)
+    else:
         # The larger extent times the rounding error of the dtype, LAPACK's usual bound.
-        tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
-    return tensor_of(call("pinv", n, rcond=float(tolerance)), A)
+        relative = 0.0 if absolute > 0 else max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
+    attrs = {"atol": absolute} if absolute > 0 else {}
+    return tensor_of(call("pinv", n, rcond=relative, **attrs), A)
 
 
 @method
@@ -179,13 +181,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         )
         return transpose_matrices(flipped)
     a, b = _broadcast_stacks(A, B)
-    return tensor_of(linalg.triangular(_set_unit_diagonal(a) if unitriangular else a, b, not upper), A, B)
-
-
-def _set_unit_diagonal(a: Node) -> Node:
-    """Return the matrices of `a` with ones on the diagonal."""
-    strict = a - linalg.band_part(a, 0, 0)
-    return strict + linalg.identity_matrices(a.type, a.type.shape[-1])
+    return tensor_of(linalg.triangular(linalg.set_unit_diagonal(a) if unitriangular else a, b, not upper), A, B)
 
 
 @method
@@ -203,7 +199,7 @@ def triangular_solve(
             [2.]])
     """
     a, right = _broadcast_stacks(A, b)
-    used = _set_unit_diagonal(a) if unitriangular else a
+    used = linalg.set_unit_diagonal(a) if unitriangular else a
     return Solution(tensor_of(linalg.triangular(used, right, not upper, transpose), A, b), tensor_of(a, A))
 
 
@@ -272,7 +268,7 @@ def _slice_columns(x: Tensor, first: int, limit: int) -> Tensor:
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """Return L and U packed in one matrix [..., m, n], and the row exchanges int32 [..., min(m, n)].
 
-    The result has no gradient. Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
+    Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
     """
     if not pivot:
         raise OptionMissing(
@@ -280,10 +276,10 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
             where=source.where(),
             hint="Call it with pivot=True.",
         )
-    packed = tensor_of(call("lu", _matrix_node(A)), A).detach()
+    packed = tensor_of(call("lu", _matrix_node(A)), A)
     m, n = A.spec.shape[-2:]
     # The operation has one result: rows 0 to m - 1 contain L and U, row m the exchanges.
-    pivots = views.select(packed, -2, m)
+    pivots = views.select(packed.detach(), -2, m)
     return pw.clone(_slice_rows(packed, 0, m)), pw.cast_to(_slice_columns(pivots, 0, min(m, n)), int32)
 
 
@@ -324,7 +320,7 @@ def _permutation_matrix(pivots: Tensor, n: int, dtype: DType) -> Tensor:
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Return P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U, where k = min(m, n).
 
-    The result has no gradient. Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
+    P has no gradient. Raises OptionMissing (a RuntimeError), as PyTorch on the CPU, if `pivot` is false.
     """
     return lu_unpack(*lu_factor(A, pivot=pivot))
 
@@ -472,14 +468,20 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """Return the singular value decomposition A = U diag(S) Vh: U [..., m, k], S [..., k] and Vh [..., k, n].
 
-    k is min(m, n). `driver` is ignored. Raises OptionMissing if `full_matrices` is true and the matrices are not
-    square.
+    k is min(m, n). If `full_matrices` is true, U is [..., m, m] and Vh [..., n, n]; the additional vectors have no
+    gradient. `driver` is ignored.
     """
-    if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
-        raise OptionMissing("svd supports only the reduced form", where=source.where(), hint="Use full_matrices=False.")
-    packed, m = tensor_of(call("svd", _matrix_node(A)), A), A.spec.shape[-2]
-    vectors = _slice_rows(packed, m + 1, m + 1 + A.spec.shape[-1])
-    return SVD(_slice_rows(packed, 0, m), views.select(packed, -2, m), transpose_matrices(vectors))
+    node = _matrix_node(A)
+    packed, (m, n) = tensor_of(call("svd", node), A), A.spec.shape[-2:]
+    u, v = _slice_rows(packed, 0, m), _slice_rows(packed, m + 1, m + 1 + n)
+    if full_matrices and m != n:
+        beyond = tensor_of(call("svd_complement", node), A).detach()
+        u, v = (
+            (joining_and_splitting.cat([u, beyond], -1), v)
+            if m > n
+            else (u, joining_and_splitting.cat([v, beyond], -1))
+        )
+    return SVD(u, views.select(packed, -2, m), transpose_matrices(v))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:

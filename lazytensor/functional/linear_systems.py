@@ -138,7 +138,7 @@ def _number_of_zero_pivot(factors: Tensor) -> Tensor:
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> CheckedLU:
     """Return the factors of `lu_factor`, and int32 [...] with the number of the first zero pivot, or 0.
 
-    With `check_errors` a zero pivot raises FactorizationFailed. The factors have no gradient.
+    With `check_errors` a zero pivot raises FactorizationFailed.
 
     >>> import lazytensor as lt
     >>> lt.linalg.lu_factor_ex(lt.tensor([[1.0, 2.0], [2.0, 4.0]])).info

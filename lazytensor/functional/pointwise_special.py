@@ -357,6 +357,46 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return total + p * (p - 1) / 4 * math.log(math.pi)
 
 
+def ndtr(input: Tensor) -> Tensor:
+    """Return the probability that a standard normal number is at most x, for each element x of `input`.
+
+    Integers are converted to the default floating-point dtype.
+
+    >>> import lazytensor as lt
+    >>> lt.special.ndtr(lt.tensor([-1.0, 0.0]))
+    tensor([0.1587, 0.5000])
+    """
+    return _ndtr(to_floating(input))
+
+
+@round_once
+def _ndtr(x: Tensor) -> Tensor:
+    # PyTorch's formula, which has no digits left for x far below 0.
+    return (1.0 + pw.erf(x * math.sqrt(0.5))) * 0.5
+
+
+def log_ndtr(input: Tensor) -> Tensor:
+    """Return the logarithm of `ndtr`, accurate also where `ndtr` is close to 0 or 1.
+
+    Integers are converted to the default floating-point dtype.
+
+    >>> import lazytensor as lt
+    >>> lt.special.log_ndtr(lt.tensor([-40.0, 0.0]))
+    tensor([-804.6084,   -0.6931])
+    """
+    return _log_ndtr(to_floating(input))
+
+
+@round_once
+def _log_ndtr(input: Tensor) -> Tensor:
+    x = input * math.sqrt(0.5)
+    is_low = input < -1.0
+    # Each branch gets 0 where it is not selected, so that its gradient is finite there.
+    low, high = pw.where(is_low, x, 0.0), pw.where(is_low, 0.0, x)
+    tail = pw.log(tensor_of(call("erfcx", operand_node(-low)), input) * 0.5) - low * low
+    return pw.where(is_low, tail, pw.log1p(erfc(high) * -0.5))
+
+
 @method(in_place=True)
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi * x) / (pi * x), and 1 where x is 0, for each element x of `input`.
@@ -659,6 +699,16 @@ def positive(input: Tensor) -> Tensor:
             where=source.where(),
             hint="Convert the tensor first, for example with .int().",
         )
+    return input
+
+
+def real(input: Tensor) -> Tensor:
+    """Return `input` itself, since all tensors are real.
+
+    >>> import lazytensor as lt
+    >>> lt.real(lt.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
     return input
 
 

@@ -38,6 +38,12 @@ def slice_rows(x: Node, start: int, limit: int) -> Node:
     return slice_(x, (0,) * (len(shape) - 2) + (start, 0), (*shape[:-2], limit, shape[-1]))
 
 
+def slice_columns(x: Node, start: int, limit: int) -> Node:
+    """Return the columns start..limit - 1 of each matrix."""
+    shape = x.type.shape
+    return slice_(x, (0,) * (len(shape) - 1) + (start,), (*shape[:-1], limit))
+
+
 def band_part(x: Node, lower: int | None, upper: int | None) -> Node:
     """Return each matrix without the elements more than `lower` below or `upper` above the diagonal. None keeps all."""
     return call("band_part", x, lower=lower, upper=upper)
@@ -230,17 +236,24 @@ def inverse(a: Node) -> Node:
     return solve(a, identity_matrices(a.type, a.type.shape[-1]))
 
 
-def _pinv_type(x: Type, *, rcond: float) -> Type:
+def _pinv_type(x: Type, *, rcond: float, atol: float = 0.0) -> Type:
     return Type((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
-def _pinv(x: np.ndarray, *, rcond: float) -> np.ndarray:
+def _pinv(x: np.ndarray, *, rcond: float, atol: float = 0.0) -> np.ndarray:
+    """Return the pseudoinverse. Singular values up to `rcond` times the largest one, or up to `atol`, count as 0."""
     if not x.size:
         return np.swapaxes(x, -1, -2)
-    return np.linalg.pinv(_to_float64(x), rcond=rcond).astype(x.dtype)
+    wide = _to_float64(x)
+    if atol:
+        with np.errstate(divide="ignore"):  # all singular values of a zero matrix count as 0 with an infinite rcond
+            return np.linalg.pinv(wide, rcond=np.maximum(rcond, atol / np.linalg.norm(wide, 2, (-2, -1)))).astype(
+                x.dtype
+            )
+    return np.linalg.pinv(wide, rcond=rcond).astype(x.dtype)
 
 
-def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
+def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float, atol: float = 0.0) -> tuple[Node]:
     """Gradient rule of the pseudoinverse, for a constant rank (Golub and Pereyra 1973)."""
     gt, yt = transpose_matrices(g), transpose_matrices(y)
     direct = matmul(matmul(yt, g), yt)
@@ -448,6 +461,22 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 
 
 _factor("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic_work(20))
+
+
+def _svd_complement_type(x: Type) -> Type:
+    m, n = _svd_type(x).shape[-2] - x.shape[-1] - 1, x.shape[-1]
+    return Type((*x.shape[:-2], max(m, n), max(m, n) - min(m, n)), x.dtype)
+
+
+def _svd_complement(x: np.ndarray) -> np.ndarray:
+    m, n = x.shape[-2:]
+    u, _, vh = np.linalg.svd(_to_float64(x))
+    vectors = u if m > n else np.swapaxes(vh, -1, -2)
+    return np.asarray(vectors[..., min(m, n) :]).astype(x.dtype)
+
+
+# The columns of the full U (or V, if n > m) beyond the singular vectors. They have no gradient, as in PyTorch.
+_factor("svd_complement", _svd_complement_type, _svd_complement, work=_cubic_work(20))
 _factor(
     "singular_values",
     lambda x: Type((*x.shape[:-2], min(x.shape[-2:])), x.dtype),
@@ -557,11 +586,57 @@ def _lu(a: np.ndarray) -> np.ndarray:
     return np.concatenate([out, pivots[None]])
 
 
+def set_unit_diagonal(x: Node) -> Node:
+    """Return square matrices with ones on the diagonal."""
+    return x - band_part(x, 0, 0) + identity_matrices(x.type, x.type.shape[-1])
+
+
+def _lu_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """Gradient rule of LU: P L^-T (lower(L^T gL) + upper(gU U^T)) U^-T for a square matrix, with a strict lower part.
+
+    The additional columns of a wide matrix are L times those of U, and the additional rows of a tall one are those of L
+    times U. Their gradients also flow to the square part. `y` and `g` are packed as in `_lu`.
+    """
+    m, n = x.type.shape[-2:]
+    k = min(m, n)
+    square, gradient = (slice_columns(slice_rows(v, 0, k), 0, k) for v in (y, g))
+    low, up = set_unit_diagonal(band_part(square, None, 0)), band_part(square, 0, None)
+    g_low, g_up = gradient - band_part(gradient, 0, None), band_part(gradient, 0, None)
+    outside: Node | None = None
+    if n > k:
+        beyond, g_beyond = (slice_columns(slice_rows(v, 0, k), k, n) for v in (y, g))
+        outside = triangular(low, g_beyond, lower=True, adjoint=True)
+        g_low = g_low - matmul(outside, beyond, False, True)
+    elif m > k:
+        beyond, g_beyond = (slice_rows(v, k, m) for v in (y, g))
+        outside = _divide_by_transpose(g_beyond, up)
+        g_up = g_up - matmul(beyond, outside, True, False)
+    lower_part = matmul(low, g_low, True, False)
+    middle = lower_part - band_part(lower_part, 0, None) + band_part(matmul(g_up, up, False, True), 0, None)
+    inner = triangular(low, _divide_by_transpose(middle, up), lower=True, adjoint=True)
+    if outside is not None:
+        inner = _concat_columns(inner, outside) if n > k else _concat_rows(inner, outside)
+    pivots = slice_columns(slice_rows(y, m, m + 1), 0, k)
+    exchanges = call("permutation", reshape(pivots, (*x.type.shape[:-2], k)), n=m, dtype=x.type.dtype)
+    return (matmul(exchanges, inner),)
+
+
+def _divide_by_transpose(x: Node, upper: Node) -> Node:
+    """Return X U^-T for upper triangular matrices U."""
+    return transpose_matrices(triangular(upper, transpose_matrices(x), lower=False))
+
+
+def _concat_columns(*parts: Node) -> Node:
+    return call("concat", *parts, dim=len(parts[0].type.shape) - 1)
+
+
 _factor(
     "lu",
     lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
     _for_each_matrix(_lu, lambda s: (s[0] + 1, s[1])),
+    vjp=_lu_vjp,
     work=_cubic_work(2 / 3),
+    gradient_name="LinalgLuFactorEx",
 )
 
 

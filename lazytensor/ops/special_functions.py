@@ -119,6 +119,14 @@ _pointwise(
     keeps="operands",
 )
 _pointwise(
+    "erfcx",
+    values.erfcx,
+    lambda g, y, x: (g * (x * y * 2 - TWO_OVER_ROOT_PI),),
+    flops=40,
+    cirh=illegal_with_hint(CLIENT_HINT),
+    gradient_name="SpecialErfcx",
+)
+_pointwise(
     "lgamma",
     values.lgamma,
     lambda g, y, x: (g * polygamma(x, 0),),

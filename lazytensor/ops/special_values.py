@@ -16,6 +16,10 @@ MIN_ASYMPTOTIC_ARGUMENT = 12.0
 """From this argument on, eight terms of the asymptotic series of the gamma family are exact in double precision."""
 MAX_RECURRENCE_STEPS = 1 << 16
 """The maximum number of steps of a recurrence. After these the result is NaN."""
+MIN_ERFCX_ASYMPTOTIC = 10.0
+"""Above this argument the asymptotic series of erfcx is exact in double precision."""
+ERFCX_TERMS = 12
+"""Terms of that series; the last one is below 1e-14 of the first."""
 BESSEL_SPLIT = 30.0
 """The power series is used up to this argument, the asymptotic series above."""
 
@@ -46,6 +50,19 @@ def _apply_elementwise(f: Callable[..., object], x: np.ndarray) -> np.ndarray:
 def erfc(x: np.ndarray) -> np.ndarray:
     """Return 1 - erf(x), accurate where it is small."""
     return _apply_elementwise(_erfc, x)
+
+
+@_compute_in_float64
+def erfcx(x: np.ndarray) -> np.ndarray:
+    """Return exp(x * x) * erfc(x), which neither overflows nor underflows for large positive x."""
+    near = np.exp(x * x) * _apply_elementwise(_erfc, x)
+    # Abramowitz and Stegun 7.1.23, divided by exp(-x * x).
+    term = total = np.ones_like(x)
+    square = np.where(x > MIN_ERFCX_ASYMPTOTIC, x * x, 1.0)
+    for k in range(ERFCX_TERMS):
+        term = term * -(2 * k + 1) / (2 * square)
+        total = total + term
+    return np.where(x > MIN_ERFCX_ASYMPTOTIC, total / (x * math.sqrt(math.pi)), near)
 
 
 @_compute_in_float64

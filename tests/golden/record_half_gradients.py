@@ -8,7 +8,6 @@ import json
 import math
 
 import torch
-
 from half_calls import CALLS
 
 

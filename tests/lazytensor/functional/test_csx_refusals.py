@@ -34,7 +34,7 @@ HOMES = (lt, F, lt.special, lt.linalg, lt.Tensor)
 """Where scripts find public functions."""
 INNER = "normal gru_cell lstm_cell rnn lstm gru fold im2col special_round getitem setitem".split()
 """Refused inside of layers, in functions that only the shim has, and under another name."""
-MISSING = "complex fractional_max_pool2d log_ndtr poisson polar".split()
+MISSING = "complex fractional_max_pool2d poisson polar".split()
 """Names that this package lacks: a check says of them what the front end says."""
 
 

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 import lazytensor as lt
-import lazytensor.nn  # noqa: F401, for lt.nn
+import lazytensor.nn
 from lazytensor.autograd.function import grad
 from tests.golden.half_calls import CALLS
 

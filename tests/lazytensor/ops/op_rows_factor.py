@@ -118,6 +118,13 @@ def _qr(a: np.ndarray) -> np.ndarray:
     return np.concatenate([q[:, : min(m, n)], np.triu(packed[:m])[: min(m, n)].T])
 
 
+def _svd_complement(a):
+    # The vectors are not unique, so they are LAPACK's.
+    m, n = a.shape
+    u, _, vh = np.linalg.svd(a, full_matrices=True)
+    return u[:, n:] if m > n else vh[m:].T
+
+
 def _singular_values(a: np.ndarray) -> np.ndarray:
     gram = a @ a.T if len(a) < a.shape[1] else a.T @ a
     return np.sqrt(np.sort(np.linalg.eigvals(gram).real)[::-1])
@@ -198,10 +205,11 @@ ROWS = {
     "qr": Row(_any_shape, _each_matrix(_qr)),
     "geqrf": Row(_any_shape, _each_matrix(_reflectors)),
     "svd": Row(_any_shape, _each_matrix(_svd)),
+    "svd_complement": Row(_any_shape, _each_matrix(_svd_complement)),
     "singular_values": Row(_any_shape, _each_matrix(_singular_values)),
     "eigh": Row(_symmetric, _each_matrix(_eigh)),
     "matrix_exp": Row(_square, _each_matrix(_exponential)),
     "lu": Row(_any_shape, _each_matrix(_lu)),
     "permutation": Row(_exchanges, _permutation),
 }
-NOT_DIFFERENTIABLE = {"det_sign", "geqrf", "lu", "permutation"}
+NOT_DIFFERENTIABLE = {"det_sign", "geqrf", "permutation", "svd_complement"}

@@ -118,6 +118,7 @@ ROWS: dict[str, Row] = {
     "logit": _unary(lambda x: math.log(x) - math.log1p(-x), _between(0.1, 0.9)),
     "erfc": _unary(math.erfc),
     "erfinv": _unary(_erfinv, _between(-0.9, 0.9)),
+    "erfcx": _unary(lambda x: math.exp(x * x) * math.erfc(x), _between(-2, 4)),
     "lgamma": _unary(math.lgamma, _between(0.3, 4)),
     "digamma": _unary(lambda x: _polygamma(x, 0), _between(0.3, 4)),
     "trigamma": _unary(lambda x: _polygamma(x, 1), _between(0.3, 4)),
