@@ -28,6 +28,7 @@ LISTED = {
     "wse_sim/kernels/calls.py CALLS": "kernels of the mesh that stand for an operation with arguments of its own",
     "wse_sim/kernels/compare.py ARGUMENTS": "sizes at which kernels of the mesh are compared",
     "wse_sim/kernels/scalars.py POINTWISE": "instructions for a core: the simulator's own facet of an operation",
+    "lazytensor/functional/out_argument_names.py FUNCTIONS_WITHOUT_OUT": "public functions, some named like operations",
     "lazytensor/functional/gradient_names.py GRADIENT_NAMES": "PyTorch's names of formulas and of overloads",
     "lazytensor/functional/remembered_calls.py TYPE_DETERMINED": "public functions whose calls are remembered",
     "lazytensor/functional/vendor_formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",

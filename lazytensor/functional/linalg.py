@@ -207,15 +207,28 @@ def triangular_solve(
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """Return the lower triangular L with x = L L^T, or L^T if `upper` is true: [..., n, n].
 
-    Raises ShapeError if a matrix is not positive definite.
+    Only the lower triangle of `x` is read, or the upper one if `upper` is true. Raises ShapeError if a matrix is not positive definite.
 
     >>> import lazytensor as lt
     >>> lt.cholesky(lt.tensor([[4.0, 2.0], [2.0, 5.0]]))
     tensor([[2., 0.],
             [1., 2.]])
     """
-    n = call("cholesky", _matrix_node(x))
+    n = call("cholesky", _matrix_node(_mirror_triangle(x, upper)))
     return tensor_of(linalg.transpose_matrices(n) if upper else n, x)
+
+
+def _mirror_triangle(A: Tensor, upper: bool) -> Tensor:
+    """Return symmetric matrices with the lower triangle of `A`, or the upper one if `upper` is true.
+
+    As in PyTorch, the gradient passes to both triangles. Matrices that are not square are returned as they are.
+    """
+    if A.ndim < 2 or A.spec.shape[-1] != A.spec.shape[-2]:
+        return A
+    x = A.detach()
+    half, strict = (diagonals.triu(x), diagonals.triu(x, 1)) if upper else (diagonals.tril(x), diagonals.tril(x, -1))
+    # The difference is exactly 0 for a symmetric matrix.
+    return A + (half + transpose_matrices(strict) - x)
 
 
 @method
@@ -495,18 +508,23 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """Return the eigenvalues [..., n] in ascending order and the eigenvectors [..., n, n] of symmetric matrices.
 
-    `UPLO` is ignored. Raises ShapeError if the matrices are not square.
+    Only the lower triangle of `A` is read if `UPLO` is "L", and only the upper one if it is "U". Raises ShapeError if
+    the matrices are not square, and for another `UPLO`.
     """
-    packed = tensor_of(call("eigh", _matrix_node(A)), A)
+    if UPLO.upper() not in ("L", "U"):
+        raise ShapeError(
+            f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}", where=source.where(), hint="Pass 'L' or 'U'."
+        )
+    packed = tensor_of(call("eigh", _matrix_node(_mirror_triangle(A, UPLO.upper() == "U"))), A)
     return Eigen(views.select(packed, -2, 0), _slice_rows(packed, 1, A.spec.shape[-1] + 1))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of symmetric matrices in ascending order: [..., n, n] -> [..., n].
 
-    `UPLO` is ignored. Raises ShapeError if the matrices are not square.
+    Reads one triangle of `A`, and raises ShapeError, as `eigh` does.
     """
-    return eigh(A).eigenvalues
+    return eigh(A, UPLO).eigenvalues
 
 
 def matrix_rank(

@@ -201,7 +201,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     tensor(2, dtype=lazytensor.int32)
     """
     array = A.detach().numpy().astype(np.float64)
-    array = (array + np.swapaxes(array, -1, -2)) / 2
+    # NumPy reads the lower triangle.
+    array = np.swapaxes(array, -1, -2) if upper else array
     orders = [_order_of_first_minor(m) for m in array.reshape(-1, *array.shape[-2:])]
     info = from_array(np.asarray(orders, np.int32).reshape(array.shape[:-2]))
     _raise_failures(

@@ -120,3 +120,21 @@ def test_normal_distribution_functions_have_pytorchs_values():
 def test_gradient_of_log_ndtr_agrees_with_differences():
     x = lt.tensor([-30.0, -1.5, -0.9, 0.0, 3.0], dtype=lt.float64, requires_grad=True)
     assert gradcheck(lt.special.log_ndtr, x) and gradcheck(lt.special.ndtr, x) and gradcheck(lt.special.erfcx, x[1:])
+
+
+TWO_TRIANGLES = lt.tensor([[4.0, 1.0, -0.5], [2.0, 5.0, 1.0], [0.3, 0.7, 3.0]], dtype=lt.float64)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_symmetric_factorizations_read_one_triangle(upper):
+    half = lt.triu(TWO_TRIANGLES) if upper else lt.tril(TWO_TRIANGLES)
+    symmetric = half + half.t() - lt.diag(lt.diag(TWO_TRIANGLES))
+    uplo = "U" if upper else "L"
+    assert lt.linalg.eigvalsh(TWO_TRIANGLES, uplo).tolist() == lt.linalg.eigvalsh(symmetric).tolist()
+    for function in (lt.linalg.cholesky, lambda a, upper: lt.linalg.cholesky_ex(a, upper=upper).L):
+        assert function(TWO_TRIANGLES, upper=upper).tolist() == function(symmetric, upper=upper).tolist()
+
+
+def test_eigenvalues_of_another_triangle_are_refused():
+    with pytest.raises(RuntimeError, match="Expected UPLO argument to be 'L' or 'U', but got X"):
+        lt.linalg.eigh(TWO_TRIANGLES, "X")
