@@ -207,7 +207,8 @@ def triangular_solve(
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """Return the lower triangular L with x = L L^T, or L^T if `upper` is true: [..., n, n].
 
-    Only the lower triangle of `x` is read, or the upper one if `upper` is true. Raises ShapeError if a matrix is not positive definite.
+    Only the lower triangle of `x` is read, or the upper one if `upper` is true. Raises ShapeError if a matrix is not
+    positive definite.
 
     >>> import lazytensor as lt
     >>> lt.cholesky(lt.tensor([[4.0, 2.0], [2.0, 5.0]]))

@@ -14,6 +14,7 @@ from lazytensor.errors import CountZero, OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction, statistics
 from lazytensor.functional.creation import zeros
+from lazytensor.functional.half_precision import host_half_dtype
 from lazytensor.functional.padding_and_shuffles import pad
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.pooling import avg_pool2d, avg_pool3d
@@ -128,7 +129,11 @@ def layer_norm(
         _param_or_neutral(bias, 0, shape, wide.type.dtype),
         _param_or_neutral(weight, 1, shape, wide.type.dtype),
     )
-    y = call("layer_norm", wide, shift, scale, eps=eps)
+    # PyTorch saves the mean and the deviation for backward in the half type, unless the parameters are float32.
+    half = host_half_dtype(input)
+    is_mixed = any(p is not None and p.dtype is not half for p in (weight, bias))
+    attrs = {} if half is None or is_mixed else {"saved": half}
+    y = call("layer_norm", wide, shift, scale, eps=eps, **attrs)
     return _cast_result(y, input)
 
 

@@ -16,7 +16,7 @@ from lazytensor.cirh.layers import (
     group_norm_gradient_attributes,
 )
 from lazytensor.cirh.spelling import typed_operation
-from lazytensor.core.dtype import float32
+from lazytensor.core.dtype import DType, float32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Formula, Legality, elementwise_work, legal_by_decomposition
@@ -44,12 +44,20 @@ def inverse_deviation(variance: Node, eps: float) -> Node:
     return call("rsqrt", variance + eps)
 
 
-def _standardize(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
+def _standardize(x: Node, dims: Dims, eps: float, saved: DType | None = None) -> tuple[Node, Node]:
     """Return x scaled to mean 0 and variance 1 over `dims`, and the factor 1 / sqrt(variance + eps), both in the
     shape of x.
+
+    If `saved` is given, the mean and the factor are rounded to that dtype first, as PyTorch's backward pass has them.
     """
     rest, variance = center(x, dims)
-    factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
+    inverse = inverse_deviation(variance, eps)
+    if saved is not None:
+        mean, inverse = (
+            cast(cast(n, saved), n.type.dtype) for n in (call("mean", x, dims=dims, keepdim=True), inverse)
+        )
+        rest = x - broadcast_to(mean, x.type.shape)
+    factor = broadcast_to(inverse, x.type.shape)
     return rest * factor, factor
 
 
@@ -115,12 +123,12 @@ def _leading_dims(x: Node, param: Node) -> Dims:
     return tuple(range(len(x.type.shape) - len(param.type.shape)))
 
 
-def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float) -> Node:
+def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float, saved: DType | None = None) -> Node:
     unit, _ = _standardize(x, _trailing_dims(x, weight), eps)
     return unit * broadcast_to(weight, x.type.shape) + broadcast_to(bias, x.type.shape)
 
 
-def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
+def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float, saved: DType | None = None) -> Type:
     if not weight.shape or x.shape[-len(weight.shape) :] != weight.shape or bias != weight:
         raise ShapeError(
             f"weight {weight} and bias {bias} do not have the shape of the last dimensions of {x}",
@@ -129,9 +137,11 @@ def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
     return x
 
 
-def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
+def _layer_norm_backward(
+    g: Node, x: Node, bias: Node, weight: Node, *, eps: float, saved: DType | None = None
+) -> tuple[Node, Node, Node]:
     dims, lead = _trailing_dims(x, weight), _leading_dims(x, weight)
-    unit, factor = _standardize(x, dims, eps)
+    unit, factor = _standardize(x, dims, eps, saved)
     dx = _standardize_vjp(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
     # The bias comes first: CIRH's LayerNorm takes beta before gamma, and gives their gradients in that order.
     return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
@@ -142,7 +152,7 @@ composite(
     _layer_norm,
     _layer_norm_type,
     10,
-    vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
+    vjp=lambda g, y, x, b, w, **attrs: _gradients("layer_norm_grad", g, x, b, w, **attrs),
     cirh=typed_operation("LayerNorm", epsilon_attribute),
     elements="f",
     gradient_name="NativeLayerNorm",

@@ -18,5 +18,7 @@ CALLS = {
     "cosine_similarity": lambda t, x: t.nn.functional.cosine_similarity(x, x.detach().flip(0)),
     "cross_entropy": lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 5, 2, 3])),
     "cross_entropy none": lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 5, 2, 3]), reduction="none"),
+    "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (6,)),
+    "layer_norm with parameters": lambda t, x: t.nn.functional.layer_norm(x, (6,), x.detach()[0], x.detach()[1]),
     "smooth_l1": lambda t, x: t.nn.functional.smooth_l1_loss(x, x.detach().flip(0), reduction="sum"),
 }
