@@ -78,6 +78,30 @@ def try_write_node(t: Tensor, n: Node) -> bool:
     return True
 
 
+def try_update(t: Tensor, ufunc: np.ufunc, value: Any) -> bool:
+    """Replace the elements of a small view `t` by `ufunc(element, value)` at once; return False and write nothing if not.
+
+    `value` is a Python number that the dtype of `t` can hold, and `ufunc` rounds as the operation of the same name. The
+    conditions for `t` are those of `try_write`; views have at most `storage.MAX_SMALL_ELEMENTS` elements.
+    """
+    kind = value.__class__
+    if not t.view_ops or not (kind is float or kind is int):
+        return False
+    dtype: DType = t.cell.type.dtype
+    if dtype.kind == "b" or not _is_stored_exactly(value, kind, dtype):
+        return False
+    before = t.cell.node
+    part = _writable_elements(t)
+    if part is None or not 0 < part.size <= storage.MAX_SMALL_ELEMENTS:
+        if part is not None:
+            _undo_memory(t, before)
+        return False
+    with np.errstate(all="ignore"):
+        ufunc(part, dtype.host.type(value), out=part)
+    _note_write(t, before)
+    return True
+
+
 def _try_keep(t: Tensor, parts: tuple[Any, ...], value: Tensor) -> bool:
     """Return whether `value` shows exactly the elements t[parts] in shared memory; count the write if it does."""
     part = _writable_elements(t) if storage.is_pinned(t.cell) else None

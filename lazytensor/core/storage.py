@@ -563,8 +563,9 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
 
     `what` names the reading call in error messages. Inside a captured step whose values do not exist yet, this raises
     TraceError, unless `is_on_client` and the node depends only on tensors kept by the client. Outside of steps, all
-    other pending values are computed too, but only integers if the node depends only on integers. In an abstract run,
-    the result is zeros if the node depends on a leaf without an array.
+    other pending values are computed too, but only integers if the node depends only on integers, and none if the node
+    is a part of an array with a value. In an abstract run, the result is zeros if the node depends on a leaf without an
+    array.
     """
     thread_state.effects += 1
     if n.value is not None:
@@ -574,12 +575,32 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
         return step.value_of(n, what) if value is None else value
     if is_abstract:
         return _evaluate_abstract(n)
+    if (part := _part_of_value(n)) is not None:
+        n.value = part
+        return part
     # Integers that depend on integers only, such as indices, are computed separately. Otherwise the check of an index
     # would divide the graph of a step in two.
     sync(_is_of_integers(n))
     if n.value is None:
         n.value = _evaluate_roots([n])[0]
     return n.value
+
+
+def _part_of_value(n: Node) -> np.ndarray | None:
+    """Return a copy of the part that slices and selections show of an array with a value; None for another node.
+
+    A loop that reads `x[i].item()` would else prepare a graph for each element: 20 us in place of 4.
+    """
+    steps: list[Node] = []
+    while n.value is None:
+        if n.op not in repeated_graphs.SLICING_OPS:
+            return None
+        steps.append(n)
+        n = n.inputs[0]
+    part = n.value
+    for step in reversed(steps):
+        part = OPS[step.op].eval(part, **step.attrs)
+    return np.array(part, order="C")
 
 
 def small_value(n: Node) -> np.ndarray | None:

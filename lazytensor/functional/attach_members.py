@@ -13,6 +13,7 @@ from lazytensor.autograd import function as gradients
 from lazytensor.autograd import hooks
 from lazytensor.core import source
 from lazytensor.core.autocast import convert_operand, half_type
+from lazytensor.core.immediate_writes import try_update
 from lazytensor.core.overlapping_views import refuse_operands
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import MemberMark, member_marks
@@ -124,6 +125,10 @@ views.
 """
 
 
+ELEMENT_UPDATES: dict[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+"""NumPy's functions of the in-place operators that update a few elements at once, as in `x[i] += 1`."""
+
+
 def _in_place(function: Callable[..., Tensor], shown_name: str = "") -> Callable[..., Tensor]:
     """Return the in-place method of `function`: it writes the result of the function to its first argument.
 
@@ -133,9 +138,12 @@ def _in_place(function: Callable[..., Tensor], shown_name: str = "") -> Callable
     times, unless OVERLAPPING_WRITES has the function.
     """
     to_repeated = OVERLAPPING_WRITES.get(function.__name__)
+    ufunc = ELEMENT_UPDATES.get(shown_name)
 
     # The parameter has PyTorch's name, because the method is also the function torch.abs_(input).
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if ufunc is not None and try_update(input, ufunc, args[0]):
+            return input
         if half_type() is not None and input.dtype.kind == "f":
             args = tuple(_cast_operand_like(a, input) for a in args)
         result = function(input, *args, **kwargs)
