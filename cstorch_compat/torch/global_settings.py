@@ -13,7 +13,7 @@ from lazytensor.core.tensor import wrap
 from lazytensor.errors import AutogradError, OptionInvalid, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import gradient_name
-from lazytensor.ops.buffer_slices import materialize_slice
+from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ops.formula import inspect_gradients
 from lazytensor.runtime import thread_pool
 

@@ -17,7 +17,7 @@ from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological, unintern
 from lazytensor.ir.operation import gradient_name, saves_values
 from lazytensor.ops import OPS
-from lazytensor.ops.buffer_slices import materialize_slice
+from lazytensor.ir.buffer_slices import materialize_slice
 
 TENSOR_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _KEPT_VALUES_KEY = "kept"

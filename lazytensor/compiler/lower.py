@@ -38,7 +38,7 @@ def _decompose_for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
 
 def lower_to_cirh(graph: Graph) -> Graph:
     """Return the graph in operations of CIRH. Operations without a known decomposition stay."""
-    return _lower(graph, _decompose_for_cirh, lambda op: OPS[op].cirh.decomposition is None)
+    return _lower(graph, _decompose_for_cirh, lambda op, inputs: OPS[op].cirh.decomposition is None)
 
 
 def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
@@ -46,7 +46,14 @@ def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
 
     These have loop bodies, library kernels or a NumPy function.
     """
-    return _lower(graph, _decompose_for_host, lambda op: op in kept or (OPS[op].composite is None and op != "add"))
+
+    def is_legal(op: str, inputs: tuple[Node, ...]) -> bool:
+        if op == "add":
+            # Only writes can be joined.
+            return op in kept or inputs[1].op != "slice_update"
+        return op in kept or OPS[op].composite is None
+
+    return _lower(graph, _decompose_for_host, is_legal)
 
 
 def _original_location(n: Node) -> Where | None:
@@ -54,10 +61,10 @@ def _original_location(n: Node) -> Where | None:
     return n.where and replace(n.where, operation=n.where.operation or n.op)
 
 
-def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) -> Graph:
+def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str, tuple[Node, ...]], bool]) -> Graph:
     """Return the graph with each node that is not legal replaced by what `rule` returns, until all nodes are legal.
 
-    `is_legal` gets the name of an operation. `rule` gets the node and its lowered inputs; if it returns None, the node
+    `is_legal` gets the name of an operation and the lowered inputs. `rule` gets the node and its lowered inputs; if it returns None, the node
     stays. New nodes get the location of the replaced one.
     """
     done: set[Node] = set()
@@ -65,7 +72,7 @@ def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) ->
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         lowered = None
         # A "result" node is lowered with its operation.
-        if not is_legal(old.inputs[0].op if old.op == "result" else old.op):
+        if not is_legal(old.inputs[0].op if old.op == "result" else old.op, inputs):
             # The replacement gets the location of the user's line that recorded the operation.
             with source.fixed_location(_original_location(old)):
                 replacement = rule(old, inputs)

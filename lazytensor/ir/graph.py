@@ -105,6 +105,7 @@ def set_operators(combine: Callable[..., Node]) -> None:
 
 
 _intern_table: dict[InternKey, weakref.ref[Node]] = {}
+_remove_entry = _intern_table.pop
 _id_counter = itertools.count(1)
 NO_ATTRS: Attrs = {}
 
@@ -116,7 +117,7 @@ def _enter(key: InternKey, n: Node) -> None:
     removed, and the next equal call creates a new node.
     """
     # A function without Python code: each node is freed, and a callback in Python takes half a microsecond.
-    _intern_table[key] = weakref.ref(n, functools.partial(_intern_table.pop, key))
+    _intern_table[key] = weakref.ref(n, functools.partial(_remove_entry, key))
 
 
 def intern_key(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
@@ -478,12 +479,25 @@ class Graph:
 def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> dict[Node, Node]:
     """Rebuild all nodes below `roots`, operands first: `change(old node, new operands)` returns the new node.
 
-    Return the dict from old to new nodes.
+    Nodes are visited in the order of their creation. Return the dict from old to new nodes.
     """
     mapping: dict[Node, Node] = {}
-    for n in topological(roots):
-        mapping[n] = change(n, tuple(mapping[i] for i in n.inputs))
+    for n in _in_creation_order(roots):
+        mapping[n] = change(n, tuple([mapping[i] for i in n.inputs]))
     return mapping
+
+
+def _in_creation_order(outputs: Iterable[Node]) -> list[Node]:
+    """Return all nodes that `outputs` depend on, including themselves, each once and operands before users."""
+    seen = set(outputs)
+    stack = list(seen)
+    while stack:
+        for i in stack.pop().inputs:
+            if i not in seen:
+                seen.add(i)
+                if i.inputs:
+                    stack.append(i)
+    return sorted(seen, key=_serial_of)
 
 
 def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
@@ -500,6 +514,6 @@ def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
             where=n.where,
             hint="Report it as a bug of the compiler pass that ran.",
         )
-    new = node(n.op, inputs, n.attrs, n.type)
+    new = node_from_template((n.op, n.attrs, n.items, n.type, n.where, False), inputs)
     new.where = new.where or n.where
     return new

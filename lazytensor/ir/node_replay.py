@@ -10,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
+from lazytensor.ir.buffer_slices import GradientSlice, JoinedGradient
 from lazytensor.ir.graph import Node, node_template, topological
 from lazytensor.ir.graph_function import GraphFunction
-from lazytensor.ir.types import Where
+from lazytensor.ir.types import Type, Where
 
 MAX_REMEMBERED_QUERIES = 64
 """Number of cached gradient queries; an iteration may have several losses. The least recently used one is dropped."""
@@ -20,6 +21,20 @@ MAX_REPLAYED_NODES = 4000
 """Maximum number of nodes in a cached query. Longer graphs come from unrolled loops, mostly of varying length."""
 
 QueryForm = tuple[Hashable, ...]
+Answer = Node | GradientSlice | None
+"""The gradient of one node."""
+
+
+class SliceAnswer(NamedTuple):
+    """A `GradientSlice` of a recipe.
+
+    - `joined`: the index of its `JoinedGradient` in `Recipe.joined`.
+    - `start`, `type`: the fields of the slice.
+    """
+
+    joined: int
+    start: int
+    type: Type
 
 
 class Recipe(NamedTuple):
@@ -27,12 +42,14 @@ class Recipe(NamedTuple):
 
     - `operands`: the indices of the nodes of the query that the function takes.
     - `function`: the function whose results are the gradients.
-    - `answers`: the index of each gradient in the results of the function; None for no gradient.
+    - `joined`: the result of the function, the dimension and the location of each `JoinedGradient`.
+    - `answers`: each gradient as its index in the results of the function, or as a slice; None for no gradient.
     """
 
     operands: tuple[int, ...]
     function: GraphFunction
-    answers: tuple[int | None, ...]
+    joined: tuple[tuple[int, int, Where], ...]
+    answers: tuple[int | SliceAnswer | None, ...]
 
 
 class AnsweredQuery:
@@ -92,8 +109,8 @@ class GradientQuery:
             _mark_used(digest)
         return known
 
-    def answers(self, is_detached: bool) -> list[Node | None] | None:
-        """Return the gradients as nodes, with None for no gradient. With `is_detached`, they have no gradient history.
+    def answers(self, is_detached: bool) -> list[Answer] | None:
+        """Return the gradients, with None for no gradient. With `is_detached`, they have no gradient history.
 
         Return None if there is no recipe and the rules must be called.
         """
@@ -102,22 +119,28 @@ class GradientQuery:
             return None
         nodes = self._nodes
         results = recipe.function.call([nodes[k] for k in recipe.operands], 0, is_detached)
-        return [None if k is None else results[k] for k in recipe.answers]
+        joined = [JoinedGradient(results[k], dim, place) for k, dim, place in recipe.joined]
+        answers: list[Answer] = []
+        for k in recipe.answers:
+            if isinstance(k, SliceAnswer):
+                answers.append(GradientSlice(joined[k.joined], k.start, k.type))
+            else:
+                answers.append(None if k is None else results[k])
+        return answers
 
-    def remember(self, answers: Sequence[object]) -> None:
+    def remember(self, answers: Sequence[Answer]) -> None:
         """Record the result of the gradient rules.
 
-        `answers` has a node, a GradientSlice or None for each wanted node. The second time an equal query is
-        answered, its recipe is made. There is no recipe if an answer is a GradientSlice or depends on an array that is
-        not a constant. Later calls do nothing.
+        `answers` has the gradient of each wanted node, or None. The second time an equal query is answered, its recipe
+        is made. There is no recipe if an answer depends on an array that is not a constant. Later calls do nothing.
         """
         known = self._known
         known.times += 1
-        # A `GradientSlice` is not a node.
-        if known.times != 2 or not all(n is None or isinstance(n, Node) for n in answers):
+        if known.times != 2:
             return
         query = self._numbers
-        roots = list(dict.fromkeys(n for n in answers if isinstance(n, Node)))
+        joined = list(dict.fromkeys(g.of for g in answers if isinstance(g, GradientSlice)))
+        roots = list(dict.fromkeys([*(n for n in answers if isinstance(n, Node)), *(whole.node for whole in joined)]))
         new = [n for n in topological(roots, query.__contains__) if n not in query]
         constants = [n for n in new if not n.inputs]
         work = [n for n in new if n.inputs]
@@ -135,10 +158,18 @@ class GradientQuery:
             tuple(numbers[n] for n in roots),
         )
         places = {n: k for k, n in enumerate(roots)}
+        wholes = {whole: k for k, whole in enumerate(joined)}
+
+        def described(answer: Answer) -> int | SliceAnswer | None:
+            if isinstance(answer, GradientSlice):
+                return SliceAnswer(wholes[answer.of], answer.start, answer.type)
+            return None if answer is None else places[answer]
+
         known.recipe = Recipe(
             tuple(query[n] for n in operands),
             function,
-            tuple(places[n] if isinstance(n, Node) else None for n in answers),
+            tuple((places[whole.node], whole.dim, whole.place) for whole in joined),
+            tuple(map(described, answers)),
         )
 
 

@@ -91,7 +91,8 @@ def kernel_binder(
     has_text = kernel.source is not None and config.current().jit and not is_general
     text = kernel.source(instr.attrs, outs, ins) if has_text else ""  # type: ignore[misc]
     if routine is not None:
-        code, work = jit.load_routine(replace(routine, is_special=routine.is_special and not is_general)), routine
+        loaded = replace(routine, is_special=False) if routine.is_special and is_general else routine
+        code, work = jit.load_routine(loaded), routine
         first: Bind = partial(_routine_steps, code, work)
     elif text:
         function = jit.load(text)

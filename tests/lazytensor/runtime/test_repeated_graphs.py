@@ -1,6 +1,7 @@
 """What a script computes outside of steps again and again: compiled, with the same bits."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config, ops
+from lazytensor.autograd.function import grad
 from lazytensor.core import storage
 from lazytensor.core.dtype import float32
 from lazytensor.ir import node_replay
@@ -166,6 +168,37 @@ def test_gradients_of_two_losses_of_one_size_are_not_confused():
             node_replay.clear_answered_queries()
             np.testing.assert_array_equal(gradient(x, weight, *turn), values)
         assert gradient(lt.randn(7, 3), weight, *turns[0]).shape == (3, 4)
+
+
+@given(st.integers(0, 1), st.booleans(), st.booleans())
+def test_gradients_of_joined_tensors_have_the_same_bits_in_each_iteration(dim, is_differentiated, is_summed):
+    joining = [lt.randn(3, 3, requires_grad=True) for _ in range(3)]
+    weight = lt.randn(3, 3, requires_grad=True)
+
+    def gradients():
+        joined = lt.cat(joining, dim)
+        y = (joined @ weight if dim == 0 else weight @ joined).tanh()
+        parts = grad(y.pow(2).sum(), joining[: 2 + is_summed], create_graph=is_differentiated)
+        if is_differentiated:
+            parts = grad(sum(p.pow(3).sum() for p in parts), [*joining, weight])
+        return [p.numpy().copy() for p in parts]
+
+    node_replay.clear_answered_queries()
+    first, *later = [gradients() for _ in range(6)]
+    for others in later:
+        for a, b in zip(first, others, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_gradients_of_joined_tensors_are_not_derived_in_each_iteration(monkeypatch):
+    x, y = lt.randn(4, 1, requires_grad=True), lt.randn(4, 1, requires_grad=True)
+    rule, calls = ops.OPS["tanh"].vjp, []
+    monkeypatch.setitem(ops.OPS, "tanh", replace(ops.OPS["tanh"], vjp=lambda *a, **k: calls.append(1) or rule(*a, **k)))
+    node_replay.clear_answered_queries()
+    for _ in range(8):
+        u = lt.cat([x, y], 1).tanh().sum()
+        grad(u, [x, y], create_graph=True)
+    assert len(calls) < 4
 
 
 def test_a_gradient_that_is_made_again_names_the_line_of_its_operation():
