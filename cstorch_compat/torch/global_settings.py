@@ -11,9 +11,9 @@ from lazytensor.core import source, storage
 from lazytensor.core.device import CPU, Device, default_device, set_thread_default_device
 from lazytensor.core.tensor import wrap
 from lazytensor.errors import AutogradError, OptionInvalid, ShapeError
+from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import gradient_name
-from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ops.formula import inspect_gradients
 from lazytensor.runtime import thread_pool
 

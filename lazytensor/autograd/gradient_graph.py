@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from lazytensor.core import source
 from lazytensor.errors import AutogradError
+from lazytensor.ir.buffer_slices import GradientSlice, materialize_slice
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.node_replay import MAX_REPLAYED_NODES, GradientQuery
-from lazytensor.ir.buffer_slices import GradientSlice, materialize_slice
 from lazytensor.ops.formula import Gradients, accumulate_gradient, pullback, push_gradient
 
 NODE_HOOK_KEY = "arrival"

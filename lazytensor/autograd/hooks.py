@@ -28,8 +28,8 @@ from lazytensor.core.tensor import (
 )
 from lazytensor.core.tensor_members import method, tensor_property
 from lazytensor.errors import ArgumentInvalid, AutogradError
-from lazytensor.ir.graph import Node, detach_at_location, is_used, unintern, unique_id
 from lazytensor.ir.buffer_slices import GradientSlice, JoinedGradient, materialize_slice
+from lazytensor.ir.graph import Node, detach_at_location, is_used, unintern, unique_id
 
 Hook = Callable[..., Any]
 TensorsById = weakref.WeakValueDictionary[int, Tensor]

@@ -14,10 +14,10 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.storage import FREED_COUNT_KEY, Storage, read, thread_state
 from lazytensor.core.storage_versions import Overwrite, StorageRecord, return_none
 from lazytensor.errors import AutogradError
+from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological, unintern
 from lazytensor.ir.operation import gradient_name, saves_values
 from lazytensor.ops import OPS
-from lazytensor.ir.buffer_slices import materialize_slice
 
 TENSOR_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _KEPT_VALUES_KEY = "kept"

@@ -64,8 +64,8 @@ def _original_location(n: Node) -> Where | None:
 def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str, tuple[Node, ...]], bool]) -> Graph:
     """Return the graph with each node that is not legal replaced by what `rule` returns, until all nodes are legal.
 
-    `is_legal` gets the name of an operation and the lowered inputs. `rule` gets the node and its lowered inputs; if it returns None, the node
-    stays. New nodes get the location of the replaced one.
+    `is_legal` gets the name of an operation and the lowered inputs. `rule` gets the node and its lowered inputs; if it
+    returns None, the node stays. New nodes get the location of the replaced one.
     """
     done: set[Node] = set()
 

@@ -29,7 +29,7 @@ _MULTIPROCESSING_FOLDER = str(pathlib.Path(os.__file__).parent / "multiprocessin
 _SKIPPED_PREFIXES = (*_PACKAGE_FOLDERS, NUMPY_FOLDER, _MULTIPROCESSING_FOLDER, str(copy.__file__), "<frozen importlib")
 
 
-class _ThreadLocation(threading.local):
+class ThreadLocation:
     """Location state of a thread.
 
     - `fixed`: the location set by `fixed_location`.
@@ -38,20 +38,58 @@ class _ThreadLocation(threading.local):
     - `scopes`: the paths of the active scopes, innermost last.
     """
 
-    fixed: Where | None = None
-    keeps_frames = False
-    line: "CachedLocation | None" = None
+    __slots__ = ("fixed", "keeps_frames", "line", "scopes")
 
     def __init__(self) -> None:
+        self.fixed: Where | None = None
+        self.keeps_frames = False
+        self.line: CachedLocation | None = None
         self.scopes: list[str] = []
 
+    def push_scope(self, name: str) -> None:
+        """Enter a scope; see the function `push_scope`."""
+        # An empty name repeats the current path, because every push has its pop.
+        scopes = self.scopes
+        scopes.append(f"{scopes[-1]}.{name}" if scopes and name else name or (scopes[-1] if scopes else ""))
 
-_thread_location = _ThreadLocation()
+    def enter_module(self, scope: str, function: Any) -> CachedLocation | None:
+        """Enter the scope of a module and mark the start of a call of `function`; see `push_scope` and `enter_call`.
+
+        Return the state to pass to `leave_module`.
+        """
+        self.push_scope(scope)
+        before = self.line
+        if not _is_layer_function(function):
+            self.line = None
+        elif before is None:
+            self.line = []
+        return before
+
+    def leave_module(self, before: CachedLocation | None) -> None:
+        """Leave the scope and mark the end of the call; `before` is the result of `enter_module`."""
+        self.line = before
+        self.scopes.pop()
+
+
+class _Threads(threading.local):
+    """The location state of each thread. Reading it takes as long as reading three attributes of a plain object."""
+
+    def __init__(self) -> None:
+        self.location = ThreadLocation()
+
+
+_threads = _Threads()
 block_names: dict[str, str] = {}
 """Names of scopes that the script named itself and that are not modules, by scope path."""
 # Caches: every operation looks up its location, mostly for few lines of few files.
 _is_internal: dict[str, bool] = {}
+_is_in_layer_folder: dict[str, bool] = {}
 _locations: dict[tuple[str, int, str, Frames], Where] = {}
+
+
+def thread_location() -> ThreadLocation:
+    """Return the location state of this thread."""
+    return _threads.location
 
 
 def push_scope(name: str) -> None:
@@ -59,9 +97,7 @@ def push_scope(name: str) -> None:
 
     An empty name adds nothing to the path, but still needs its `pop_scope`.
     """
-    # An empty name repeats the current path, because every push has its pop.
-    scopes = _thread_location.scopes
-    scopes.append(f"{scopes[-1]}.{name}" if scopes and name else name or (scopes[-1] if scopes else ""))
+    _threads.location.push_scope(name)
 
 
 def push_block(name: str) -> None:
@@ -69,17 +105,17 @@ def push_block(name: str) -> None:
     push_scope(name)
     # A block without a name belongs to the enclosing module.
     if name:
-        block_names[_thread_location.scopes[-1]] = name
+        block_names[_threads.location.scopes[-1]] = name
 
 
 def pop_scope() -> None:
     """Leave the innermost scope."""
-    _thread_location.scopes.pop()
+    _threads.location.scopes.pop()
 
 
 def reset() -> None:
     """Leave all scopes and forget the names of blocks."""
-    _thread_location.scopes.clear()
+    _threads.location.scopes.clear()
     block_names.clear()
 
 
@@ -88,9 +124,10 @@ def where() -> Where:
 
     Inside `fixed_location`, return the fixed location. Equal locations are one object.
     """
-    if _thread_location.fixed is not None:
-        return _thread_location.fixed
-    line, scopes = _thread_location.line, _thread_location.scopes
+    location = _threads.location
+    if location.fixed is not None:
+        return location.fixed
+    line, scopes = location.line, location.scopes
     scope = scopes[-1] if scopes else ""
     if line:
         last = line[0]
@@ -99,7 +136,7 @@ def where() -> Where:
         key = last.file, last.line, scope, last.frames
     else:
         frame = user_frame()
-        key = frame.f_code.co_filename, frame.f_lineno, scope, _frames(frame) if _thread_location.keeps_frames else ()
+        key = frame.f_code.co_filename, frame.f_lineno, scope, _frames(frame) if location.keeps_frames else ()
     place = _locations.get(key)
     if place is None:
         place = _locations[key] = Where(*key)
@@ -115,15 +152,27 @@ def enter_call(function: Any) -> CachedLocation | None:
     cached for all nodes that the call creates, also by nested calls of such functions. During a call of any other
     function nothing is cached. Decorators that set `__wrapped__` are ignored.
     """
-    before = _thread_location.line
+    location = _threads.location
+    before = location.line
+    if not _is_layer_function(function):
+        location.line = None
+    elif before is None:
+        location.line = []
+    return before
+
+
+def _is_layer_function(function: Any) -> bool:
+    """Return whether a function, without decorators that set `__wrapped__`, is one of `nn` or `functional`."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_filename.startswith(_LAYER_FOLDERS):
-        _thread_location.line = None
-    elif before is None:
-        _thread_location.line = []
-    return before
+    if code is None:
+        return False
+    file = code.co_filename
+    is_layer = _is_in_layer_folder.get(file)
+    if is_layer is None:
+        is_layer = _is_in_layer_folder[file] = file.startswith(_LAYER_FOLDERS)
+    return is_layer
 
 
 def call_user_function(function: Any, *arguments: Any) -> Any:
@@ -140,7 +189,7 @@ def call_user_function(function: Any, *arguments: Any) -> Any:
 
 def leave_call(before: CachedLocation | None) -> None:
     """Mark the end of a call; `before` is the result of `enter_call`."""
-    _thread_location.line = before
+    _threads.location.line = before
 
 
 def user_frame() -> FrameType:
@@ -179,11 +228,11 @@ def _frames(frame: FrameType | None) -> Frames:
 @contextmanager
 def record_call_frames() -> Iterator[None]:
     """Record the call frames of each location in the block, for graphs that are printed. This is slower."""
-    before, _thread_location.keeps_frames = _thread_location.keeps_frames, True
+    before, _threads.location.keeps_frames = _threads.location.keeps_frames, True
     try:
         yield
     finally:
-        _thread_location.keeps_frames = before
+        _threads.location.keeps_frames = before
 
 
 def is_internal_file(file: str) -> bool:
@@ -210,7 +259,7 @@ class fixed_location:
 
     def __enter__(self) -> None:
         # Blocks can be nested: the gradient of a gradient is recorded while another location is fixed.
-        self._before, _thread_location.fixed = _thread_location.fixed, self._place
+        self._before, _threads.location.fixed = _threads.location.fixed, self._place
 
     def __exit__(self, *error: object) -> None:
-        _thread_location.fixed = self._before
+        _threads.location.fixed = self._before

@@ -696,7 +696,17 @@ def operand_node(t: Tensor) -> Node:
         owner = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         # The check of arguments replaces it by the class that PyTorch raises, with the user's line and a hint.
         raise TypeError(f"argument must be Tensor, not {owner}{kind.__name__}") from None
-    return n if _mode.records_gradients or not n.tracks else call("detach", n)
+    if _mode.records_gradients or not n.tracks:
+        return n
+    return plain_value(n) or call("detach", n)
+
+
+def plain_value(n: Node) -> Node | None:
+    """Return the value of a leaf without its gradient history, given the node of the leaf; None for another node.
+
+    Inside a step the result is None too.
+    """
+    return n.inputs[0] if n.op == "variable" and thread_state.current is None and not n.inputs[0].tracks else None
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:

@@ -72,8 +72,9 @@ def accept_alternative_names(function: F) -> F:
 
     @functools.wraps(function)
     def renamed(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            rename_arguments(table, kwargs)
+        if not kwargs:
+            return function(*args)
+        rename_arguments(table, kwargs)
         return function(*args, **kwargs)
 
     return cast(F, renamed)

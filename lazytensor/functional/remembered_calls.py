@@ -17,7 +17,7 @@ from lazytensor.core.autocast import autocast_state
 from lazytensor.core.device import CPU
 from lazytensor.core.dtype import DType
 from lazytensor.core.storage import thread_state
-from lazytensor.core.tensor import Tensor, ViewOps, tensor_from_storage, wrap
+from lazytensor.core.tensor import Tensor, ViewOps, plain_value, tensor_from_storage, wrap
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.ir.graph import Node, NodeTemplate, node_template, record_template, topological
 from lazytensor.ir.operation import own_gradient_name, set_gradient_name
@@ -96,6 +96,8 @@ def remember_calls(function: F, name: str) -> F:
             kwargs and not _add_keywords(parts, operands, nodes, kwargs)
         ):
             return function(*args, **kwargs) if kwargs else function(*args)
+        if not parts[0]:
+            _add_plain_values(parts, nodes)
         key = tuple(parts)
         recipe = recipes.get(key)
         if recipe is not None:
@@ -156,6 +158,17 @@ def _add_arguments(parts: list[Any], operands: list[Tensor], nodes: list[Node], 
         else:
             return False
     return True
+
+
+def _add_plain_values(parts: list[Any], nodes: list[Node]) -> None:
+    """Add the values of leaves without gradient history to `nodes`, which calls read while gradients are off.
+
+    Add their indices to `parts`.
+    """
+    for k, n in enumerate(nodes[:]):
+        if n.tracks and (value := plain_value(n)) is not None:
+            parts.append(k)
+            nodes.append(value)
 
 
 def _add_keywords(parts: list[Any], operands: list[Tensor], nodes: list[Node], values: Mapping[str, Any]) -> bool:

@@ -178,9 +178,12 @@ class Module:
         # Python calls this only if there is no plain attribute. A subclass that did not call `super().__init__()` has
         # no tables yet.
         own = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            members = own.get(table)
-            if members is not None and name in members:
+        if "_parameters" in own:
+            if name in (members := own["_parameters"]):
+                return members[name]
+            if name in (members := own["_buffers"]):
+                return members[name]
+            if name in (members := own["_modules"]):
                 return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -253,15 +256,15 @@ class Module:
         # Read from the dictionary, since this runs for every layer of every step and `__getattr__` is slow. The scope
         # names the layer in the graph, for errors and reports.
         own = self.__dict__
-        source.push_scope(own["_scope"])
-        forward = self.forward
-        is_hooked = has_hooks(own)
-        before = source.enter_call(None if is_hooked else forward)  # hooks are user functions
+        forward, is_hooked = self.forward, has_hooks(own)
+        place = source.thread_location()
+        before = place.enter_module(own["_scope"], None if is_hooked else forward)  # hooks are user functions
         try:
-            return call_with_hooks(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
+            if is_hooked:
+                return call_with_hooks(self, args, kwargs)
+            return forward(*args, **kwargs) if kwargs else forward(*args)
         finally:
-            source.leave_call(before)
-            source.pop_scope()
+            place.leave_module(before)
 
     def register_forward_hook(
         self,

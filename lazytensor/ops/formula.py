@@ -10,10 +10,10 @@ import numpy as np
 
 from lazytensor.core import source
 from lazytensor.core.dtype import dtype_of_array, round_to
+from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ir.graph import Node, intern_key, node, topological
 from lazytensor.ir.operation import OPS, Formula, elementwise_work, no_work
 from lazytensor.ir.types import Type
-from lazytensor.ir.buffer_slices import materialize_slice
 from lazytensor.ops.op import call, op, same_types
 
 MAX_PLANS = 256

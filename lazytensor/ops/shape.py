@@ -10,10 +10,10 @@ from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_d
 from lazytensor.core import source
 from lazytensor.core.dtype import bool_, int32, int64
 from lazytensor.errors import ShapeError
+from lazytensor.ir.buffer_slices import GradientSlice, JoinedGradient
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition, no_work
 from lazytensor.ir.types import Type
-from lazytensor.ir.buffer_slices import GradientSlice, JoinedGradient
 from lazytensor.ops.elementwise import cast, where
 from lazytensor.ops.op import call, const, full, full_like, op
 

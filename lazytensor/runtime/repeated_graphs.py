@@ -109,6 +109,9 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
                 work.lock.release()
             if values is not None:
                 return values
+        # Integers have the same bits in NumPy, where nothing has to be prepared.
+        if not work.is_prepared and parts.are_integers():
+            return None
         # There is no compiled program yet, or it runs in another thread now.
         if not work.is_prepared:
             work.unfused, work.is_prepared = _unfused(roots, [*parts.leaves, *parts.numbers]), True
@@ -183,6 +186,12 @@ class _Parts:
             if count >= MIN_OPERATIONS or any(_size(t) >= MIN_ELEMENTS for t in types):
                 return False
         return True
+
+    def are_integers(self) -> bool:
+        """Return whether all values of the graph are integers or booleans."""
+        return not self.numbers and all(
+            n.type.__class__ is Type and n.type.dtype.kind != "f" for n in (*self.work, *self.leaves)
+        )
 
     def form(self, roots: Sequence[Node]) -> Form:
         """Return a hashable key that equal computations of `roots` share: operations, attributes, types and edges.

@@ -172,6 +172,24 @@ class _IntegerInterval(_Interval):
         return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
+def accepts_arrays(constraint: Constraint) -> bool:
+    """Return whether `constraint.check` also takes a NumPy array: it compares each element with numbers.
+
+    A subclass of the script does not count.
+    """
+    return type(constraint) in _ELEMENTWISE_CLASSES and not any(
+        isinstance(bound, Tensor) for bound in vars(constraint).values()
+    )
+
+
+_ELEMENTWISE_CLASSES = frozenset(
+    (
+        *(_Boolean, _Real, _GreaterThan, _GreaterThanEq, _IntegerGreaterThan, _LessThan),
+        *(_Interval, _HalfOpenInterval, _IntegerInterval),
+    )
+)
+
+
 class _Multinomial(Constraint):
     """The constraint that counts along the last dimension are >= 0 and sum to at most `upper_bound`."""
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from cstorch_compat.torch.distributions import constraints as constraints
 from cstorch_compat.torch.distributions.constraints import Constraint
 from lazytensor.core import source, storage
@@ -277,6 +279,10 @@ def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     if storage.is_unknown_in_plan(value.node):
         return True
     try:
+        # The check of a computed array is faster than recording and computing its operations.
+        if constraints.accepts_arrays(constraint):
+            with np.errstate(all="ignore"):
+                return bool(np.all(constraint.check(value.array(".item()"))))
         return bool(reduction.all(constraint.check(value)).item())
     except TraceError as error:
         hint = "Create the distribution with validate_args=False, because values cannot be checked in a traced step."
