@@ -260,9 +260,7 @@ class Module:
         place = source.thread_location()
         before = place.enter_module(own["_scope"], None if is_hooked else forward)  # hooks are user functions
         try:
-            if is_hooked:
-                return call_with_hooks(self, args, kwargs)
-            return forward(*args, **kwargs) if kwargs else forward(*args)
+            return call_with_hooks(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
         finally:
             place.leave_module(before)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
+from lazytensor.autograd.function import grad
 from lazytensor.errors import LazyError
 from lazytensor.functional import remembered_calls
 from lazytensor.functional.remembered_calls import TYPE_DETERMINED
@@ -221,3 +222,22 @@ def test_a_node_has_the_line_of_its_own_call():
     first = (x * 3.25).node.where.line
     assert len(lines) == 1
     assert first not in lines
+
+
+def test_results_of_a_parameter_without_gradients_keep_their_values_after_its_update():
+    weight, x = lt.nn.Parameter(lt.randn(4, 4)), lt.randn(3, 4)
+    results = []
+    for _ in range(5):
+        with lt.no_grad():
+            product, turned, doubled = x @ weight, weight.t(), weight * 2
+            before = weight.numpy(force=True).copy()
+            weight.add_(1)
+        assert not product.requires_grad
+        results.append((product, turned, doubled, before))
+        # The same calls record gradients outside of the block.
+        (gradient,) = grad((x @ weight).sum(), weight)
+        np.testing.assert_allclose(gradient.numpy(), np.repeat(x.numpy().sum(0)[:, None], 4, 1), rtol=1e-5)
+    for product, turned, doubled, before in results:
+        np.testing.assert_allclose(product.numpy(), x.numpy() @ before, rtol=1e-5)
+        np.testing.assert_array_equal(doubled.numpy(), before * 2)
+        np.testing.assert_array_equal(turned.numpy(force=True), weight.numpy(force=True).T)

@@ -286,3 +286,20 @@ def test_a_program_gives_equal_bits_however_often_it_ran(names, seed):
     for k in (3, 17, 40):
         for value, first in zip(runs[k - 1], runs[0], strict=True):
             np.testing.assert_array_equal(value, first)
+
+
+@given(st.integers(0, 9), st.integers(2, 6))
+def test_integers_have_the_same_bits_before_and_after_they_are_compiled(seed, extent):
+    generator = lt.Generator().manual_seed(seed)
+    x = lt.randint(-(2**62), 2**62, (extent, 7), generator=generator)
+    y = lt.randint(-9, 9, (extent, 7), generator=generator)
+
+    def computed():
+        z = (x * 3 + y) % 7 - (x // 5) * y
+        w = lt.where(z > y, z.abs(), -y).cumsum(1) + (x ^ y) * (z == y)
+        return [n.numpy().copy() for n in (z.sum(0), w, w.max(dim=1)[0], (w < z).any(0))]
+
+    first, *later = [computed() for _ in range(TURNS)]
+    for others in later:
+        for a, b in zip(first, others, strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -173,3 +173,30 @@ def test_a_lazy_property_is_computed_once():
 
     counter = Counter()
     assert (counter.value, counter.value, counter.calls) == (1, 1, 1) and "number" in Counter.value.__doc__
+
+
+def test_a_constraint_of_the_script_may_use_methods_of_tensors():
+    class Sorted(C.greater_than):
+        def check(self, value):
+            return super().check(value) & (value.sort().values == value).unsqueeze(0).squeeze(0)
+
+    class Ordered(D.Distribution):
+        arg_constraints = {"points": Sorted(0.0)}
+
+        def __init__(self, points):
+            self.points = points
+            super().__init__()
+
+    Ordered(tensor([1.0, 2.0]))
+    for points in ([2.0, 1.0], [-1.0, 1.0], [1.0, float("nan")]):
+        with pytest.raises(ValueError, match="points"):
+            Ordered(tensor(points))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
+def test_invalid_arguments_of_a_distribution_are_refused(bad):
+    D.Normal(tensor([0.0, float("inf")]), tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match="probs"):
+        D.Bernoulli(probs=tensor([0.5, bad]))
+    with pytest.raises(ValueError, match="value"):
+        D.Poisson(ones(2)).log_prob(tensor([1.0, bad]))
