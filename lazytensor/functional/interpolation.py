@@ -1,30 +1,25 @@
 """Resampling of images: interpolation to another size, and sampling at given coordinates."""
 
-import functools
 import math
-import operator
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from lazytensor.core import source
 from lazytensor.core.autocast import cast_to_float32, half_type
-from lazytensor.core.dtype import int64, uint8
+from lazytensor.core.dtype import uint8
 from lazytensor.core.tensor import Tensor, from_array, operand_node
-from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
-from lazytensor.functional import pointwise as pw
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError, TypeUnsupported
 from lazytensor.functional.matmul import matmul
 from lazytensor.functional.padding_and_shuffles import Tap, apply_taps
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from lazytensor.functional.type_promotion import require_elements
-from lazytensor.functional.views import expand, reshape, select, transpose, unsqueeze, view
+from lazytensor.functional.views import reshape, transpose
 from lazytensor.ops import call
+from lazytensor.ops.grid_sample import cubic_weights
 
-CUBIC_COEFFICIENT = -0.75
-"""The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
 MODES = ("nearest", "linear", "bilinear", "bicubic", "trilinear", "lanczos", "area", "nearest-exact")
 """PyTorch's modes of `interpolate`. "lanczos" is not provided."""
 _SPATIAL_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
@@ -188,19 +183,6 @@ def _clip_indices(at: np.ndarray, extent: int) -> tuple[int, ...]:
     return tuple(np.clip(at.astype(np.int64), 0, extent - 1).tolist())
 
 
-def cubic_weights(t: Any) -> list[Any]:
-    """Return the cubic kernel's weights of the four samples around a point.
-
-    `t` is its distance from the second sample.
-    """
-    near = [((CUBIC_COEFFICIENT + 2) * u - (CUBIC_COEFFICIENT + 3)) * u * u + 1 for u in (t, 1 - t)]
-    far = [
-        ((CUBIC_COEFFICIENT * u - 5 * CUBIC_COEFFICIENT) * u + 8 * CUBIC_COEFFICIENT) * u - 4 * CUBIC_COEFFICIENT
-        for u in (t + 1, 2 - t)
-    ]
-    return [far[0], near[0], near[1], far[1]]
-
-
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
@@ -280,103 +262,15 @@ def grid_sample(
             where=source.where(),
             hint='Use mode="bilinear" for 5D input.',
         )
-    extents, aligned = input.spec.shape[2:], bool(align_corners)
-    raw = [_unnormalize_coordinate(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
-    inner = [
-        functools.partial(_apply_padding_mode, extent=e, padding_mode=padding_mode, align_corners=aligned)
-        for e in extents
-    ]
-    if mode == "bicubic":
-        return _sample_cubic(input, raw, inner)
-    places = [padded(p) for padded, p in zip(inner, raw, strict=True)]
-    if mode == "nearest":
-        # The nearest pixel is a step function of the grid, so the gradient by the grid is zero, not missing.
-        return _gather_elements(input, [pw.round(p) for p in places]) + unsqueeze(
-            functools.reduce(operator.add, [p * 0.0 for p in places]), 1
+    if input.dtype is not grid.dtype:
+        raise TypeUnsupported(
+            f"grid_sampler(): expected input and grid to have same dtype, but input has {input.dtype} and grid has "
+            f"{grid.dtype}",
+            where=source.where(),
+            hint="Convert one of them, for example with grid.to(input.dtype).",
         )
-    return _sample_linear(input, places)
-
-
-def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """Return bicubic samples at `places` (row and column coordinates in pixels): [N, C, H', W'].
-
-    `inner` has, for each dimension, the function that moves a coordinate into the image.
-    """
-    low = [pw.floor(p.detach()) for p in places]
-    weights = [cubic_weights(p - at) for p, at in zip(places, low, strict=True)]
-    # Each neighbour is moved into the image separately, not the coordinate.
-    rows, columns = ([padded(at + float(k)) for k in range(-1, 3)] for padded, at in zip(inner, low, strict=True))
-    terms = []
-    for row, down in zip(rows, weights[0], strict=True):
-        line = (_gather_elements(input, [row, c]) * unsqueeze(w, 1) for c, w in zip(columns, weights[1], strict=True))
-        terms.append(functools.reduce(operator.add, line) * unsqueeze(down, 1))
-    return functools.reduce(operator.add, terms)
-
-
-def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
-    """Return multilinear samples of `input` at `places`: [N, C, ...].
-
-    `places` has a tensor [N, ...] of pixel coordinates for each spatial dimension. Pixels outside the image count as 0.
-    """
-    # Only the weights depend on the coordinate; the corner index is a step function.
-    low = [pw.floor(p.detach()) for p in places]
-    corners = []
-    for corner in product((0, 1), repeat=len(places)):
-        sides = zip(places, low, corner, strict=True)
-        weight = functools.reduce(operator.mul, [p - at if up else at + 1.0 - p for p, at, up in sides])
-        value = _gather_elements(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
-        corners.append(value * unsqueeze(weight, 1))
-    return functools.reduce(operator.add, corners)
-
-
-def _unnormalize_coordinate(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
-    """Return a coordinate from -1 to 1 as a pixel coordinate of a dimension."""
-    at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
-    return at if align_corners else at - 0.5
-
-
-def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Return pixel coordinates `at` moved into the dimension by `padding_mode`; "zeros" leaves them unchanged.
-
-    "border" limits them to 0 to `extent` - 1. "reflection" first mirrors them at the ends: the centres of the outer
-    pixels if `align_corners` is true, else their outer edges.
-    """
-    if padding_mode == "reflection":
-        low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
-        span = high - low
-        # Reflection folds the coordinate: even spans count up, odd ones down.
-        if span > 0:
-            off = pw.abs(at - low)
-            turns = pw.floor(off.detach() / span)
-            rest = off - turns * span
-            odd = pw.fmod(turns, 2.0) == 1.0
-            at = pw.where(odd, span - rest, rest) + low
-        else:
-            at = at * 0.0
-    return at if padding_mode == "zeros" else pw.clamp(at, 0.0, float(extent - 1))
-
-
-def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
-    """Return the elements of `input` at integer pixel coordinates `places`, 0 outside the image: [N, C, ...].
-
-    `places` has a floating-point tensor [N, ...] for each spatial dimension.
-    """
-    n, c, *extents = input.spec.shape
-    inside: Tensor | None = None
-    flat: Tensor | None = None
-    for at, extent in zip(places, extents, strict=True):
-        # Positions outside read element 0 and are set to 0 afterwards, since every index has to be valid.
-        good = pw.logical_and(at >= 0.0, at <= float(extent - 1))
-        inside = good if inside is None else pw.logical_and(inside, good)
-        whole = pw.cast_to(pw.where(good, at, 0.0), int64)
-        flat = whole if flat is None else flat * extent + whole
-    assert flat is not None and inside is not None
-    out = flat.spec.shape[1:]
-    count = math.prod(out)
-    where = expand(view(flat, (n, 1, count)), (n, c, count))
-    values = call("at_places", operand_node(reshape(input, (n, c, math.prod(extents)))), where.node)
-    picked = view(tensor_of(values, input), (n, c, *out))
-    return pw.where(unsqueeze(inside, 1), picked, 0.0)
+    modes = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
+    return tensor_of(call("grid_sample", operand_node(input), operand_node(grid), **modes), input, grid)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:

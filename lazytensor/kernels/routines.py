@@ -4,7 +4,17 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import convolution, distance, embedding, panel_products, pooling, recurrent, scan, strided
+from lazytensor.kernels import (
+    convolution,
+    distance,
+    embedding,
+    panel_products,
+    pooling,
+    recurrent,
+    sampling,
+    scan,
+    strided,
+)
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
@@ -21,6 +31,9 @@ _BY_INDEX: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     scan.scan,
     distance.pair_distances,
     distance.pair_pull,
+    sampling.grid_sample,
+    sampling.grid_sample_image_grad,
+    sampling.grid_sample_grid_grad,
 )
 _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     convolution.conv,
@@ -47,6 +60,9 @@ It returns None if the routine does not apply.
 
 BY_INDEX = frozenset(f.__name__ for f in _BY_INDEX)
 """Operations that read and write by index, and scans: also a single one is faster as a routine than in NumPy."""
+
+REORDERED = frozenset(("pair_distances", "pair_pull", "grid_sample", "grid_sample_image_grad", "grid_sample_grid_grad"))
+"""Those of `BY_INDEX` whose sums have another order in NumPy, and therefore other last bits."""
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:

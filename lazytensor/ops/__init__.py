@@ -9,6 +9,7 @@ from lazytensor.ops import (
     conv,
     distance,
     elementwise,
+    grid_sample,
     half_types,
     identity,
     index,
@@ -55,6 +56,7 @@ FAMILIES = (
     sort,
     special_functions,
     strided,
+    grid_sample,
     cirh_only,
 )
 

@@ -7,7 +7,7 @@ import numpy as np
 from lazytensor.core.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
+from lazytensor.ir.operation import LoopBody, elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full_like, op, same_types
 
@@ -58,6 +58,7 @@ _integer(
     _check_zero_divisor(np.floor_divide),
     _floor_divide_vjp,
     8,
+    body=LoopBody("floor_divide({0}, {1})", "special", is_single=True),
     cirh=legal_by_decomposition(_floor_quotient),
 )
 _integer(
@@ -65,6 +66,7 @@ _integer(
     _check_zero_divisor(_remainder),
     lambda g, y, a, b: (g, -(g * call("floor_divide", a, b))),
     8,
+    body=LoopBody("remainder({0}, {1})", "special", is_single=True),
     cirh=legal_by_decomposition(lambda a, b: a - _floor_quotient(a, b) * b),
 )
 _integer(

@@ -22,7 +22,7 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import Kernel, Match
-from lazytensor.kernels.routines import BY_INDEX, routine_of
+from lazytensor.kernels.routines import BY_INDEX, REORDERED, routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, schedule, softmax_rows
 from lazytensor.runtime.binders import kernel_binder
@@ -196,8 +196,8 @@ def _routine(name: str, attrs: tuple[tuple[str, Any], ...], out: Type, ins: tupl
 
 def _by_routine(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Return the value of a node by its routine, or None if it has none or NumPy gives the same bits at once."""
-    # A sum of exponentials, and distances, have other last bits in NumPy.
-    is_exact = n.attrs.get("kind") != "logaddexp" and not n.op.startswith("pair_")
+    # A sum of exponentials has other last bits in NumPy too.
+    is_exact = n.attrs.get("kind") != "logaddexp" and n.op not in REORDERED
     if is_exact and max(a.size for a in arrays) < MIN_ROUTINE_ELEMENTS:
         return None
     function = _routine(n.op, tuple(n.attrs.items()), n.type, tuple(i.type for i in n.inputs))

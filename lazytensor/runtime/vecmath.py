@@ -23,10 +23,12 @@ from lazytensor.runtime.intrinsics import (
     bits_f4,
     copysign_f4,
     float_f4,
+    floor_f4,
     fma,
     round_f4,
     round_f8,
     sqrt_f4,
+    trunc_f8,
 )
 from lazytensor.runtime.language import inline
 from lazytensor.runtime.special_math import atan2_f4 as atan2_f4
@@ -434,9 +436,47 @@ def sign_i(x: Number) -> Number:
 
 
 @inline
+def _shorter(x: Number, y: Number, inverse: Number) -> Number:
+    """Return `x` less a multiple of `y`, in float64: at most 2**-52 of |x|, or between -y and 2 * y.
+
+    The result is exact. `inverse` is 1 / y.
+    """
+    return fma(-trunc_f8(x * inverse), y, x)
+
+
+@inline
 def fmod_f4(a: Number, b: Number) -> Number:
-    """Return the remainder of a / b with the sign of a, as C's fmod."""
-    return np.float32(np.fmod(np.float64(a), np.float64(b)))
+    """Return the remainder of a / b with the sign of a, as C's fmod: exact for all float32 numbers.
+
+    Without a fused multiply-add in the processor it is exact for quotients below 2**29.
+    """
+    x, y = np.float64(abs_f4(a)), np.float64(abs_f4(b))
+    inverse = 1.0 / y
+    # A quotient of float32 numbers has at most 277 bits, and each step removes 52.
+    r = _shorter(_shorter(_shorter(x, y, inverse), y, inverse), y, inverse)
+    r = _shorter(_shorter(_shorter(r, y, inverse), y, inverse), y, inverse)
+    r = r + y if r < 0.0 else r
+    r = r - y if r >= y else r
+    return copysign_f4(np.float32(x if x < y else r), a)
+
+
+@inline
+def remainder_f4(a: Number, b: Number) -> Number:
+    """Return the remainder of a / b with the sign of b, as PyTorch computes it: a zero has the sign of a."""
+    rest = fmod_f4(a, b)
+    return rest + b if rest != _ZERO and (b < _ZERO) != (rest < _ZERO) else rest
+
+
+@inline
+def floor_divide_f4(a: Number, b: Number) -> Number:
+    """Return a / b rounded down, computed from the exact remainder as in PyTorch and NumPy; a / b if b is 0."""
+    rest, quotient = fmod_f4(a, b), a / b
+    y = (a - rest) / b
+    y = y - _ONE if rest != _ZERO and (b < _ZERO) != (rest < _ZERO) else y
+    whole = floor_f4(y)
+    whole = whole + _ONE if y - whole > _HALF else whole
+    whole = copysign_f4(_ZERO, quotient) if y == _ZERO else whole
+    return quotient if b == _ZERO else whole
 
 
 @inline

@@ -3,7 +3,8 @@
     PYTHON operation_cases.py ours|torch THREADS
 
 The process reads lines "NAME SIZE BUDGET" from its input, and answers each with the least seconds of an iteration. It
-needs only `torch`, so that an interpreter with PyTorch runs it too.
+needs only `torch`, so that an interpreter with PyTorch runs it too. The seconds are CPU time of the process if THREADS
+is 1, so that a loaded machine gives the same figure as an idle one, and the time of the clock otherwise.
 """
 
 import importlib
@@ -447,18 +448,18 @@ def make_step(torch: Any, case: Case, size: int) -> Callable[[], None]:
     return step
 
 
-def least_seconds(step: Callable[[], None], seconds: float) -> float:
-    """Return the least time of an iteration, from batches of iterations that take about `seconds` together."""
-    start = time.perf_counter()
+def least_seconds(step: Callable[[], None], seconds: float, clock: Callable[[], float]) -> float:
+    """Return the least time of an iteration by `clock`, from batches of iterations that take `seconds` together."""
+    start = clock()
     step()
-    count = max(1, int(seconds / 5 / max(time.perf_counter() - start, 1e-6)))
+    count = max(1, int(seconds / 5 / max(clock() - start, 1e-6)))
     least = math.inf
-    end = time.perf_counter() + seconds
-    while least == math.inf or time.perf_counter() < end:
-        start = time.perf_counter()
+    end = clock() + seconds
+    while least == math.inf or clock() < end:
+        start = clock()
         for _ in range(count):
             step()
-        least = min(least, (time.perf_counter() - start) / count)
+        least = min(least, (clock() - start) / count)
     return least
 
 
@@ -468,6 +469,7 @@ def main() -> None:
         importlib.import_module("cstorch_compat").install()
     torch = importlib.import_module("torch")
     torch.set_num_threads(int(sys.argv[2]))
+    clock = time.process_time if int(sys.argv[2]) == 1 else time.perf_counter
     table, last, step = cases(), "", None
     for line in sys.stdin:
         name, size, seconds = line.rstrip("\n").split("\t")
@@ -475,13 +477,13 @@ def main() -> None:
             if (key := f"{name} {size}") != last:
                 last, step = "", None  # The operands of the last case are freed first.
                 step = make_step(torch, table[name], int(size))
-                end = time.perf_counter() + 10 * float(seconds)
+                end = clock() + 10 * float(seconds)
                 for _ in range(WARM_UP):
                     step()
-                    if time.perf_counter() > end:
+                    if clock() > end:
                         break
                 last = key
-            answer = str(least_seconds(step, float(seconds)))
+            answer = str(least_seconds(step, float(seconds), clock))
         except Exception as error:
             answer = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         print(answer, flush=True)

@@ -3,7 +3,8 @@
     python -m tests.bench.operations [--torch-python PYTHON] [--sizes 1e3,1e5,1e7] [NAME ...]
 
 The table of `operation_cases` has the operations. Each runs in two processes in turns, and the figure of each is its
-fastest batch of iterations after a warm-up. The ratio is PyTorch's time over that of lazywafer: above 1, lazywafer is
+fastest batch of iterations after a warm-up. With one thread it is CPU time, so that other processes do not change it;
+with more it is the time of the clock. The ratio is PyTorch's time over that of lazywafer: above 1, lazywafer is
 faster. `NAME` selects the cases whose expression contains it.
 """
 
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1e3,1e5,1e7", help="elements of the operands (1e3,1e5,1e7)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=0.1, metavar="SECONDS", help="seconds of a measurement (0.1)")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process (1)")
     options = parser.parse_args()
     chosen = [name for name in cases() if not options.names or any(part in name for part in options.names)]
     interpreters = [Interpreter(sys.executable, True, options.threads)]

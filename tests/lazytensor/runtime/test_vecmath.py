@@ -141,6 +141,16 @@ def test_binary_helpers_equal_numpy(name, kind):
         np.testing.assert_allclose(got, exact(a, b), rtol=1e-7, atol=0)
 
 
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_remainders_are_exact_for_all_float32_numbers(name):
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 100_000), np.uint32).view(np.float32)
+    got = np.empty_like(a)
+    looped(f"{name}_f4", 2)(np.ascontiguousarray(a), np.ascontiguousarray(b), got)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(a, b)
+    np.testing.assert_array_equal(got, want)
+
+
 # name: (value in float64, arguments in addition to all exponents, bound in ULP there and at positive numbers)
 SPECIAL = {
     "erfc": (special_values.erfc, (-6, 12), 0.51, 0.51),
