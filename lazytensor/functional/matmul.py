@@ -13,13 +13,14 @@ from lazytensor.core.tensor_members import method
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction, views
-from lazytensor.functional.half_precision import round_once
+from lazytensor.functional.half_precision import round_once, uses_host_kernels
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import Operand, broadcast_shape, mixed_dtypes_error, require_elements
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.products import matmul as product
+from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape
 
 
@@ -131,6 +132,9 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
             hint="Use torch.matmul for matrices, or make the lengths equal.",
         )
     require_elements(a, "fi", "dot")
+    if a.dtype is float32 and b.dtype is float32 and uses_host_kernels(a, b):
+        # A loop with an elementwise gradient, where a product of matrices has outer products as gradients.
+        return tensor_of(reduce(operand_node(a) * operand_node(b), "add", (0,)), a, b)
     with host_autocast(None):
         return matmul(a, b)
 

@@ -11,7 +11,7 @@ import numpy as np
 from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import KNOWN, Attrs
-from lazytensor.kernels.loop_parts import MOST_PARTS
+from lazytensor.kernels.loop_parts import MOST_PARTS, bounds
 from lazytensor.kernels.routine import Routine
 
 STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH = range(7)
@@ -52,6 +52,14 @@ def _even(extent: int, most: int, multiple: int) -> int:
     return -(-extent // (-(-extent // most) * multiple)) * multiple
 
 
+def _outer_product(m: int, n: int) -> Routine:
+    """Return the routine of the product of a column of `m` elements and a row of `n`."""
+    parts = bounds(m, m * n)
+    strips = bounds(n, m * n // len(parts))
+    geometry = np.array([m, n, parts[0][1], strips[0][1]], np.int64)
+    return Routine(module="outer_product", geometry=geometry, parts=(len(parts) * len(strips),))
+
+
 def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """Return the routine of `matmul` for two float32 matrices or two equal stacks of them.
 
@@ -64,6 +72,8 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     causal = attrs.get(KNOWN, 0)
     stack, (m, n) = math.prod(out.shape[:-2]), out.shape[-2:]
     k = a.shape[-2 if flip_a else -1]
+    if k == 1 and stack == 1 and out.size:
+        return _outer_product(m, n)
     # Pack the smaller factor. To do so, a result of whole tiles may be computed transposed.
     is_swapped = flip_a and not flip_b and stack == 1 and 2 * m <= n and not (causal or m % PANEL or n % PANEL)
     if is_swapped:

@@ -8,6 +8,7 @@ from lazytensor.kernels import (
     convolution,
     distance,
     embedding,
+    factorizations,
     panel_products,
     pooling,
     recurrent,
@@ -34,6 +35,7 @@ _BY_INDEX: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     sampling.grid_sample,
     sampling.grid_sample_image_grad,
     sampling.grid_sample_grid_grad,
+    factorizations.triangular_solve,
 )
 _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     convolution.conv,

@@ -231,9 +231,26 @@ def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
 _factor("solve", _system_type, _solve, vjp=_solve_vjp, work=_cubic_work(2 / 3), keeps="result")
 
 
+def _inverse(a: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(_to_float64(a)).astype(a.dtype)
+    except np.linalg.LinAlgError as e:
+        raise FactorizationFailed(
+            "linalg.inv: The inversion could not be completed because the input matrix is singular.",
+            hint="Use torch.linalg.pinv for the pseudoinverse.",
+        ) from e
+
+
+def _inverse_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
+    return (-matmul(matmul(y, g, True, False), y, False, True),)
+
+
 def inverse(a: Node) -> Node:
     """Return the inverse of each matrix."""
-    return solve(a, identity_matrices(a.type, a.type.shape[-1]))
+    return call("inverse", a)
+
+
+_factor("inverse", _square_type, _inverse, vjp=_inverse_vjp, work=_cubic_work(2), gradient_name="LinalgInvEx")
 
 
 def _pinv_type(x: Type, *, rcond: float, atol: float = 0.0) -> Type:
@@ -273,8 +290,17 @@ def _broadcast_scalars(g: Node, like: Node) -> Node:
     return broadcast_to(reshape(g, (*g.type.shape, 1, 1)), shape)
 
 
+MAX_INVERTED_CONDITION = 1e6
+"""The maximum condition number of a matrix whose cofactors come from its inverse: they then have 10 exact digits."""
+
+
 def _cofactors(a: np.ndarray) -> np.ndarray:
     """Return the cofactor matrix of a square matrix, the derivative of its determinant, also if it is singular."""
+    determinant = np.linalg.det(a)
+    if determinant != 0 and np.isfinite(determinant):
+        inverted = np.linalg.inv(a)
+        if np.linalg.norm(a) * np.linalg.norm(inverted) < MAX_INVERTED_CONDITION:
+            return np.asarray(determinant * inverted.T)
     u, s, vh = np.linalg.svd(a)
     # det' = det U det V U diag(products of the other singular values) V^T, finite where one of them is 0.
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])

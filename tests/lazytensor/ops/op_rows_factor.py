@@ -197,6 +197,7 @@ ROWS = {
     "cholesky": Row(_symmetric, _each_matrix(_cholesky)),
     "triangular_solve": Row(_triangle, _each_matrix(_by_triangle)),
     "solve": Row(_system, _each_matrix(lambda a, b: np.linalg.inv(a) @ b)),
+    "inverse": Row(_square, _each_matrix(lambda a: np.linalg.solve(a, np.eye(len(a))))),
     "pinv": Row(lambda d: (_any_shape(d)[0], {"rcond": 1e-9}), _each_matrix(_least_squares)),
     "det": Row(_square, _each_matrix(_det)),
     "cofactor": Row(_square, _each_matrix(_cofactors)),

@@ -158,6 +158,71 @@ def _at_case(d: Draw) -> Case:
     return [d.values((2, 3, 5)), d.rng.integers(0, 5, (2, 3, 4))], {}
 
 
+def _grid_modes(d: Draw) -> dict[str, Any]:
+    mode, padding = d.one("bilinear", "bicubic", "nearest"), d.one("zeros", "border", "reflection")
+    return {"mode": mode, "padding_mode": padding, "align_corners": d.flag()}
+
+
+def _grid_case(d: Draw, *first: tuple[int, ...], **attrs: Any) -> Case:
+    """Points away from the kinks, which are at the pixels, their edges and the border."""
+    attrs |= _grid_modes(d)
+    scale, shift = ((3, 4), 0.0) if attrs["align_corners"] else ((4, 5), 0.5)
+    pixels = d.rng.integers(-2, 7, (2, 3, 2, 2)) + d.rng.choice([-1, 1], (2, 3, 2, 2)) * d.rng.uniform(0.1, 0.4)
+    grid = d.cast((pixels + shift) / (np.array(scale[::-1]) / 2) - 1)
+    return [*(d.values(shape) for shape in first), grid], attrs
+
+
+def _pixel_weight(t: float, mode: str) -> float:
+    """The weight of a pixel at the distance `t`."""
+    t = abs(t)
+    if mode == "nearest":
+        return float(t < 0.5)
+    if mode == "bilinear":
+        return max(0.0, 1 - t)
+    if t < 1:
+        return 1.25 * t**3 - 2.25 * t**2 + 1
+    return -0.75 * t**3 + 3.75 * t**2 - 6 * t + 3 if t < 2 else 0.0
+
+
+def _moved(p: float, extent: int, padding: str, aligned: bool) -> float:
+    if padding == "reflection":
+        low, high = (0.0, extent - 1.0) if aligned else (-0.5, extent - 0.5)
+        while not low <= p <= high:
+            p = 2 * low - p if p < low else 2 * high - p
+    return p if padding == "zeros" else min(max(p, 0.0), extent - 1.0)
+
+
+def _axis_weights(c: float, extent: int, mode: str, padding_mode: str, align_corners: bool) -> np.ndarray:
+    """The weight of each pixel of a dimension for the coordinate `c`."""
+    at = (c + 1) * (extent - 1) / 2 if align_corners else (c + 1) * extent / 2 - 0.5
+    weights = np.zeros(extent)
+    if mode != "bicubic":
+        at = _moved(at, extent, padding_mode, align_corners)
+        return np.array([_pixel_weight(at - k, mode) for k in range(extent)])
+    for k in range(math.floor(at) - 1, math.floor(at) + 3):
+        place = _moved(float(k), extent, padding_mode, align_corners)
+        if 0 <= place < extent:
+            weights[int(place)] += _pixel_weight(at - k, mode)
+    return weights
+
+
+def _grid_weights(grid: np.ndarray, **modes: Any) -> np.ndarray:
+    """The weight of each pixel of a 4 x 5 image for each point: [N, H', W', 4, 5]."""
+    pairs = [np.outer(_axis_weights(y, 4, **modes), _axis_weights(x, 5, **modes)) for x, y in grid.reshape(-1, 2)]
+    return np.array(pairs).reshape(*grid.shape[:-1], 4, 5)
+
+
+def _grid_slopes(g: np.ndarray, x: np.ndarray, grid: np.ndarray, **modes: Any) -> np.ndarray:
+    """Differences over four points, which are exact for the cubic polynomials between the kinks."""
+    slopes = []
+    for step in 0.01 * np.eye(2):
+        near = _grid_weights(grid + step, **modes) - _grid_weights(grid - step, **modes)
+        far = _grid_weights(grid + 2 * step, **modes) - _grid_weights(grid - 2 * step, **modes)
+        change = (8 * near - far) / 0.12
+        slopes.append(np.einsum("nchw,ncij,nhwij->nhw", g, x, change))
+    return np.stack(slopes, -1)
+
+
 def _put_case(d: Draw) -> Case:
     accumulate = d.flag()
     places = d.rng.integers(0, 5, (2, 4)) if accumulate else np.stack([d.rng.permutation(5)[:4] for _ in range(2)])
@@ -211,6 +276,15 @@ ROWS = {
     "window_spread": Row(_spread_case, _window_spread, "fi"),
     "window_argmax": Row(_argmax_case, _window_argmax),
     "region_argmax": Row(_regions_case, _region_argmax),
+    "grid_sample": Row(
+        lambda d: _grid_case(d, (2, 2, 4, 5)),
+        lambda x, grid, **modes: np.einsum("nhwij,ncij->nchw", _grid_weights(grid, **modes), x),
+    ),
+    "grid_sample_image_grad": Row(
+        lambda d: _grid_case(d, (2, 2, 3, 2), extents=(4, 5)),
+        lambda g, grid, *, extents, **modes: np.einsum("nhwij,nchw->ncij", _grid_weights(grid, **modes), g),
+    ),
+    "grid_sample_grid_grad": Row(lambda d: _grid_case(d, (2, 2, 3, 2), (2, 2, 4, 5)), _grid_slopes),
     "at_places": Row(_at_case, lambda x, places: np.einsum("abpc,abc->abp", places[..., None] == np.arange(5), x)),
     "put_places": Row(_put_case, _put, "fi"),
     "pick_along": Row(_along_case, lambda x, index, dim: np.einsum("ic,acb->aib", _hot(index, 4), x), "fi"),
