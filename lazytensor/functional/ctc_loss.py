@@ -1,27 +1,17 @@
-"""Connectionist temporal classification (Graves et al. 2006): the probability of a label sequence over all alignments.
-
-The forward recursion is recorded step by step, so its gradient is the gradient of those operations. log(0) is
-represented by -1e30 instead of -inf, so that no difference of two infinities appears.
-"""
+"""Connectionist temporal classification: the probability of a label sequence over all alignments."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from lazytensor.core import dtype as dt
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.errors import ShapeError
-from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
 from lazytensor.functional.loss import resolve_reduction
-from lazytensor.functional.padding_and_shuffles import pad
 from lazytensor.functional.pointwise import tensor_of
-from lazytensor.functional.views import select, slice_dim, unsqueeze, view
+from lazytensor.functional.views import unsqueeze, view
 from lazytensor.ops import call
-
-LOG_ZERO = -1e30
-"""The logarithm that stands for probability 0: far below every sum of logarithms, far above the lowest float32."""
 
 Lengths = Tensor | Sequence[int]
 
@@ -74,9 +64,9 @@ def ctc_loss(
             hint="Pass lengths within the shape of log_probs, one for each sample.",
         )
     labels = _insert_blanks(targets.array("ctc_loss"), long, blank)
-    loss = -_log_likelihood(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
-    # -LOG_ZERO / 2 is above every finite loss and below every loss that contains LOG_ZERO.
-    loss = pw.where(loss > -LOG_ZERO / 2, 0.0 if zero_infinity else np.inf, loss)
+    lengths = from_array(np.stack([steps, long], 1).astype(np.int64))
+    operands = operand_node(log_probs), from_array(labels).node, lengths.node
+    loss = tensor_of(call("ctc_loss", *operands, zero_infinity=bool(zero_infinity)), log_probs)
     if resolve_reduction(reduction) == "none":
         return loss
     return red.sum(loss) if reduction == "sum" else red.mean(_divide_by_length(loss, long.tolist()))
@@ -130,66 +120,3 @@ def _insert_blanks(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.n
         row = targets[k, :n] if targets.ndim == 2 else targets[ends[k] - n : ends[k]]
         out[k, 1 : 2 * n : 2] = row
     return out
-
-
-def _log_likelihood(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
-    """Return the log-probability of each label sequence over all its alignments: [N].
-
-    `labels` comes from `_insert_blanks`; `steps` and `long` are the input and target lengths. A sequence without an
-    alignment gets about LOG_ZERO, a large negative number, in place of -inf.
-    """
-    times, n, _ = log_probs.spec.shape
-    width = labels.shape[1]
-    places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
-    emitted = tensor_of(call("at_places", operand_node(log_probs), places.node), log_probs)
-    # The blank between two labels may be skipped unless the labels are equal.
-    before = np.roll(labels, 2, 1)
-    may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
-    # An alignment begins with the first blank or the first label.
-    start = from_array(np.broadcast_to(np.arange(width) < 2, (n, width)) & (np.arange(width) <= 2 * long[:, None]))
-    alpha = pw.where(start, select(emitted, 0, 0), LOG_ZERO)
-    for t in range(1, times):
-        # alpha[s] sums the alignments that end at position s: from s itself, from s - 1, or from s - 2 past a blank.
-        one = _shift_right(alpha, 1)
-        two = pw.where(may_skip, _shift_right(alpha, 2), LOG_ZERO) if width > 1 else one
-        ahead = _log_sum_exp(alpha, one, two) + select(emitted, 0, t)
-        # Finished sequences keep their last alpha.
-        running = t < steps
-        alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
-    # An alignment ends with the last blank or the last label. An empty target has only the blank.
-    ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
-    last = tensor_of(call("at_places", alpha.node, from_array(ends).node), alpha)
-    second = pw.where(from_array(long > 0), select(last, 1, 1), LOG_ZERO)
-    total = _log_sum_exp(select(last, 1, 0), second)
-    if steps.all():
-        return total
-    # With zero input steps the empty target has probability 1, and every other target 0.
-    nothing = from_array(np.where(long > 0, LOG_ZERO, 0).astype(total.dtype.host), total.dtype)
-    return pw.where(from_array(steps > 0), total, nothing)
-
-
-def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:
-    """Return zeros [N] whose gradient by `log_probs` is exp(log_probs) at the times before `steps`.
-
-    PyTorch differentiates by the scores before log_softmax, which adds this term to the gradient.
-    """
-    running = np.arange(log_probs.spec.shape[0])[:, None, None] < steps[:, None]
-    mass = red.sum(pw.where(from_array(running), pw.exp(log_probs), 0.0), (0, 2))
-    return mass - mass.detach()
-
-
-def _shift_right(alpha: Tensor, by: int) -> Tensor:
-    width = alpha.spec.shape[1]
-    return slice_dim(pad(alpha, (by, 0), value=LOG_ZERO), 1, 0, width)
-
-
-def _log_sum_exp(*parts: Tensor) -> Tensor:
-    """Return log(sum of exp(part)) over the tensors `parts`, elementwise and without overflow."""
-    # The largest part is subtracted first, so that no exponential overflows. Its gradient cancels.
-    top = parts[0].detach()
-    for part in parts[1:]:
-        top = pw.maximum(top, part.detach())
-    total = pw.exp(parts[0] - top)
-    for part in parts[1:]:
-        total = total + pw.exp(part - top)
-    return pw.log(total) + top

@@ -6,6 +6,7 @@ from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import (
     convolution,
+    ctc,
     distance,
     embedding,
     factorizations,
@@ -36,6 +37,8 @@ _BY_INDEX: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     sampling.grid_sample_image_grad,
     sampling.grid_sample_grid_grad,
     factorizations.triangular_solve,
+    ctc.ctc_loss,
+    ctc.ctc_loss_grad,
 )
 _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     convolution.conv,
@@ -63,7 +66,10 @@ It returns None if the routine does not apply.
 BY_INDEX = frozenset(f.__name__ for f in _BY_INDEX)
 """Operations that read and write by index, and scans: also a single one is faster as a routine than in NumPy."""
 
-REORDERED = frozenset(("pair_distances", "pair_pull", "grid_sample", "grid_sample_image_grad", "grid_sample_grid_grad"))
+REORDERED = frozenset(
+    """pair_distances pair_pull grid_sample grid_sample_image_grad grid_sample_grid_grad triangular_solve ctc_loss
+    ctc_loss_grad""".split()
+)
 """Those of `BY_INDEX` whose sums have another order in NumPy, and therefore other last bits."""
 
 

@@ -7,6 +7,7 @@ from lazytensor.ops import (
     cirh_only,
     cirh_rows,
     conv,
+    ctc,
     distance,
     elementwise,
     grid_sample,
@@ -57,6 +58,7 @@ FAMILIES = (
     special_functions,
     strided,
     grid_sample,
+    ctc,
     cirh_only,
 )
 

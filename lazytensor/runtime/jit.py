@@ -22,7 +22,7 @@ from lazytensor.llvm.number_types import Unknown
 
 HELPERS = (
     *("language.py", "intrinsics.py", "atomics.py", "rounding.py", "lanes.py", "panels.py"),
-    *("vecmath.py", "special_math.py", "wide_math.py", "grid_taps.py"),
+    *("vecmath.py", "special_math.py", "wide_math.py", "grid_taps.py", "ctc_alignments.py"),
     *("compiled_kernels/image_layout.py", "compiled_kernels/recurrent_parts.py"),
     *("../kernels/convolution_geometry.py", "../kernels/recurrent_geometry.py", "../kernels/panel_products.py"),
 )

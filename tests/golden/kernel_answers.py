@@ -78,6 +78,19 @@ def _loss_cases() -> Iterator[tuple[str, Function, list[np.ndarray]]]:
             return torch.nn.functional.multilabel_margin_loss(x, torch.tensor(rows), reduction=reduction)
 
         yield f"multilabel_margin_loss {reduction}", margin, [waves(4, 5)]
+    # A repeated label, an empty target, a target that is too long for its input, and shorter inputs.
+    targets, inputs, lengths = [[1, 1, 2, 0], [3, 2, 3, 1], [2, 0, 0, 0], [2, 2, 2, 2]], [8, 5, 8, 4], [3, 4, 0, 4]
+    for reduction in ("mean", "sum", "none"):
+        for clears in (False, True):
+            for blank in (0, 3):
+
+                def ctc(torch, x, reduction=reduction, clears=clears, blank=blank):
+                    labels = torch.tensor(targets) if blank == 0 else 3 - torch.tensor(targets).clamp(min=1)
+                    return torch.nn.functional.ctc_loss(
+                        x.log_softmax(2), labels, torch.tensor(inputs), torch.tensor(lengths), blank, reduction, clears
+                    )
+
+                yield f"ctc_loss {reduction} {clears} {blank}", ctc, [waves(8, 4, 4, size=2)]
 
 
 def _bag_cases() -> Iterator[tuple[str, Function, list[np.ndarray]]]:

@@ -57,6 +57,14 @@ def test_ctc_of_no_steps_is_certain_for_an_empty_target_only():
     assert loss.tolist() == [0, math.inf]
 
 
+def test_ctc_has_no_second_derivative_as_in_pytorch():
+    scores = lt.zeros(4, 1, 3, requires_grad=True)
+    loss = F.ctc_loss(scores.log_softmax(2), lt.ones(1, 1, dtype=lt.int64), [4], [1])
+    with pytest.raises(RuntimeError, match="derivative for aten::_ctc_loss_backward is not implemented"):
+        loss.backward(create_graph=True)
+        scores.grad.square().sum().backward()
+
+
 @pytest.mark.parametrize(
     ("lengths", "blank", "words"),
     [(([-1], [1]), 0, "at least 0"), (([4], [-1]), 0, "at least 0"), (([4], [2]), 0, "size"), (([4], [1]), 3, "blank")],

@@ -223,6 +223,44 @@ def _grid_slopes(g: np.ndarray, x: np.ndarray, grid: np.ndarray, **modes: Any) -
     return np.stack(slopes, -1)
 
 
+def _alignment_case(d: Draw, has_slopes: bool = False) -> Case:
+    """Label sequences of up to two of the classes 1 and 2, with blanks, for 3 or 4 of 4 time steps."""
+    long, steps = d.rng.integers(0, 3, 2), d.rng.integers(3, 5, 2)
+    labels = np.zeros((2, 5), np.int64)
+    for n, count in enumerate(long):
+        labels[n, 1 : 2 * count : 2] = d.rng.integers(1, 3, count)
+    slopes = [d.values((2,))] if has_slopes else []
+    return [*slopes, d.within(-3, 0, (4, 2, 3)), labels, np.stack([steps, long], 1)], {"zero_infinity": d.flag()}
+
+
+def _alignments(x: np.ndarray, labels: np.ndarray, steps: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """All sequences of classes that become the labels without repetitions and blanks, with their probabilities."""
+    want = [k for k in labels if k]
+    for path in itertools.product(range(3), repeat=steps):
+        merged = [k for k, before in zip(path, (-1, *path), strict=False) if k != before and k]
+        if merged == want:
+            yield path, math.exp(sum(x[t, k] for t, k in enumerate(path)))
+
+
+def _alignment_losses(x: np.ndarray, labels: np.ndarray, lengths: np.ndarray, **attrs: Any) -> np.ndarray:
+    totals = [sum(p for _, p in _alignments(x[:, n], labels[n], lengths[n, 0])) for n in range(2)]
+    return -np.log(totals)
+
+
+def _alignment_gradient(
+    g: np.ndarray, x: np.ndarray, labels: np.ndarray, lengths: np.ndarray, **attrs: Any
+) -> np.ndarray:
+    """PyTorch's gradient: the probabilities less the share of the alignments that pass each class."""
+    out = np.zeros_like(x)
+    for n, steps in enumerate(lengths[:, 0]):
+        paths = list(_alignments(x[:, n], labels[n], steps))
+        out[:steps, n] = np.exp(x[:steps, n])
+        for path, p in paths:
+            out[np.arange(steps), n, path] -= p / sum(q for _, q in paths)
+        out[:, n] *= g[n]
+    return out
+
+
 def _put_case(d: Draw) -> Case:
     accumulate = d.flag()
     places = d.rng.integers(0, 5, (2, 4)) if accumulate else np.stack([d.rng.permutation(5)[:4] for _ in range(2)])
@@ -276,6 +314,8 @@ ROWS = {
     "window_spread": Row(_spread_case, _window_spread, "fi"),
     "window_argmax": Row(_argmax_case, _window_argmax),
     "region_argmax": Row(_regions_case, _region_argmax),
+    "ctc_loss": Row(_alignment_case, _alignment_losses),
+    "ctc_loss_grad": Row(lambda d: _alignment_case(d, True), _alignment_gradient),
     "grid_sample": Row(
         lambda d: _grid_case(d, (2, 2, 4, 5)),
         lambda x, grid, **modes: np.einsum("nhwij,ncij->nchw", _grid_weights(grid, **modes), x),
