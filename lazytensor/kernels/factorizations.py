@@ -19,6 +19,7 @@ def triangular_solve(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]
     if a.dtype is not float32 or b.dtype is not float32 or not b.size or not a.size:
         return None
     matrices, (n, columns) = math.prod(b.shape[:-2]), b.shape[-2:]
-    strips = bounds(columns, b.size * n // 2 // matrices)
-    geometry = np.array([n, columns, strips[0][1], attrs["lower"], attrs["adjoint"]], np.int64)
-    return Routine(module="triangular_solve", geometry=geometry, parts=(matrices * len(strips),))
+    parts = bounds(matrices, b.size * n // 2)
+    strips = bounds(columns, b.size * n // 2 // len(parts))
+    geometry = np.array([matrices, parts[0][1], n, columns, strips[0][1], attrs["lower"], attrs["adjoint"]], np.int64)
+    return Routine(module="triangular_solve", geometry=geometry, parts=(len(parts) * len(strips),))

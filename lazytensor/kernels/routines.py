@@ -31,6 +31,8 @@ _BY_INDEX: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     embedding.place_along,
     strided.strided_sum,
     scan.scan,
+)
+_REORDERED: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     distance.pair_distances,
     distance.pair_pull,
     sampling.grid_sample,
@@ -50,6 +52,7 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooling.window_sum,
     pooling.window_spread,
     *_BY_INDEX,
+    *_REORDERED,
     embedding.flat_index,
     scan.arg_scan,
     recurrent.recurrent,
@@ -63,13 +66,10 @@ It returns None if the routine does not apply.
 """
 
 
-BY_INDEX = frozenset(f.__name__ for f in _BY_INDEX)
-"""Operations that read and write by index, and scans: also a single one is faster as a routine than in NumPy."""
+BY_INDEX = frozenset(f.__name__ for f in (*_BY_INDEX, *_REORDERED))
+"""Operations such as reads and writes by index, of which also a single one is faster as a routine than in NumPy."""
 
-REORDERED = frozenset(
-    """pair_distances pair_pull grid_sample grid_sample_image_grad grid_sample_grid_grad triangular_solve ctc_loss
-    ctc_loss_grad""".split()
-)
+REORDERED = frozenset(f.__name__ for f in _REORDERED)
 """Those of `BY_INDEX` whose sums have another order in NumPy, and therefore other last bits."""
 
 

@@ -19,18 +19,19 @@ _PADDING_MODES = ("zeros", "border", "reflection")
 def _routine(module: str, attrs: Attrs, images: Type, grid: Type, by_points: bool, *more: int) -> Routine | None:
     """Return the routine `module`, or None unless the operands are float32 and not empty.
 
-    A part is some points of one image if `by_points`, else some channels.
+    A part is some points of some images if `by_points`, else some channels.
     """
     if images.dtype is not float32 or grid.dtype is not float32 or not images.size or not grid.size:
         return None
     n, channels, *extents = images.shape
     rank, taps, points = len(extents), _TAPS[attrs["mode"]], math.prod(grid.shape[1:-1])
     work = n * channels * points * taps**rank
-    strips = bounds(points if by_points else channels, work // n)
+    groups = bounds(n, work)
+    strips = bounds(points if by_points else channels, work // len(groups))
     lead = 3 - rank
     geometry = [n, channels, strips[0][1], points, *(1,) * lead, *extents, *(1,) * lead, *(taps,) * rank]
-    geometry += [_PADDING_MODES.index(attrs["padding_mode"]), int(attrs["align_corners"]), rank, *more]
-    return Routine(module=module, geometry=np.array(geometry, np.int64), parts=(n * len(strips),))
+    geometry += [_PADDING_MODES.index(attrs["padding_mode"]), int(attrs["align_corners"]), rank, groups[0][1], *more]
+    return Routine(module=module, geometry=np.array(geometry, np.int64), parts=(len(groups) * len(strips),))
 
 
 def grid_sample(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:

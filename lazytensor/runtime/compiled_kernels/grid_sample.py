@@ -43,26 +43,28 @@ def _add(x: Any, start: int, places: Any, weights: Any, taps: int, width: int, o
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, grid: Any, y: Any) -> None:
-    """Compute a part of y from x: samples of the images x if g[13] is 0, else images from the samples x.
+    """Compute a part of y from x: samples of the images x if g[14] is 0, else images from the samples x.
 
     `g` holds the number of images, the channels of one, the channels of a part, the points of an image, and what
-    `fill_block` reads. A part is some channels of one image. `phase`, `shared` and `own` are unused.
+    `fill_block` reads, and in place 13 the images of a part. A part is some channels of these images. `phase`, `shared`
+    and `own` are unused.
     """
     index, weight, slope = np.empty(12, np.int64), np.empty(12, np.float32), np.empty(12, np.float32)
     places, weights = np.empty(16 * BLOCK, np.int64), np.empty(16 * BLOCK, np.float32)
     slopes = np.empty(48 * BLOCK, np.float32)
     channels, points, size, taps = g[1], g[3], g[4] * g[5] * g[6], g[7] * g[8] * g[9]
     strips = (channels + g[2] - 1) // g[2]
-    image = part // strips
+    group = part // strips * g[13]
     first, last = part % strips * g[2], min((part % strips + 1) * g[2], channels)
-    if g[13] == 1:
-        for k in range((image * channels + first) * size, (image * channels + last) * size):
-            y[k] = 0
-    for block in range(0, points, BLOCK):
-        width = min(points - block, BLOCK)
-        outside = fill_block(g, grid, image * points + block, width, index, weight, slope, places, weights, slopes)
-        for c in range(image * channels + first, image * channels + last):
-            if g[13] == 1:
-                _add(x, c * points + block, places, weights, taps, width, outside, y, c * size)
-            else:
-                _read(x, c * size, places, weights, taps, width, outside, y, c * points + block)
+    for image in range(group, min(group + g[13], g[0])):
+        if g[14] == 1:
+            for k in range((image * channels + first) * size, (image * channels + last) * size):
+                y[k] = 0
+        for block in range(0, points, BLOCK):
+            width = min(points - block, BLOCK)
+            outside = fill_block(g, grid, image * points + block, width, index, weight, slope, places, weights, slopes)
+            for c in range(image * channels + first, image * channels + last):
+                if g[14] == 1:
+                    _add(x, c * points + block, places, weights, taps, width, outside, y, c * size)
+                else:
+                    _read(x, c * size, places, weights, taps, width, outside, y, c * points + block)
