@@ -1,10 +1,11 @@
 """Run cleanrl's dqn.py and ppo.py on CartPole.
 
-Source: vwxyzjn/cleanrl; packages: gymnasium, farama-notifications, cloudpickle.
+Source: github.com/vwxyzjn/cleanrl, in the folder cleanrl; packages: gymnasium, farama-notifications, cloudpickle.
 """
 
 import contextlib
 import io
+import os
 import pathlib
 import runpy
 import sys
@@ -12,7 +13,7 @@ import types
 
 import torch
 
-FOLDER = next(p for p in sys.path if pathlib.Path(p, "cleanrl", "dqn.py").exists())
+FOLDER = pathlib.Path(os.environ["PROJECTS"], "cleanrl", "cleanrl")
 
 
 class Writer:
@@ -46,7 +47,7 @@ def run_script(name, tag, **settings):
     torch.utils.tensorboard = summaries
     torch.manual_seed(0)
     with contextlib.redirect_stdout(io.StringIO()):
-        runpy.run_path(str(pathlib.Path(FOLDER, "cleanrl", f"{name}.py")), run_name="__main__")
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     return Writer.values[:5]
 
 

@@ -1,9 +1,14 @@
 """Train with the Muon optimizer.
 
-Source: KellerJordan/Muon.
+Source: github.com/KellerJordan/Muon, in the folder Muon.
 """
 
+import os
+import sys
+
 import torch
+
+sys.path.insert(0, os.path.join(os.environ["PROJECTS"], "Muon"))
 from muon import SingleDeviceMuonWithAuxAdam
 
 
