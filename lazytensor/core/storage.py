@@ -627,8 +627,14 @@ def small_value(n: Node) -> np.ndarray | None:
 
 
 def _is_small(n: Node) -> bool:
-    """Return whether the result of an operation, and its operands unless it is a view, have few elements."""
-    operands = () if OPS[n.op].put is not None else n.inputs
+    """Return whether the result of an operation, and its operands unless it is a view, have few elements.
+
+    It is False for a leaf and for a node of a call (`GraphFunction`), whose size its operands do not show.
+    """
+    row = OPS.get(n.op)
+    if row is None:
+        return False
+    operands = () if row.put is not None else n.inputs
     return n.op != "leaf" and all(
         isinstance(i.type, Type) and i.type.size <= MAX_SMALL_ELEMENTS for i in (n, *operands)
     )

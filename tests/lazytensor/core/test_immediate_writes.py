@@ -181,3 +181,14 @@ def test_write_of_an_element_does_not_copy_the_storage():
 
     # A copy of the large storage would make the writes a thousand times as slow.
     assert min(seconds(10_000_000) for _ in range(3)) < 20 * max(seconds(1000) for _ in range(3))
+
+
+def test_gradient_of_a_repeated_backward_pass_is_written_into_a_slice():
+    weight = lt.tensor([1.0, 2.0], requires_grad=True)
+    columns = lt.zeros(2, 4)
+    for i in range(4):
+        (gradient,) = grad((weight.tanh() * 3.0).square().sum(), weight)
+        columns[..., i] = gradient
+    # The derivative of 9 tanh(w)^2 is 18 tanh(w) (1 - tanh(w)^2).
+    expected = 18 * np.tanh([1.0, 2.0]) * (1 - np.tanh([1.0, 2.0]) ** 2)
+    np.testing.assert_allclose(columns.numpy(), np.stack([expected] * 4, -1), rtol=1e-5)
