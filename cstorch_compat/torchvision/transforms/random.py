@@ -12,6 +12,7 @@ from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
 from lazytensor.errors import OptionInvalid
 from lazytensor.functional.creation import empty, rand, randint, randperm
+from lazytensor.nn.module import Module
 
 
 def _draw_unit() -> float:
@@ -32,13 +33,14 @@ def _draw_int(limit: int) -> int:
     return int(randint(0, limit, size=(1,)).item())
 
 
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(Module):
     """A transform that mirrors an image horizontally with probability `p`."""
 
     def __init__(self, p: float = 0.5):
+        super().__init__()
         self.p = p
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.hflip(img) if _draw_unit() < self.p else img
 
     def __repr__(self) -> str:
@@ -48,11 +50,11 @@ class RandomHorizontalFlip:
 class RandomVerticalFlip(RandomHorizontalFlip):
     """A transform that mirrors an image vertically with probability `p`."""
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.vflip(img) if _draw_unit() < self.p else img
 
 
-class RandomCrop:
+class RandomCrop(Module):
     """A transform that cuts a random rectangle of `size` out of an image.
 
     `padding` is added first. With `pad_if_needed`, a smaller image is padded; otherwise it raises ValueError.
@@ -66,6 +68,7 @@ class RandomCrop:
         fill: Any = 0,
         padding_mode: str = "constant",
     ):
+        super().__init__()
         pair = [size] if isinstance(size, int) else list(size)
         self.size = (int(pair[0]), int(pair[-1]))
         self.padding, self.pad_if_needed, self.fill, self.padding_mode = padding, pad_if_needed, fill, padding_mode
@@ -89,7 +92,7 @@ class RandomCrop:
         top = _draw_int(h - height + 1)
         return top, _draw_int(w - width + 1), height, width
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         if self.padding is not None:
             img = functional.pad(img, self.padding, self.fill, self.padding_mode)
         w, h = functional.get_image_size(img)
@@ -103,7 +106,7 @@ class RandomCrop:
         return f"RandomCrop(size={self.size}, padding={self.padding})"
 
 
-class RandomResizedCrop:
+class RandomResizedCrop(Module):
     """A transform that cuts out a rectangle of random area and aspect ratio, and scales it to `size`.
 
     `scale` is the range of the area as a fraction of the image, and `ratio` the range of width / height.
@@ -117,6 +120,7 @@ class RandomResizedCrop:
         interpolation: Any = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ):
+        super().__init__()
         pair = [size] if isinstance(size, int) else list(size)
         self.size = (int(pair[0]), int(pair[-1]))
         self.scale, self.ratio, self.interpolation, self.antialias = scale, ratio, interpolation, antialias
@@ -148,7 +152,7 @@ class RandomResizedCrop:
             w, h = width, height
         return (height - h) // 2, (width - w) // 2, h, w
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         part = self.get_params(img, self.scale, self.ratio)
         return functional.resized_crop(img, *part, self.size, self.interpolation, self.antialias)
 
@@ -160,19 +164,20 @@ class RandomResizedCrop:
         )
 
 
-class RandomGrayscale:
+class RandomGrayscale(Module):
     """A transform that converts an image to greyscale with probability `p`. The number of channels does not change."""
 
     def __init__(self, p: float = 0.1):
+        super().__init__()
         self.p = p
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         if _draw_unit() >= self.p:
             return img
         return functional.rgb_to_grayscale(img, functional.get_dimensions(img)[0])
 
 
-class RandomRotation:
+class RandomRotation(Module):
     """A transform that rotates a Pillow image by a random angle in the range `degrees`.
 
     A single number d means the range from -d to d.
@@ -186,26 +191,28 @@ class RandomRotation:
         center: Any = None,
         fill: Any = 0,
     ):
+        super().__init__()
         self.degrees = (-degrees, degrees) if isinstance(degrees, int | float) else tuple(degrees)
         self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         # Drawn before the type of the image is checked.
         angle = _draw_uniform(float(self.degrees[0]), float(self.degrees[1]))
         return functional.rotate(img, angle, self.interpolation, self.expand, self.center, self.fill)
 
 
-class ColorJitter:
+class ColorJitter(Module):
     """A transform that changes brightness, contrast, saturation and hue randomly, in random order.
 
     Each argument is a range of factors, or a number v for the range from 1 - v to 1 + v (for hue from -v to v).
     """
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
+        super().__init__()
         self.brightness, self.contrast = _parse_range(brightness, 1), _parse_range(contrast, 1)
         self.saturation, self.hue = _parse_range(saturation, 1), _parse_range(hue, 0)
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         order = randperm(4).tolist()
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         # All factors are drawn first and then applied in the drawn order. A change that is not requested draws nothing.
@@ -238,20 +245,21 @@ def _parse_range(value: Any, centre: float) -> tuple[float, float] | None:
     return None if pair[0] == pair[1] == centre else pair
 
 
-class GaussianBlur:
+class GaussianBlur(Module):
     """A transform that blurs an image with a random standard deviation in the range `sigma`."""
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
+        super().__init__()
         self.kernel_size = kernel_size
         self.sigma = (sigma, sigma) if isinstance(sigma, int | float) else tuple(sigma)
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.gaussian_blur(
             img, self.kernel_size, _draw_uniform(float(self.sigma[0]), float(self.sigma[1]))
         )
 
 
-class RandomErasing:
+class RandomErasing(Module):
     """A transform that replaces a random rectangle of a tensor with probability `p`.
 
     `scale` is the range of the area as a fraction of the image, and `ratio` the range of height / width. `value` is the
@@ -266,9 +274,10 @@ class RandomErasing:
         value: Any = 0,
         inplace: bool = False,
     ):
+        super().__init__()
         self.p, self.scale, self.ratio, self.value, self.inplace = p, scale, ratio, value, inplace
 
-    def __call__(self, img: Tensor) -> Tensor:
+    def forward(self, img: Tensor) -> Tensor:
         if _draw_unit() >= self.p:
             return img
         channels, height, width = img.spec.shape[-3:]
@@ -289,13 +298,14 @@ class RandomErasing:
         return img
 
 
-class RandomApply:
+class RandomApply(Module):
     """A transform that applies a list of transforms with probability `p`."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: float = 0.5):
+        super().__init__()
         self.transforms, self.p = transforms, p
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         if self.p < _draw_unit():
             return img
         for transform in self.transforms:

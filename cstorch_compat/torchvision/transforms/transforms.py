@@ -17,6 +17,7 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.data import DataOptionError, SampleTypeError
 from lazytensor.errors import DataError
 from lazytensor.functional import creation, in_place
+from lazytensor.nn.module import Module
 
 
 class Compose:
@@ -57,7 +58,7 @@ class ToTensor(PILToTensor):
         return creation.tensor_over_array(np.array(array))
 
 
-class Normalize:
+class Normalize(Module):
     """A transform that computes (tensor - mean) / std for each channel of a floating-point tensor.
 
     The tensor is [..., channels, height, width]. `mean` and `std` have one number for each channel, or one for all.
@@ -66,6 +67,7 @@ class Normalize:
     """
 
     def __init__(self, mean: Sequence[float] | float, std: Sequence[float] | float, inplace: bool = False):
+        super().__init__()
         self.mean, self.std, self.inplace = mean, std, inplace
         self._mean, self._std = (np.atleast_1d(np.asarray(v, np.float32)).reshape(-1, 1, 1) for v in (mean, std))
         if not self._std.all():
@@ -75,7 +77,7 @@ class Normalize:
                 hint="Use positive standard deviations.",
             )
 
-    def __call__(self, tensor: Tensor) -> Tensor:
+    def forward(self, tensor: Tensor) -> Tensor:
         if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
             raise SampleTypeError(
                 f"Normalize needs a floating-point tensor, but got {getattr(tensor, 'dtype', type(tensor))}",
@@ -125,7 +127,7 @@ class Lambda:
         return "Lambda()"
 
 
-class Resize:
+class Resize(Module):
     """A transform that scales an image to (height, width), or its shorter side to one number.
 
     See `functional.resize`.
@@ -138,10 +140,11 @@ class Resize:
         max_size: int | None = None,
         antialias: bool | None = True,
     ):
+        super().__init__()
         functional.interpolation_name(interpolation)
         self.size, self.interpolation, self.max_size, self.antialias = size, interpolation, max_size, antialias
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
     def __repr__(self) -> str:
@@ -149,40 +152,43 @@ class Resize:
         return f"Resize(size={self.size}, interpolation={kind}, max_size={self.max_size}, antialias={self.antialias})"
 
 
-class CenterCrop:
+class CenterCrop(Module):
     """A transform that returns the centre of an image. A smaller image is padded with 0."""
 
     def __init__(self, size: int | Sequence[int]):
+        super().__init__()
         pair = [size] if isinstance(size, int) else list(size)
         self.size = (pair[0], pair[-1])
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.center_crop(img, self.size)
 
     def __repr__(self) -> str:
         return f"CenterCrop(size={self.size})"
 
 
-class Pad:
+class Pad(Module):
     """A transform that adds borders to an image. See `functional.pad`."""
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant"):
+        super().__init__()
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.pad(img, self.padding, self.fill, self.padding_mode)
 
     def __repr__(self) -> str:
         return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
 
 
-class Grayscale:
+class Grayscale(Module):
     """A transform that returns the brightness of an image with one or three equal channels."""
 
     def __init__(self, num_output_channels: int = 1):
+        super().__init__()
         self.num_output_channels = num_output_channels
 
-    def __call__(self, img: Any) -> Any:
+    def forward(self, img: Any) -> Any:
         return functional.rgb_to_grayscale(img, self.num_output_channels)
 
     def __repr__(self) -> str:
@@ -202,13 +208,14 @@ class ToPILImage:
         return "ToPILImage()"
 
 
-class ConvertImageDtype:
+class ConvertImageDtype(Module):
     """A transform that applies `convert_image_dtype`."""
 
     def __init__(self, dtype: DType):
+        super().__init__()
         self.dtype = dtype
 
-    def __call__(self, image: Tensor) -> Tensor:
+    def forward(self, image: Tensor) -> Tensor:
         return convert_image_dtype(image, self.dtype)
 
 

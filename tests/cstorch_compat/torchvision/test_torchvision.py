@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.torchvision.datasets import mnist
 from cstorch_compat.torchvision.datasets.mnist import MNIST, SubstituteWarning, make_test_mask, read_idx
 from cstorch_compat.torchvision.transforms import functional, transforms
@@ -391,3 +392,12 @@ def test_resize_and_crop_keep_the_kind_of_image():
     for options in ({"interpolation": "nearest"}, {"antialias": False}):
         with pytest.raises(DataOptionError, match="bilinear"):
             transforms.Resize(2, **options)(grey)
+
+
+def test_transforms_are_layers_of_a_sequence():
+    # torchvision's transforms with settings are modules, and a subclass overrides `forward`.
+    T = get_mirror("torchvision.transforms")
+    sequence = get_mirror("torch").nn.Sequential(
+        T.Resize(2), T.RandomGrayscale(p=1.0), T.Normalize([0.5] * 3, [0.5] * 3)
+    )
+    assert tuple(sequence(creation.ones(3, 4, 4)).shape) == (3, 2, 2)
