@@ -68,6 +68,9 @@ class Mirror(ModuleType):
         """
         if name == "__all__":
             return [n for n in list_visible_names(self._path, self._span) if not n.startswith("_")]
+        if name == self._path == "torch":
+            # PyTorch's package imports itself, and libraries write torch.torch.Tensor.
+            return self
         origin = mirror_table.find_origin(self._path, name)
         # Python and pickle test every module for special names. Skip the costly search for similar names.
         is_submodule = origin is None and mirror_table.has_submodule(self._path, name)

@@ -13,7 +13,9 @@ from lazytensor.errors import LibraryUnloadable, NameMissing, OptionMissing
 FUNCTION_MODULES = ("torch", "torch.nn.functional", "torch.Tensor", "torch.linalg", "torch.special")
 """Where the function of an operator is looked up, in this order."""
 BUILTIN_NAMESPACES = ("aten", "prim", "prims")
-"""The namespaces whose operators are those of PyTorch. Others are empty, since extensions cannot be loaded."""
+"""The namespaces whose operators are those of PyTorch. Others have those that `torch.library` defines."""
+CUSTOM_OPERATORS: dict[str, Any] = {}
+"""The operators that `torch.library` defines, by their names NAMESPACE::NAME."""
 
 
 class Operator:
@@ -51,15 +53,18 @@ class Operator:
 class OperatorNamespace:
     """The operators of one namespace, such as `torch.ops.aten`, as attributes.
 
-    A namespace that is not in BUILTIN_NAMESPACES has none: an attribute raises NameMissing, an AttributeError.
+    A namespace that is not in BUILTIN_NAMESPACES has those of CUSTOM_OPERATORS; another attribute raises NameMissing,
+    an AttributeError.
     """
 
     def __init__(self, name: str):
         self.name = name
 
-    def __getattr__(self, name: str) -> Operator:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if f"{self.name}::{name}" in CUSTOM_OPERATORS:
+            return CUSTOM_OPERATORS[f"{self.name}::{name}"]
         if self.name not in BUILTIN_NAMESPACES:
             raise NameMissing(
                 f"torch.ops.{self.name} has no operator {name!r}: extensions of PyTorch cannot be loaded",

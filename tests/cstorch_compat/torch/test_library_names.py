@@ -247,3 +247,10 @@ def test_module_under_two_names_is_initialized_once():
     model.first = model.second = torch.nn.Linear(2, 2)
     model.apply(seen.append)
     assert seen == [model.first, model] and [name for name, _ in model.named_children()] == ["first"]
+
+
+def test_torch_contains_itself_and_tensors_have_no_tangent():
+    assert torch.torch.Tensor is torch.Tensor
+    x = torch.ones(2)
+    assert torch.autograd.forward_ad.unpack_dual(x).primal is x
+    assert torch.autograd.forward_ad.unpack_dual(x).tangent is None
