@@ -48,6 +48,17 @@ def cases(torch: Any, D: Any) -> dict[str, Any]:
         "tanh": D.TransformedDistribution(normal, [T.TanhTransform()]),
         "affine": D.TransformedDistribution(normal, [T.SigmoidTransform(), T.AffineTransform(1.0, 3.0)]),
         "stick": D.TransformedDistribution(flat, [T.StickBreakingTransform()]),
+        "weibull": D.Weibull(pair[1], t([1.3, 0.6])),
+        "pareto": D.Pareto(pair[1], t([3.9, 1.8])),
+        "kumaraswamy": D.Kumaraswamy(t([0.7, 2.5]), t([1.3, 1.6])),
+        "half cauchy": D.HalfCauchy(pair[1]),
+        "inverse gamma": D.InverseGamma(t([2.1, 7.5]), pair[1]),
+        "generalized pareto": D.GeneralizedPareto(*pair, t([0.1, -0.3])),
+        "generalized pareto without tail": D.GeneralizedPareto(*pair, t([0.0, 0.7])),
+        "fisher": D.FisherSnedecor(t([4.2, 1.5]), t([13.0, 3.0])),
+        "relaxed bernoulli": D.RelaxedBernoulli(t(0.5), probs=t([0.2, 0.7])),
+        "relaxed categorical": D.RelaxedOneHotCategorical(t(2.0), logits=rows),
+        "logistic normal": D.LogisticNormal(*pair),
         "mixture": D.MixtureSameFamily(D.Categorical(t([0.2, 0.8])), D.Normal(t([0.0, 5.0]), t([1.0, 1.0]))),
     }
 
@@ -71,6 +82,9 @@ def pairs(torch: Any, D: Any) -> dict[str, Any]:
         "multivariate": D.MultivariateNormal(one - 1, torch.eye(2)),
         "independent": D.Independent(D.Normal(torch.ones(2, 3), torch.ones(2, 3)), 1),
         "log normal": D.LogNormal(one - 1, one),
+        "cauchy": D.Cauchy(one - 1, 3 * one),
+        "pareto": D.Pareto(t([0.5, 3.0]), one),
+        "half cauchy": D.HalfCauchy(one),
     }
 
 

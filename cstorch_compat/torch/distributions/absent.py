@@ -6,26 +6,15 @@ Libraries subclass each distribution of PyTorch when they are imported.
 from typing import Any
 
 from cstorch_compat.torch.distributions.distribution import Distribution, ExponentialFamily
-from cstorch_compat.torch.distributions.transformed_distribution import TransformedDistribution
 from cstorch_compat.torch.unavailable import find_refusal_reason, make_refusal_error
 
 BASE_CLASSES: dict[str, type[Distribution]] = {
     "Binomial": Distribution,
     "ContinuousBernoulli": ExponentialFamily,
-    "FisherSnedecor": Distribution,
-    "GeneralizedPareto": Distribution,
-    "HalfCauchy": TransformedDistribution,
-    "InverseGamma": TransformedDistribution,
-    "Kumaraswamy": TransformedDistribution,
     "LKJCholesky": Distribution,
-    "LogisticNormal": TransformedDistribution,
     "LowRankMultivariateNormal": Distribution,
     "NegativeBinomial": Distribution,
-    "Pareto": TransformedDistribution,
-    "RelaxedBernoulli": TransformedDistribution,
-    "RelaxedOneHotCategorical": TransformedDistribution,
     "VonMises": Distribution,
-    "Weibull": TransformedDistribution,
     "Wishart": ExponentialFamily,
 }
 """The distributions, with their base classes in PyTorch."""

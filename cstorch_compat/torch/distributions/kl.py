@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.torch.distributions.continuous import Exponential, Gamma, Laplace, Normal, Uniform
+from cstorch_compat.torch.distributions.continuous import Cauchy, Exponential, Gamma, Laplace, Normal, Uniform
 from cstorch_compat.torch.distributions.discrete import (
     Bernoulli,
     Categorical,
@@ -13,6 +13,7 @@ from cstorch_compat.torch.distributions.discrete import (
     Poisson,
 )
 from cstorch_compat.torch.distributions.distribution import Distribution, sum_rightmost
+from cstorch_compat.torch.distributions.heavy_tailed import Pareto
 from cstorch_compat.torch.distributions.multivariate import Beta, Dirichlet, Independent, MultivariateNormal
 from cstorch_compat.torch.distributions.transformed_distribution import TransformedDistribution
 from lazytensor.core import source
@@ -122,6 +123,20 @@ def _kl_geometric(p: Geometric, q: Geometric) -> Tensor:
 def _kl_laplace(p: Laplace, q: Laplace) -> Tensor:
     ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + distance / q.scale + ratio * pw.exp(-distance / p.scale) - 1
+
+
+@register_kl(Cauchy, Cauchy)
+def _kl_cauchy(p: Cauchy, q: Cauchy) -> Tensor:
+    return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Pareto, Pareto)
+def _kl_pareto(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    inside = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    # q excludes the numbers between the two scales.
+    answer: Tensor = where(p.scale < q.scale, math.inf, inside)
+    return answer
 
 
 @register_kl(Poisson, Poisson)
