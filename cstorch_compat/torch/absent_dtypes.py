@@ -21,6 +21,13 @@ q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 
 
 The letters are c (complex), f (floating point), u (unsigned integer), s (signed integer) and q (quantized).
 """
+FLOAT_LIMITS = {
+    "float8_e4m3fn": (3, 448.0, 2.0**-6),
+    "float8_e5m2": (2, 57344.0, 2.0**-14),
+    "float8_e4m3fnuz": (3, 240.0, 2.0**-7),
+    "float8_e5m2fnuz": (2, 57344.0, 2.0**-15),
+}
+"""The mantissa bits, the largest and the smallest normal number of dtypes that `torch.finfo` describes."""
 DTYPE_WORKAROUNDS = {
     "c": "Compute with the real and the imaginary part as two tensors.",
     "f": "Use float16 or bfloat16, the narrowest floating-point types that are supported.",
@@ -37,6 +44,8 @@ class AbsentDtype(DType):
     def __init__(self, name: str, itemsize: int, kind: str):
         # DType is read-only, and there is no array type for the attribute `host`.
         facts = {"name": name, "itemsize": itemsize, "mantissa_bits": 0, "exponent_bits": 0, "mlir": ""}
+        if name in FLOAT_LIMITS:
+            facts["mantissa_bits"] = FLOAT_LIMITS[name][0]
         for key, value in (*facts.items(), ("_letter", kind)):
             object.__setattr__(self, key, value)
 
@@ -53,6 +62,19 @@ class AbsentDtype(DType):
                 f"tensors of {self!r} are not supported in this version", where=source.where(), hint=hint
             )
         raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
+
+    def _get_limits(self) -> tuple[int, float, float]:
+        return FLOAT_LIMITS[self.name] if self.name in FLOAT_LIMITS else self.__getattr__("kind")
+
+    @property
+    def largest(self) -> float:
+        """Return the largest finite number. Raises OptionMissing for a dtype that is not in FLOAT_LIMITS."""
+        return self._get_limits()[1]
+
+    @property
+    def smallest_normal(self) -> float:
+        """Return the smallest positive normal number. Raises OptionMissing for a dtype that is not in FLOAT_LIMITS."""
+        return self._get_limits()[2]
 
     @property
     def is_floating_point(self) -> bool:

@@ -65,6 +65,13 @@ class DType:
         return self.kind == "f" and self.itemsize == 2
 
     @property
+    def smallest_normal(self) -> float:
+        """Return the smallest positive normal number of a floating-point dtype."""
+        # With e exponent bits, the smallest exponent of a normal number is 2 - 2^(e - 1), since one value at each end
+        # is reserved.
+        return float(2.0 ** (2 - 2 ** (self.exponent_bits - 1)))
+
+    @property
     def largest(self) -> float:
         """The largest finite number of a floating-point type."""
         return float((2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1))

@@ -39,7 +39,7 @@ class finfo(_Limits):
 
     def __init__(self, type: DType | None = None):
         type = default_dtype() if type is None else type
-        if not isinstance(type, DType) or type.kind != "f":
+        if not isinstance(type, DType) or not (type.is_floating_point or type.kind == "f"):
             raise ArgumentInvalid(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'",
                 where=source.where(),
@@ -50,9 +50,7 @@ class finfo(_Limits):
         self.eps = 2.0**-type.mantissa_bits
         self.max = type.largest
         self.min = -type.largest
-        # With e exponent bits, the smallest exponent of a normal number is 2 - 2^(e - 1), since one value at each end
-        # is reserved.
-        self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
+        self.smallest_normal = self.tiny = type.smallest_normal
         # The number of exact decimal digits is floor(mantissa bits * log10(2)).
         self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
 

@@ -254,3 +254,19 @@ def test_torch_contains_itself_and_tensors_have_no_tangent():
     x = torch.ones(2)
     assert torch.autograd.forward_ad.unpack_dual(x).primal is x
     assert torch.autograd.forward_ad.unpack_dual(x).tangent is None
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("float8_e4m3fn", (8, 0.125, 448.0, -448.0, 0.015625, 1.0)),
+        ("float8_e5m2", (8, 0.25, 57344.0, -57344.0, 6.103515625e-05, 1.0)),
+        ("float8_e4m3fnuz", (8, 0.125, 240.0, -240.0, 0.0078125, 1.0)),
+        ("float8_e5m2fnuz", (8, 0.25, 57344.0, -57344.0, 3.0517578125e-05, 1.0)),
+    ],
+)
+def test_limits_of_small_floats_are_known_though_no_tensor_has_them(name, limits):
+    i = torch.finfo(getattr(torch, name))
+    assert (i.bits, i.eps, i.max, i.min, i.tiny, i.resolution) == limits
+    with pytest.raises(OptionMissing, match="8"):
+        torch.finfo(torch.float8_e8m0fnu)
