@@ -79,10 +79,11 @@ def try_write_node(t: Tensor, n: Node) -> bool:
 
 
 def try_update(t: Tensor, ufunc: np.ufunc, value: Any) -> bool:
-    """Replace the elements of a small view `t` by `ufunc(element, value)` at once; return False and write nothing if not.
+    """Replace the elements of a small view `t` by `ufunc(element, value)` at once and return True.
 
-    `value` is a Python number that the dtype of `t` can hold, and `ufunc` rounds as the operation of the same name. The
-    conditions for `t` are those of `try_write`; views have at most `storage.MAX_SMALL_ELEMENTS` elements.
+    Return False, and write nothing, if the usual way has to write. `value` is a Python number that the dtype of `t` can
+    hold, and `ufunc` rounds as the operation of the same name. The conditions for `t` are those of `try_write`, and it
+    has at most `storage.MAX_SMALL_ELEMENTS` elements.
     """
     kind = value.__class__
     if not t.view_ops or not (kind is float or kind is int):

@@ -47,6 +47,15 @@ TYPE_DETERMINED = frozenset(
 A function that reads a value, writes to a tensor or draws a random number while it is learned is not remembered, so a
 name may be listed even if some calls do that.
 """
+VIEW_FUNCTIONS = frozenset(
+    """
+    view unsqueeze squeeze reshape transpose permute t flatten unflatten expand expand_as narrow movedim swapaxes
+    getitem select
+    """.split()
+)
+"""Names in TYPE_DETERMINED that show their first operand. They do not read memory that NumPy shares, so they are not
+remembered for it: a key has the node of each operand, and creating it copies the memory.
+"""
 MAX_CALLS = 512
 """Number of remembered calls for one function. A full table is cleared."""
 MAX_SINGLE_CALLS = 64
@@ -79,6 +88,7 @@ def remember_calls(function: F, name: str) -> F:
         return function
     recipes: dict[Key, _Recipe | None] = {}
     single: set[Key] = set()
+    is_view = name in VIEW_FUNCTIONS
 
     @functools.wraps(function)
     def remembering(*args: Any, **kwargs: Any) -> Any:
@@ -87,6 +97,7 @@ def remember_calls(function: F, name: str) -> F:
             or storage.is_abstract
             or autocast_state.host is not None
             or autocast_state.half is not None
+            or (is_view and args and isinstance(args[0], Tensor) and storage.is_pinned(args[0].cell))
         ):
             return function(*args, **kwargs) if kwargs else function(*args)
         parts: list[Any] = [grad_recording_state.records_gradients, default_dtype()]
