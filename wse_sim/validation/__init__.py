@@ -1,8 +1,7 @@
-"""Compare the machine model with published measurements.
+"""Compare the machine model with published measurements, or with a user's.
 
 `python -m wse_sim.validation` or `lazywafer validate` prints the table. `measured.json` contains the figures with their
-sources. `coverage` explains which rows are not covered, which rows a constant was fitted on, and why an error is large.
-`models` has the phase program of each family of rows.
+experiments and sources; its format is that of `--rows FILE`. `models` has the phase program of each kernel.
 """
 
 from wse_sim.validation.results import RowResult, results, summary

@@ -1,7 +1,9 @@
 """The command `validate`: print the model's figure for every published measurement."""
 
 import argparse
+import pathlib
 import sys
+from dataclasses import replace
 from typing import Any
 
 from lazytensor.errors import LazyError
@@ -10,12 +12,13 @@ from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import print_escaped
 from wse_sim.planner.modes import Source
 from wse_sim.validation import table
-from wse_sim.validation.coverage import FITTED_ROWS
+from wse_sim.validation.example_rows import EXAMPLE_TEXT
+from wse_sim.validation.machine_settings import describe_settings, set_machines
 from wse_sim.validation.placements import make_placement_table, place_nets, placements_as_dict
 from wse_sim.validation.results import results
-from wse_sim.validation.rows import MEASURED_FILE, load
+from wse_sim.validation.rows import MEASURED_FILE, MeasuredRow, choose_rows, load
 from wse_sim.validation.simulated import simulated_cycles
-from wse_sim.validation.whole_runs import StepRecorder, choose_rows, plan_runs, write_runs
+from wse_sim.validation.whole_runs import PlannedRun, StepRecorder, plan_runs, write_runs
 
 HELP = "compare the wafer model with published measurements and print its errors"
 
@@ -37,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=nonempty_text,
         metavar="NAME",
-        help="prefixes of row ids, or categories (default: all rows)",
+        help="prefixes of row ids, families or kernels (default: all rows)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print each row with its source and errors as JSON")
@@ -51,35 +54,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement", action="store_true", help="compare networks in pipelined mode with their area bound"
     )
     parser.add_argument(
-        "--rows", type=existing_file, default=MEASURED_FILE, metavar="FILE", help="use the measured rows of this file"
+        "--rows",
+        type=existing_file,
+        default=MEASURED_FILE,
+        metavar="FILE",
+        help="predict the rows of this file (JSON, or CSV if its name ends in .csv)",
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="MACHINE.FIELD=NUMBER",
+        help="hold a machine with another number to the rows, for example wse2.hop_cycles=2; may be repeated",
+    )
+    parser.add_argument("--example", action="store_true", help="print an example of a file of rows")
+    parser.add_argument("--kernels", action="store_true", help="list the kernels of rows, their units and parameters")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the tables. Return 2, with the error on stderr, for unknown or invalid rows, else 0.
+    """Print the tables. Return 2, with the error on stderr, for an invalid file, name or setting, else 0.
 
-    The status does not depend on the size of errors. Whole runs are planned if `options.recorder` is given and
-    `--recorded` is not. With `--record` also write the planned runs to the file that error bands are read from.
+    The status depends neither on the size of errors nor on rows that cannot be predicted. Whole runs are planned if
+    `options.recorder` is given and `--recorded` is not. With `--record` also write the planned runs to the file that
+    error bands are read from.
     """
+    if options.example or options.kernels:
+        print_escaped(EXAMPLE_TEXT if options.example else table.kernel_text())
+        return 0
     try:
         if options.placement:
             return _print_placement(options)
+        machines = set_machines(options.settings)
+        is_packaged = options.rows == MEASURED_FILE
+        if options.record and (machines or not is_packaged):
+            raise LazyError(
+                "--record stores the published runs on the presets", hint="Leave out --rows and --set with --record."
+            )
         rows = choose_rows(load(options.rows), options.names)
+        rows = rows if is_packaged else [_find_script(row, options.rows.parent) for row in rows]
         record = None if options.recorded else options.recorder
-        runs = plan_runs(rows, _announce_scripts(record), FITTED_ROWS) if record else None
+        runs = plan_runs(rows, _announce_scripts(record), machines) if record else None
     except LazyError as e:
         print_escaped(f"validate: {e}", sys.stderr)
         return 2
     if options.record and runs is not None:
-        write_runs(runs)
-    verdicts = results(rows, simulated_cycles if options.simulate else None, runs)
+        write_runs(run for run in runs.values() if isinstance(run, PlannedRun))
+    verdicts = results(rows, simulated_cycles if options.simulate else None, runs, machines)
     if options.json:
         print(json_text(table.as_dict(verdicts), indent=1))
-    elif options.markdown:
+        return 0
+    for line in describe_settings(machines):
+        print_escaped(f"with {line}")
+    if options.markdown:
         print_escaped("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
         print_escaped(table.text(verdicts))
     return 0
+
+
+def _find_script(row: MeasuredRow, folder: pathlib.Path) -> MeasuredRow:
+    """Return the row of a user's file with the script as a full path. A relative path starts at `folder`."""
+    return replace(row, script=str((folder / row.script).resolve())) if row.script else row
 
 
 def _print_placement(options: argparse.Namespace) -> int:

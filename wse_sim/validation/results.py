@@ -1,17 +1,19 @@
 """Results of the model for every row, and errors of groups of rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from wse_sim.validation.coverage import FITTED_ROWS, LARGE_ERROR_ROWS, UNCOVERED_ROWS
-from wse_sim.validation.models import MODELS, Model
+from lazytensor.errors import LazyError
+from wse_sim.machine import Machine
+from wse_sim.validation.models import MODELS, PREDICTED_ELSEWHERE
+from wse_sim.validation.near_names import near_names
 from wse_sim.validation.reading import CycleReading, UnsupportedPhaseError, closed_form_cycles
-from wse_sim.validation.rows import MeasuredRow, longest_prefix
-from wse_sim.validation.whole_runs import WHOLE_RUNS, PlannedRun, load_planned_runs
+from wse_sim.validation.row_model import RowRefused, find_machine
+from wse_sim.validation.rows import FITTED, HELD_OUT, TRAINING_RUN, MeasuredRow
+from wse_sim.validation.whole_runs import PlannedRun, WholeRun, load_planned_runs
 
 LARGE_ERROR_RATIO = 0.30
-UNKNOWN_FAMILY = "no model covers rows of this name"
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,8 @@ class RowResult:
     - `row`: the measured row
     - `closed`: the figure of the closed forms
     - `simulated`: the figure of the simulated fabric
-    - `fitted`: the constants that were fitted on the row, "" if none
-    - `reason`: why the row is not covered, or why its error is large
-    - `gap`: why the row is covered but could not be simulated, if a simulation was requested
+    - `reason`: why the row is not predicted, or why its error is large
+    - `gap`: why the row is predicted but could not be simulated, if a simulation was requested
     - `run`: for a whole training run, its plan instead of the two figures
 
     Whole runs are judged by a factor, because releases of one compiler differ by more than any error here.
@@ -32,10 +33,14 @@ class RowResult:
     row: MeasuredRow
     closed: float | None = None
     simulated: float | None = None
-    fitted: str = ""
     reason: str = ""
     gap: str = ""
     run: PlannedRun | None = None
+
+    @property
+    def fitted(self) -> str:
+        """Return the constants that were fitted on the row, "" if none."""
+        return self.row.fitted_constants
 
     @property
     def is_covered(self) -> bool:
@@ -57,72 +62,102 @@ class RowResult:
         """Return whether the absolute error of either figure exceeds `LARGE_ERROR_RATIO`, 30 %."""
         return any(abs(error or 0) > LARGE_ERROR_RATIO for error in (self.closed_error, self.simulated_error))
 
+    @property
+    def is_within_tolerance(self) -> bool | None:
+        """Return whether the closed form's error is at most the row's tolerance, or None without one of the two."""
+        if self.closed_error is None or self.row.tolerance is None:
+            return None
+        return abs(self.closed_error) <= self.row.tolerance
+
 
 def _relative_error(value: float | None, row: MeasuredRow) -> float | None:
     return value / row.value - 1 if value is not None and isinstance(row.value, int | float) else None
 
 
 def results(
-    rows: Iterable[MeasuredRow], simulated: CycleReading | None = None, runs: Iterable[PlannedRun] | None = None
+    rows: Iterable[MeasuredRow],
+    simulated: CycleReading | None = None,
+    runs: Mapping[str, PlannedRun | LazyError] | None = None,
+    machines: Mapping[str, Machine] | None = None,
 ) -> list[RowResult]:
     """Return the result of each row: by the closed forms, and by the reading `simulated` if it is given.
 
-    A reading is a function (phase, machine) that returns cycles. Whole training runs are taken from `runs`, by default
-    from those recorded last. A row without a model or a recorded run has the reason in its result. A row that the
-    reading cannot price has the reason in `gap`.
+    A reading is a function (phase, machine) that returns cycles. A row without a prediction has the reason in its
+    result, and a row that the reading cannot price has the reason in `gap`. Whole training runs are taken from `runs`
+    (row id -> plan), by default from those recorded last.
+
+    `machines` holds other machines to the rows: name in a row -> machine. Recorded runs are plans for the presets, so a
+    run on another machine has no result without `runs`.
+
+    >>> from dataclasses import replace
+    >>> from wse_sim import WSE2
+    >>> from wse_sim.validation import load
+    >>> chain = [row for row in load() if row.id == "reduce_chain_P512_B4096"]
+    >>> slow = replace(WSE2, hop_cycles=2)
+    >>> [round(result.closed) for m in ({}, {"wse2": slow}) for result in results(chain, machines=m)]
+    [7168, 7679]
     """
-    planned = {run.id: run for run in (load_planned_runs() if runs is None else runs)}
-    return [_whole_run_result(row, planned) if row.id in WHOLE_RUNS else _row_result(row, simulated) for row in rows]
+    others = dict(machines or {})
+    recorded = {run.id: run for run in load_planned_runs()} if runs is None else None
+    return [
+        _whole_run_result(row, runs, recorded, others) if row.is_whole_run else _row_result(row, simulated, others)
+        for row in rows
+    ]
 
 
-def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> RowResult:
-    """Return the result of a whole training run with its plan, or with a reason if no plan of it is recorded.
+def _whole_run_result(
+    row: MeasuredRow,
+    runs: Mapping[str, PlannedRun | LazyError] | None,
+    recorded: Mapping[str, PlannedRun] | None,
+    machines: Mapping[str, Machine],
+) -> RowResult:
+    """Return the result of a whole training run with its plan, or with a reason if there is none.
 
-    `planned` maps row ids to plans.
+    Without `runs`, the plan is one of `recorded`, unless `machines` replaces the machine of the run.
     """
-    if row.id not in planned:
-        return RowResult(
-            row, reason=f"no plan of {WHOLE_RUNS[row.id].script} is recorded; run `lazywafer validate` to plan it"
-        )
-    return RowResult(row, run=planned[row.id], fitted=FITTED_ROWS.get(row.id, ""))
-
-
-def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
-    """Return the result of a row by its model, with a reason if no model covers it or if the error is large."""
-    # Search both tables at once: a longer prefix among the uncovered rows excludes a row from a model's family.
-    name = longest_prefix(row, [*MODELS, *UNCOVERED_ROWS])
-    if name not in MODELS:
-        return RowResult(row, reason=UNCOVERED_ROWS.get(name, UNKNOWN_FAMILY))
-    model = MODELS[name]
     try:
-        closed = model(row, closed_form_cycles)
-    # A row with other parameters than its family is not an error of the program.
-    except KeyError as e:
-        return RowResult(row, reason=f"the model needs {e}, which the row does not have")
-    verdict = _add_simulated(model, RowResult(row, closed, fitted=FITTED_ROWS.get(row.id, "")), simulated)
-    return (
-        replace(verdict, reason=LARGE_ERROR_ROWS.get(longest_prefix(row, LARGE_ERROR_ROWS), ""))
-        if verdict.is_large
-        else verdict
-    )
+        run = WholeRun.of(row, machines)
+    except RowRefused as e:
+        return RowResult(row, reason=e.what)
+    outcome: PlannedRun | LazyError | None
+    if runs is not None:
+        outcome = runs.get(row.id)
+    else:
+        known = (recorded or {}).get(row.id)
+        is_same = known is not None and known.machine == run.machine.name and known.published == row.value
+        outcome = known if is_same and not machines else None
+    if outcome is None:
+        return RowResult(row, reason=f"no plan of {run.script} is recorded; plan it with `lazywafer validate`")
+    if isinstance(outcome, LazyError):
+        return RowResult(row, reason=str(outcome.what).splitlines()[0])
+    return RowResult(row, run=outcome)
 
 
-def _add_simulated(model: Model, verdict: RowResult, reading: CycleReading | None) -> RowResult:
-    """Return the result with the simulated figure, or with the reason why there is none.
-
-    Without a `reading` the result is unchanged.
-    """
-    if reading is None:
-        return verdict
+def _row_result(row: MeasuredRow, simulated: CycleReading | None, machines: Mapping[str, Machine]) -> RowResult:
+    """Return the result of a row by the model of its kernel, or with the reason if there is no prediction."""
+    if not row.kernel or row.kernel in PREDICTED_ELSEWHERE:
+        return RowResult(row, reason=row.note or PREDICTED_ELSEWHERE[row.kernel])
+    if row.kernel not in MODELS:
+        known = (*MODELS, *PREDICTED_ELSEWHERE, TRAINING_RUN)
+        return RowResult(row, reason=f"kernel {row.kernel!r} is unknown; use {near_names(row.kernel, known)}")
+    model = MODELS[row.kernel]
     try:
-        return replace(verdict, simulated=model(verdict.row, reading))
-    except UnsupportedPhaseError as e:
-        return replace(verdict, gap=e.what)
+        machine = find_machine(row.machine, machines)
+        verdict = RowResult(row, model.figure(row, machine, closed_form_cycles))
+    # A row whose experiment no kernel can run is not an error of the program.
+    except LazyError as e:
+        return RowResult(row, reason=e.what)
+    if simulated is not None:
+        try:
+            verdict = replace(verdict, simulated=model.figure(row, machine, simulated))
+        except UnsupportedPhaseError as e:
+            verdict = replace(verdict, gap=e.what)
+    return replace(verdict, reason=row.note) if verdict.is_large else verdict
 
 
 @dataclass(frozen=True)
 class ErrorGroup:
-    """Absolute errors of a group of covered rows.
+    """Absolute errors of a group of predicted rows.
 
     - `name`: the group
     - `rows`, `test_rows`: number of rows, and of those that no constant was fitted on
@@ -136,21 +171,34 @@ class ErrorGroup:
     largest: float
 
 
+def _is_new(row: MeasuredRow) -> bool:
+    return row.split == HELD_OUT
+
+
+# Half of all rows come from one repository, so the others get a separate median.
+GROUPS: Mapping[str, Callable[[MeasuredRow], bool]] = {
+    "all": lambda row: True,
+    "all but spmm": lambda row: row.family != "spmm",
+    "all but spmm and new": lambda row: row.family != "spmm" and not _is_new(row),
+    "new": _is_new,
+    "new stencils": lambda row: row.family == "stencil" and _is_new(row),
+    "test": lambda row: row.split != FITTED,
+}
+"""Name of a group that combines families -> function (row) that returns whether the row belongs to it."""
+
+
 def summary(verdicts: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
-    """Return the errors of each category, then of "all", "all but spmm" and "test" (rows no constant was fitted on).
+    """Return the errors of each family, then of `GROUPS`.
 
     `column` is "closed" or "simulated". Rows without an error in this column are left out, and so are empty groups.
     """
     covered = [r for r in verdicts if getattr(r, f"{column}_error") is not None]
-    categories = list(dict.fromkeys(r.row.category for r in covered))
-    parts = {c: [r for r in covered if r.row.category == c] for c in categories}
-    parts["all"] = covered
-    # Half of all rows come from one repository, so the others get a separate median.
-    parts["all but spmm"] = [r for r in covered if r.row.category != "spmm"]
-    parts["test"] = [r for r in covered if not r.fitted]
+    families = dict.fromkeys(r.row.family for r in covered)
+    parts = {family: [r for r in covered if r.row.family == family] for family in families}
+    parts |= {name: [r for r in covered if belongs(r.row)] for name, belongs in GROUPS.items()}
     return [_error_group(name, rows, column) for name, rows in parts.items() if rows]
 
 
 def _error_group(name: str, rows: Sequence[RowResult], column: str) -> ErrorGroup:
     errors = [abs(getattr(r, f"{column}_error")) for r in rows]
-    return ErrorGroup(name, len(rows), sum(not r.fitted for r in rows), median(errors), max(errors))
+    return ErrorGroup(name, len(rows), sum(r.row.split != FITTED for r in rows), median(errors), max(errors))

@@ -1,7 +1,7 @@
 """Whole training runs: plan the scripts of published runs and compare the rates.
 
-A run is a script of `notebooks/scripts/published` with arguments, and the systems that it ran on. Recording a script's
-step is implemented in a package above this one, so the command line passes in the recorder.
+A row of a run has a script, its arguments, a mode, and the systems that it ran on. Recording a script's step is
+implemented in a package above this one, so the command line passes in the recorder.
 """
 
 import json
@@ -19,20 +19,39 @@ from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
 from wse_sim.planner.modes import Source, plan
 from wse_sim.planner.prices import Prices
-from wse_sim.validation.rows import MeasuredRow
+from wse_sim.validation.near_names import near_names
+from wse_sim.validation.row_model import RowParam, RowRefused, check_params, find_machine, whole_number
+from wse_sim.validation.rows import FITTED, MeasuredRow, load
 
 _FOLDER_PATTERN = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")
+RUN_MODES = ("pipelined", "streaming")
+RUN_UNIT = "samples/s"
 
 StepRecorder = Callable[[str, tuple[str, ...]], Source]
-"""A function (script name, arguments) that returns the recorded step."""
+"""A function (script, arguments) that returns the recorded step."""
+
+
+def _check_arguments(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        raise ValueError("a list of texts")
+    return tuple(value)
+
+
+RUN_PARAMS: Mapping[str, RowParam] = {
+    "batch": whole_number("samples of a step on all systems"),
+    "systems": whole_number("number of systems", default=1),
+    "workers": whole_number("input workers", default=APPLIANCE.workers),
+    "args": RowParam("arguments of the script, a list of texts", _check_arguments, ()),
+}
+"""Parameters of a row of a whole training run."""
 
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A published run.
+    """A training run to plan.
 
     - `script`: the script
-    - `machine`: name of the machine
+    - `machine`: the machine
     - `mode`: "pipelined" or "streaming"
     - `batch_size`: samples on all systems
     - `systems`: number of systems
@@ -41,35 +60,32 @@ class WholeRun:
     """
 
     script: str
-    machine: str
+    machine: Machine
     mode: str
     batch_size: int
-    systems: int = 1
-    workers: int = APPLIANCE.workers
-    args: tuple[str, ...] = ()
+    systems: int
+    workers: int
+    args: tuple[str, ...]
 
+    @classmethod
+    def of(cls, row: MeasuredRow, machines: Mapping[str, Machine]) -> "WholeRun":
+        """Return the run of a row. `machines` replaces presets by name.
 
-# Up to release 1.8 the log of a run says whether it was pipelined. From 1.9 on weight streaming is the only mode.
-WHOLE_RUNS: Mapping[str, WholeRun] = {
-    "fcmnist_cs1": WholeRun(script="fc_mnist.py", machine="wse1", mode="pipelined", batch_size=256),
-    "fcmnist_cs2_a": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
-    "fcmnist_cs2_b": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
-    "bert_r171": WholeRun(script="bert_large.py", machine="wse2", mode="pipelined", batch_size=1024, workers=1),
-    "bert_r192": WholeRun(script="bert_large.py", machine="wse2", mode="streaming", batch_size=1024, workers=1),
-    "bert_r203": WholeRun(script="bert_large.py", machine="wse2", mode="streaming", batch_size=1024, workers=1),
-    "bert_eval_cs3": WholeRun(
-        script="bert_large.py", machine="wse3", mode="streaming", batch_size=256, args=("--mode", "eval")
-    ),
-    "gpt2s_cs2": WholeRun(script="gpt2.py", machine="wse2", mode="streaming", batch_size=112, workers=1),
-    "gptj_cs2_1": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=66, workers=1),
-    "gptj_cs2_2": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=120, systems=2),
-    "gptj_cs2_2_r171": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=130, systems=2),
-    "gptj_cs2_2_r192": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=130, systems=2),
-    "gptj_cs3": WholeRun(script="gptj.py", machine="wse3", mode="streaming", batch_size=120),
-    "llama7_cs2": WholeRun(script="llama2_7b.py", machine="wse2", mode="streaming", batch_size=99),
-    "llama7_cs3": WholeRun(script="llama2_7b.py", machine="wse3", mode="streaming", batch_size=1024),
-}
-"""Row id -> its run."""
+        Raise RowRefused, with the reason, if the row has no script, an unknown mode, machine or unit, a figure that is
+        no single number, or parameters that do not fit `RUN_PARAMS`.
+        """
+        # Up to release 1.8 the log of a run says whether it was pipelined. From 1.9 on streaming is the only mode.
+        if not row.script:
+            raise RowRefused("field 'script' is empty: a whole run needs its script")
+        if row.mode not in RUN_MODES:
+            raise RowRefused(f"field 'mode' is {row.mode!r}; use {' or '.join(RUN_MODES)}")
+        if row.unit != RUN_UNIT:
+            raise RowRefused(f"a whole run has no figure in {row.unit!r}; use {near_names(row.unit, [RUN_UNIT])}")
+        if not isinstance(row.value, int | float):
+            raise RowRefused("field 'value' of a whole run must be one number")
+        params = check_params(row, RUN_PARAMS)
+        machine = find_machine(row.machine, machines)
+        return cls(row.script, machine, row.mode, params["batch"], *(params[n] for n in ("systems", "workers", "args")))
 
 
 @dataclass(frozen=True)
@@ -110,26 +126,43 @@ class PlannedRun:
         return error_factor(self.published, self.planned)
 
 
-def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
-    """Return the planned runs among `rows`, in order. Rows that are no whole run are skipped.
+def plan_runs(
+    rows: Iterable[MeasuredRow], record: StepRecorder, machines: Mapping[str, Machine] | None = None
+) -> dict[str, PlannedRun | LazyError]:
+    """Return row id -> plan, or the error that prevents it, for the whole runs among `rows`, in order.
 
-    Each script is recorded once, and runs on one machine share prices. `fitted` are the ids of rows that a constant was
-    fitted on.
+    Each script is recorded once, and runs on one machine share prices. `machines` replaces presets by name. Any
+    exception of a user's script, also an exit, is an error of its rows only.
     """
-    steps: dict[tuple[str, tuple[str, ...]], Source] = {}
-    prices: dict[str, Prices] = {}
-    planned = []
+    steps: dict[tuple[str, tuple[str, ...]], Source | LazyError] = {}
+    prices: dict[Machine, Prices] = {}
+    planned: dict[str, PlannedRun | LazyError] = {}
     for row in rows:
-        if row.id not in WHOLE_RUNS:
+        if not row.is_whole_run:
             continue
-        run = WHOLE_RUNS[row.id]
-        # Record each script once: it takes seconds for a large model, and rows often differ only in machine and batch.
-        if (run.script, run.args) not in steps:
-            steps[run.script, run.args] = record(run.script, run.args)
-        known = prices.setdefault(run.machine, Prices(Machine.by_name(run.machine)))
-        outcome = plan_run(row, run, steps[run.script, run.args], known)
-        planned.append(replace(outcome, is_fitted=row.id in fitted))
+        try:
+            run = WholeRun.of(row, machines or {})
+            # Record each script once: it takes seconds for a large model, and rows often differ only in machine.
+            if (run.script, run.args) not in steps:
+                steps[run.script, run.args] = _record_step(run, record)
+            step = steps[run.script, run.args]
+            if isinstance(step, LazyError):
+                raise step
+            planned[row.id] = plan_run(row, run, step, prices.setdefault(run.machine, Prices(run.machine)))
+        except LazyError as e:
+            planned[row.id] = e
     return planned
+
+
+def _record_step(run: WholeRun, record: StepRecorder) -> Source | LazyError:
+    """Return the recorded step of a run, or the error of its script."""
+    try:
+        return record(run.script, run.args)
+    except LazyError as e:
+        return e
+    # A script is the user's code and may raise anything.
+    except (Exception, SystemExit) as e:
+        return LazyError(f"{run.script} failed: {type(e).__name__}: {e}", hint="Run the script by itself first.")
 
 
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
@@ -142,16 +175,17 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
     words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
         id=row.id,
-        machine=run.machine,
+        machine=machine.name,
         mode=run.mode,
         systems=run.systems,
         batch_size=run.batch_size,
-        published=row.value,
+        published=float(row.value),  # type: ignore[arg-type]
         planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
         # Strip folders from script lines, because the record is read on other machines.
         verdict=_FOLDER_PATTERN.sub("", words),
-        peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
+        peak_share=peak_share(float(row.value), step.program(run.batch_size), run, machine),  # type: ignore[arg-type]
+        is_fitted=row.split == FITTED,
     )
 
 
@@ -174,7 +208,7 @@ def load_planned_runs() -> list[PlannedRun]:
 
 
 def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE) -> None:
-    """Write the runs to the file that error bands are read from, in the order of `WHOLE_RUNS`.
+    """Write the runs to the file that error bands are read from, in the order of the package's rows.
 
     Runs in the package's record file that are not in `runs` are kept. Runs of unknown rows are dropped. The cache of
     recorded runs is cleared.
@@ -182,26 +216,7 @@ def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE)
     # Keep the figures of other runs, so that a single run can be recorded.
     latest = {run.id: run for run in (*load_planned_runs(), *runs)}
     data: list[dict[str, Any]] = [
-        {**asdict(latest[i]), "is_test": latest[i].is_test} for i in WHOLE_RUNS if i in latest
+        {**asdict(latest[row.id]), "is_test": latest[row.id].is_test} for row in load() if row.id in latest
     ]
     write_file_atomically(path, json.dumps({"runs": data}, indent=1) + "\n")
     load_recorded_runs.cache_clear()
-
-
-def choose_rows(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """Return the rows whose id starts with one of `names`, or whose category is one of them; all rows without names.
-
-    Rows keep their order. Raise LazyError for a name that matches no row.
-    """
-    listed, wanted = list(rows), list(names)
-    for name in wanted:
-        if not any(_is_named(row, name) for row in listed):
-            known = ", ".join(dict.fromkeys(row.category for row in listed))
-            raise LazyError(
-                f"no row has the id or category {name!r}", hint=f"Use a prefix of a row's id, or one of {known}."
-            )
-    return [row for row in listed if not wanted or any(_is_named(row, name) for name in wanted)]
-
-
-def _is_named(row: MeasuredRow, name: str) -> bool:
-    return row.id.startswith(name) or row.category == name

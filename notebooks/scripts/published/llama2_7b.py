@@ -36,25 +36,35 @@ def turned(x, cosines, sines):
 
 
 class Attention(nn.Module):
-    """Each token looks at those before it."""
+    """Each token looks at those before it. A head of keys and values serves `heads` / `kv_heads` heads of queries."""
 
-    def __init__(self, width, heads, length):
+    def __init__(self, width, heads, kv_heads, length, base):
         super().__init__()
-        self.heads = heads
-        self.query, self.key, self.value, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.heads, self.kv_heads = heads, kv_heads
         size = width // heads
-        angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
+        self.query, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.key, self.value = (nn.Linear(width, kv_heads * size, bias=False) for _ in range(2))
+        angles = torch.arange(length)[:, None] * float(base) ** (-torch.arange(0, size, 2) / size)
         self.register_buffer("cosines", angles.cos(), persistent=False)
         self.register_buffer("sines", angles.sin(), persistent=False)
 
     def forward(self, x):
-        query, key, value = (by_heads(f(x), self.heads) for f in (self.query, self.key, self.value))
+        query = by_heads(self.query(x), self.heads)
+        key, value = (self.repeated(by_heads(f(x), self.kv_heads)) for f in (self.key, self.value))
         cosines, sines = self.cosines.to(query.dtype), self.sines.to(query.dtype)
         scores = turned(query, cosines, sines) @ turned(key, cosines, sines).transpose(-1, -2)
         places = torch.arange(x.shape[1], device=x.device)
         scores = torch.where(places[:, None] >= places, scores / math.sqrt(query.shape[-1]), -1e4)
         mixed = F.softmax(scores, dim=-1) @ value
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
+
+    def repeated(self, x):
+        """[batch, kv_heads, length, d] as [batch, heads, length, d]."""
+        times = self.heads // self.kv_heads
+        if times == 1:
+            return x
+        batch, heads, length, size = x.shape
+        return x[:, :, None].expand(batch, heads, times, length, size).reshape(batch, self.heads, length, size)
 
 
 class Block(nn.Module):
@@ -63,7 +73,7 @@ class Block(nn.Module):
     def __init__(self, args):
         super().__init__()
         self.norm1, self.norm2 = RMSNorm(args.width), RMSNorm(args.width)
-        self.attention = Attention(args.width, args.heads, args.length)
+        self.attention = Attention(args.width, args.heads, args.kv_heads, args.length, args.rotary_base)
         self.gate, self.up = (nn.Linear(args.width, args.filter, bias=False) for _ in range(2))
         self.down = nn.Linear(args.filter, args.width, bias=False)
 
@@ -93,7 +103,8 @@ class Llama(nn.Module):
 
 
 def main():
-    args = options(layers=32, width=4096, heads=32, filter=11008, vocabulary=32000, length=4096, batch_size=99)
+    extents = {"layers": 32, "width": 4096, "heads": 32, "kv_heads": 32, "filter": 11008, "vocabulary": 32000}
+    args = options(**extents, length=4096, rotary_base=10_000, batch_size=99)
     run(Llama, args, lr=3e-4, weight_decay=0.1)
 
 

@@ -12,6 +12,7 @@ MODELS = {
     "GPT-3 13B": ("gpt2.py", GPT3, 40, 12_853),
     "GPT-J": ("gptj.py", (), 28, 6_053),
     "Llama2-7B": ("llama2_7b.py", (), 32, 6_738),
+    "Llama3-8B": ("llama3_8b.py", (), 32, 8_030),
 }
 
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from wse_sim.validation.coverage import FITTED_ROWS, LARGE_ERROR_ROWS, UNCOVERED_ROWS
 
 from cstorch_compat.__main__ import main
 from lazytensor.errors import LazyError
@@ -21,7 +22,6 @@ from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
 from wse_sim.validation import command, load, results, summary, table
-from wse_sim.validation.coverage import FITTED_ROWS, LARGE_ERROR_ROWS, UNCOVERED_ROWS
 from wse_sim.validation.cut import memory_words, mesh_extents
 from wse_sim.validation.models import MODELS
 from wse_sim.validation.reading import UnsupportedPhaseError, closed_form_cycles

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from wse_sim.validation.coverage import FITTED_ROWS
 
 from cstorch_compat.__main__ import main
 from cstorch_compat.planning.published_runs import PLACED_FILE, SCRIPTS, SHARED_FILE, record_run
@@ -14,7 +15,6 @@ from wse_sim import error_bands
 from wse_sim.error_bands import error_band, error_factor, make_error_band
 from wse_sim.machine import MACHINES
 from wse_sim.validation import command, load, results, table, whole_runs
-from wse_sim.validation.coverage import FITTED_ROWS
 from wse_sim.validation.placements import MAX_BOUND_RATIO, NETS
 from wse_sim.validation.whole_runs import WHOLE_RUNS, PlannedRun, choose_rows, load_planned_runs, plan_runs
 

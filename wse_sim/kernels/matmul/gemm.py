@@ -48,6 +48,28 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
     )
 
 
+# Counted in Wang-oss-tech/csl-experiments at f9bd326, a cycle each: multiply, add and scale an index, add the base of
+# B, load two half words; load the base of a descriptor, add, store.
+_INDEXED_LOAD_CYCLES = 9
+
+
+def indexed_products(rect: Rect, tile: Tile, machine: Machine) -> Phase:
+    """Return the products of all steps of SUMMA on a square `rect`, for pricing only, without the broadcasts.
+
+    As in the public program of Wang-oss-tech, a multiply-add covers a column of the result. Before each one, scalar
+    code loads an element of B by its index and moves the descriptor of the result on.
+    """
+    work = Compute(
+        rect,
+        "fma",
+        vectors=tile.k * tile.n,
+        length=tile.m,
+        itemsize=tile.itemsize,
+        scalar_cycles=machine.loop_cycles + _INDEXED_LOAD_CYCLES,
+    )
+    return Repeat(rect.width, work)
+
+
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """Return the phase of SUMMA for a tile of each PE, with one step for each PE of a row of the square `rect`.
 

@@ -1,16 +1,23 @@
-"""For each family of rows, the phase program of its kernel and the conversion of its cycles to the row's unit.
+"""For each kernel of the rows, its phase program and the conversion of its cycles to the units of rows.
 
-A model is a function (row, cycles) -> value. `cycles(phase, machine)` is a reading: closed forms or the simulated
-fabric. Both columns of the table therefore come from the same program.
+A model gets the parameters of a row, a machine, and a reading (phase, machine) -> cycles: closed forms or the simulated
+fabric. So both columns of the table come from the same program, and a model can read neither the id of a row nor its
+figure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from wse_sim.validation.models import job_start, kernels, language, parts
-from wse_sim.validation.reading import CycleReading
-from wse_sim.validation.rows import MeasuredRow
+from wse_sim.validation.models import job_start, language, parts, products, solvers, stencils
+from wse_sim.validation.row_model import RowModel
 
-Model = Callable[[MeasuredRow, CycleReading], float]
-
-MODELS: Mapping[str, Model] = {**parts.MODELS, **kernels.MODELS, **language.MODELS, **job_start.MODELS}
-"""Prefix of row ids -> the model. The longest matching prefix counts, including those of rows not covered."""
+MODELS: Mapping[str, RowModel] = {
+    **parts.MODELS,
+    **products.MODELS,
+    **stencils.MODELS,
+    **solvers.MODELS,
+    **language.MODELS,
+    **job_start.MODELS,
+}
+"""Kernel of a row -> the model that predicts it."""
+PREDICTED_ELSEWHERE: Mapping[str, str] = {"inference_service": "predicted by wse_sim.serve"}
+"""Kernel of rows that another part of the package predicts -> the reason that is printed here."""

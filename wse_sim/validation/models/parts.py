@@ -1,105 +1,141 @@
-"""Models of single mechanisms: vector operations of one PE, words between PEs, and reductions along a line."""
+"""Models of single mechanisms: vector operations of one PE, words between PEs, and collectives along a line."""
 
-from collections.abc import Callable
-
-from wse_sim.isa.core_program import Memory, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, Memory, Vector
 from wse_sim.kernels.collective import scalar
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.machine import WSE2, WSE3
-from wse_sim.phase import Compute, Local, Phase, Reduce, Repeat, Seq, Shift
-from wse_sim.validation.reading import CycleReading
-from wse_sim.validation.rows import MeasuredRow
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift
+from wse_sim.validation.row_model import GRID, RowCase, RowModel, RowRefused, one_of, whole_number
 
 _SINGLE_PE = Rect(0, 0, 1, 1)
 _LONG_VECTOR_ELEMENTS = 1 << 16
+_DTYPE = one_of("type of the elements", "float32", "float16", default="float32")
 
 
-def vector_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a float32 multiply-add over two vectors on one PE of the WSE-2.
+def vector_cycles(case: RowCase) -> float:
+    """Return the cycles of one vector operation on one PE, over operands without bank conflicts."""
+    return case.cycles(_vector_phase(case))
 
-    The first words of the vectors are in the same pair of banks ("conflict") or in adjacent pairs. No core instruction
-    processes two such elements at once, as `simd64` does, so that case is only priced at the rate of additions.
+
+def vector_rate(case: RowCase) -> float:
+    """Return the elements per cycle of one vector operation on one PE, over operands without bank conflicts."""
+    return float(case["n"] / vector_cycles(case))
+
+
+def _vector_phase(case: RowCase, slowdown: float = 1) -> Phase:
+    itemsize = ITEM_BYTES[case["dtype"]]
+    return Compute(_SINGLE_PE, op=case["op"], vectors=1, length=case["n"], itemsize=itemsize, slowdown=slowdown)
+
+
+def aligned_fma_cycles(case: RowCase) -> float:
+    """Return the cycles of a float32 multiply-add over two vectors in the memory of one PE.
+
+    The first words of the vectors are in the same pair of banks ("conflict") or in adjacent pairs ("fast"). No core
+    instruction processes two such elements at once, as `simd64` does, so that case is only priced at the rate of
+    additions.
     """
-    n = row.params["n"]
-    if row.params["simd64"]:
-        slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
-        return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown), WSE2)
-    pairs = WSE2.sram_banks // 2
+    n, machine = case["n"], case.machine
+    if case["simd64"]:
+        slowdown = machine.fma_f32_per_cycle / machine.add_f32_per_cycle
+        return case.cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown))
+    pairs = max(1, machine.sram_banks // 2)
     # The second vector follows the first, in the same pair of banks or in the next one.
-    first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
-    return cycles(Local(_SINGLE_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)), WSE2)
+    first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (case["alignment"] != "conflict"))
+    return case.cycles(Local(_SINGLE_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)))
 
 
-def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleReading], float]:
-    """Return a model of the elements per cycle of a long vector operation `op` on one PE of the WSE-3."""
-    return lambda row, cycles: (
-        _LONG_VECTOR_ELEMENTS
-        / cycles(Compute(_SINGLE_PE, op=op, vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=itemsize), WSE3)
+def bank_conflict_ratio(case: RowCase) -> float:
+    """Return the time of a long float32 multiply-add with bank conflicts over that without."""
+    slow, fast = (
+        Compute(_SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=slowdown)
+        for slowdown in (case.machine.conflict_slowdown, 1)
     )
+    return case.cycles(slow) / case.cycles(fast)
 
 
-def local_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a multiply-add over 4,096 elements of 16 bits on one PE of the WSE-3."""
-    return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
+def _relay_cycles(case: RowCase, hops: int, words: int) -> float:
+    """Return the cycles of a store-and-forward program over `hops` hops.
 
-
-def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the time of a long float32 multiply-add with bank conflicts over that without, on the WSE-3."""
-    slow = Compute(
-        _SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=WSE3.conflict_slowdown
-    )
-    return cycles(slow, WSE3) / cycles(
-        Compute(_SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4), WSE3
-    )
-
-
-def make_relay_phase(hops: int, words: int) -> Phase:
-    """Return a store-and-forward program over `hops` hops: a PE receives all `words` and then sends them on.
-
-    The last PE starts one more operation on the received words.
+    A PE receives all words and then sends them on. The last PE starts one more operation on the received words.
     """
     hop = Shift(Rect(0, 0, 2, 1), axis="x", words=words)
-    return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
+    last = scalar(Rect(0, 0, 2, 1), 1, case.machine.dsd_setup_cycles)
+    return case.cycles(Seq((Repeat(hops, hop), last)))
 
 
-def relay_word_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
+def relay_word_cycles(case: RowCase) -> float:
     """Return the cycles that each additional word adds to a store-and-forward relay."""
     # Use the slope of a line through times, as the campaign does, so that fixed costs cancel.
-    return (cycles(make_relay_phase(1, 1001), WSE3) - cycles(make_relay_phase(1, 1), WSE3)) / 1000
+    return (_relay_cycles(case, 1, 1001) - _relay_cycles(case, 1, 1)) / 1000
 
 
-def relay_hop_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
+def relay_hop_cycles(case: RowCase) -> float:
     """Return the cycles that each additional PE adds to a store-and-forward relay, without those of its word."""
-    return cycles(make_relay_phase(2, 1), WSE3) - cycles(make_relay_phase(1, 1), WSE3) - relay_word_cycles(row, cycles)
+    return _relay_cycles(case, 2, 1) - _relay_cycles(case, 1, 1) - relay_word_cycles(case)
 
 
-def relay_start_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
+def relay_start_cycles(case: RowCase) -> float:
     """Return the fixed cycles of a store-and-forward relay, extrapolated to no PE and no word."""
-    return 2 * cycles(make_relay_phase(1, 1), WSE3) - cycles(make_relay_phase(2, 1), WSE3)
+    return 2 * _relay_cycles(case, 1, 1) - _relay_cycles(case, 2, 1)
 
 
-def reduction_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles of a reduction on a line of the WSE-2, from its start to the last word at the root.
+def reduction_cycles(case: RowCase) -> float:
+    """Return the cycles of a reduction on a line, from its start to the last word at the root.
 
-    It is a two-phase reduction in groups of S PEs or, without the parameter S, a chain. `cycles(phase, machine)`
-    gives the number.
+    It is a two-phase reduction in groups of `group_pes` PEs or, without this parameter, a chain.
     """
-    line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
-    reduce = Reduce(line, axis="x", words=row.params["B"], algorithm="two_phase" if size else "chain", size=size)
-    return cycles(reduce, WSE2)
+    pes, group = case["pes"], case["group_pes"]
+    line = case.fit(Rect(0, 0, pes, 1), "pes")
+    if group and group > pes:
+        raise RowRefused(f"groups of {group} PEs are longer than the line of {pes} PEs")
+    algorithm = "two_phase" if group else "chain"
+    return case.cycles(Reduce(line, axis="x", words=case["words"], algorithm=algorithm, size=group or 0))
+
+
+def two_broadcasts_cycles(case: RowCase) -> float:
+    """Return the cycles of two broadcasts at the same time, one along each row and one along each column."""
+    rect, words = case.rect(), case["words"]
+    return case.cycles(Par((Broadcast(rect, axis="x", words=words), Broadcast(rect, axis="y", words=words, put=words))))
 
 
 MODELS = {
-    "fmacs_": vector_fma_cycles,
-    "wse3_copy_f16": _make_rate_model("move", 2),
-    "wse3_copy_f32": _make_rate_model("move", 4),
-    "wse3_fma_f16": _make_rate_model("fma", 2),
-    "wse3_fma_f32": _make_rate_model("fma", 4),
-    "wse3_f16_fma_4096_L0": local_fma_cycles,
-    "wse3_bank_conflict": bank_conflict_ratio,
-    "wse3_relay_slope_NB": relay_word_cycles,
-    "wse3_relay_slope_N": relay_hop_cycles,
-    "wse3_relay_const": relay_start_cycles,
-    "reduce2p_": reduction_cycles,
-    "reduce_chain_": reduction_cycles,
+    "vector_operation": RowModel(
+        "a vector operation on one PE, without bank conflicts",
+        {
+            "op": one_of("operation", "fma", "add", "move"),
+            "n": whole_number("elements", default=_LONG_VECTOR_ELEMENTS),
+            "dtype": _DTYPE,
+        },
+        {"cycles": vector_cycles, "elem/cycle": vector_rate},
+    ),
+    "aligned_fma": RowModel(
+        "a float32 multiply-add over two vectors in the memory of one PE",
+        {
+            "n": whole_number("elements"),
+            "alignment": one_of("banks of the first words", "fast", "conflict", default="fast"),
+            "simd64": one_of("two elements at once", False, True, default=False),
+        },
+        {"cycles": aligned_fma_cycles},
+    ),
+    "bank_conflict": RowModel(
+        "a long float32 multiply-add with bank conflicts, over one without", {}, {"x": bank_conflict_ratio}
+    ),
+    "relay": RowModel(
+        "store-and-forward of words from PE to PE: a fixed time, a time per hop and a time per word and hop",
+        {},
+        {"cycles": relay_start_cycles, "cycles per hop": relay_hop_cycles, "cycles per word-hop": relay_word_cycles},
+    ),
+    "line_reduction": RowModel(
+        "a reduction of float32 words along a line",
+        {
+            "pes": whole_number("PEs of the line"),
+            "words": whole_number("words of each PE"),
+            "group_pes": whole_number("PEs of a group of the two-phase reduction; a chain without it", default=None),
+        },
+        {"cycles": reduction_cycles},
+    ),
+    "two_broadcasts": RowModel(
+        "a broadcast along each row and one along each column at the same time",
+        {"grid": GRID, "words": whole_number("words of each broadcast")},
+        {"cycles": two_broadcasts_cycles},
+    ),
 }
