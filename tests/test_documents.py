@@ -41,7 +41,13 @@ def test_link_to_nowhere_is_seen(tmp_path):
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "page", ["how-to/write-a-mesh-kernel.md", "how-to/lazytensor-as-a-library.md", "explanation/closed-forms.md"]
+    "page",
+    [
+        "how-to/write-a-mesh-kernel.md",
+        "how-to/lazytensor-as-a-library.md",
+        "explanation/closed-forms.md",
+        "how-to/validate-your-own-rows.md",
+    ],
 )
 def test_code_of_a_page_prints_what_the_page_shows(page, tmp_path):
     script = tmp_path / "page.py"
@@ -66,7 +72,8 @@ def test_check_finds_in_the_script_to_port_what_the_page_shows(tmp_path):
 
 
 def test_commands_in_texts_are_accepted_by_the_command_line(tmp_path, monkeypatch):
-    (tmp_path / "PROBLEM.kgraph").touch()
+    for name in ("PROBLEM.kgraph", "rows.json"):
+        (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
     parser, names = _make_parser()
     commands = [words for path, text in texts() if path.suffix == ".md" for words in command_lines(text)]

@@ -130,6 +130,9 @@ def _whole_run_result(
         return RowResult(row, reason=f"no plan of {run.script} is recorded; plan it with `lazywafer validate`")
     if isinstance(outcome, LazyError):
         return RowResult(row, reason=str(outcome.what).splitlines()[0])
+    # Without a published rate there is no factor, so the plan is a prediction like that of a kernel.
+    if row.value is None:
+        return RowResult(row, closed=outcome.planned) if outcome.planned else RowResult(row, reason=outcome.verdict)
     return RowResult(row, run=outcome)
 
 

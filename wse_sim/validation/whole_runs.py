@@ -71,8 +71,8 @@ class WholeRun:
     def of(cls, row: MeasuredRow, machines: Mapping[str, Machine]) -> "WholeRun":
         """Return the run of a row. `machines` replaces presets by name.
 
-        Raise RowRefused, with the reason, if the row has no script, an unknown mode, machine or unit, a figure that is
-        no single number, or parameters that do not fit `RUN_PARAMS`.
+        Raise RowRefused, with the reason, if the row has no script, an unknown mode, machine or unit, a range as its
+        figure, or parameters that do not fit `RUN_PARAMS`.
         """
         # Up to release 1.8 the log of a run says whether it was pipelined. From 1.9 on streaming is the only mode.
         if not row.script:
@@ -81,8 +81,8 @@ class WholeRun:
             raise RowRefused(f"field 'mode' is {row.mode!r}; use {' or '.join(RUN_MODES)}")
         if row.unit != RUN_UNIT:
             raise RowRefused(f"a whole run has no figure in {row.unit!r}; use {near_names(row.unit, [RUN_UNIT])}")
-        if not isinstance(row.value, int | float):
-            raise RowRefused("field 'value' of a whole run must be one number")
+        if isinstance(row.value, tuple):
+            raise RowRefused("field 'value' is a range; give one rate, or null to plan without comparing")
         params = check_params(row, RUN_PARAMS)
         machine = find_machine(row.machine, machines)
         return cls(row.script, machine, row.mode, params["batch"], *(params[n] for n in ("systems", "workers", "args")))
@@ -94,7 +94,8 @@ class PlannedRun:
 
     - `id`: row id
     - `machine`, `mode`, `systems`, `batch_size`: the configuration
-    - `published`, `planned`: samples per second on all systems; `planned` is 0 if the run does not fit
+    - `published`, `planned`: samples per second on all systems; `published` is 0 if the row has no figure, and
+      `planned` if the run does not fit
     - `limit`: the kind of the bound that decides
     - `verdict`: the sentence about the limit, or the reason why it does not fit
     - `peak_share`: the published rate, in the program's own operations, over the peak of the machine record
@@ -171,6 +172,7 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
     If it does not fit, `planned` is 0 and `verdict` has the reason. Folders are removed from script lines.
     """
     machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
+    published = row.value if isinstance(row.value, int | float) else 0.0
     report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices, other=False).report
     words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
@@ -179,12 +181,12 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
         mode=run.mode,
         systems=run.systems,
         batch_size=run.batch_size,
-        published=float(row.value),  # type: ignore[arg-type]
+        published=published,
         planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
         # Strip folders from script lines, because the record is read on other machines.
         verdict=_FOLDER_PATTERN.sub("", words),
-        peak_share=peak_share(float(row.value), step.program(run.batch_size), run, machine),  # type: ignore[arg-type]
+        peak_share=peak_share(published, step.program(run.batch_size), run, machine),
         is_fitted=row.split == FITTED,
     )
 

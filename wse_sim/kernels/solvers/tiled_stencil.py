@@ -8,7 +8,7 @@ Elia-Belli/stencil-cerebras at cd54d0e (`row_and_column_star`), public programs 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import Instruction, LoopEnd, LoopStart, Memory, Vector
 from wse_sim.kernels.collective import scalar
-from wse_sim.kernels.solvers.stencil import DIRECTIONS, PLACE_CYCLES
+from wse_sim.kernels.solvers.stencil import DIRECTIONS
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute, Local, Par, Phase, Seq, Shift
@@ -22,6 +22,9 @@ _CALLBACK_CYCLES = 5
 _BACK_EDGE_CYCLES = 10
 # Counted in the source, a cycle each: load the base of a descriptor, add, store.
 _INCREMENT_CYCLES = 3
+# Counted in the source, a cycle each: load, increment and write a counter, multiply, scale, load a pointer, add, write
+# two half words, compare, branch.
+_STORE_CYCLES = 11
 # In the source, a program that does not wait for its borders needs a tile of at least 4 x 4 cells.
 _MIN_OVERLAP_SIDE = 4
 
@@ -117,7 +120,7 @@ def row_and_column_star(rect: Rect, rows: int, columns: int, machine: Machine) -
     sides = {"x": rows, "y": columns}
     moves = Par(tuple(Shift(rect, axis=axis, words=sides[axis], hops=hop, put=sides[axis]) for axis, hop in DIRECTIONS))
     across, down = min(2, rect.width - 1), min(2, rect.height - 1)
-    stored = scalar(rect, across * rows + down * columns, machine.task_start_cycles + PLACE_CYCLES)
+    stored = scalar(rect, across * rows + down * columns, machine.task_start_cycles + _STORE_CYCLES)
     first = pitch + 1
 
     def fmac(base: int, offset: int, stride: int, step: int, length: int) -> Vector:
