@@ -8,8 +8,8 @@ from lazytensor.errors import LazyError
 from wse_sim.machine import Machine
 from wse_sim.validation.models import MODELS, PREDICTED_ELSEWHERE
 from wse_sim.validation.near_names import near_names
-from wse_sim.validation.reading import CycleReading, UnsupportedPhaseError, closed_form_cycles
-from wse_sim.validation.row_model import RowRefused, find_machine
+from wse_sim.validation.reading import CycleReading, closed_form_cycles
+from wse_sim.validation.row_model import find_machine
 from wse_sim.validation.rows import FITTED, HELD_OUT, TRAINING_RUN, MeasuredRow
 from wse_sim.validation.whole_runs import PlannedRun, WholeRun, load_planned_runs
 
@@ -117,7 +117,7 @@ def _whole_run_result(
     """
     try:
         run = WholeRun.of(row, machines)
-    except RowRefused as e:
+    except LazyError as e:
         return RowResult(row, reason=e.what)
     outcome: PlannedRun | LazyError | None
     if runs is not None:
@@ -125,7 +125,7 @@ def _whole_run_result(
     else:
         known = (recorded or {}).get(row.id)
         is_same = known is not None and known.machine == run.machine.name and known.published == row.value
-        outcome = known if is_same and not machines else None
+        outcome = known if is_same and not machines and not row.machine_fields else None
     if outcome is None:
         return RowResult(row, reason=f"no plan of {run.script} is recorded; plan it with `lazywafer validate`")
     if isinstance(outcome, LazyError):
@@ -139,13 +139,13 @@ def _whole_run_result(
 def _row_result(row: MeasuredRow, simulated: CycleReading | None, machines: Mapping[str, Machine]) -> RowResult:
     """Return the result of a row by the model of its kernel, or with the reason if there is no prediction."""
     if not row.kernel or row.kernel in PREDICTED_ELSEWHERE:
-        return RowResult(row, reason=row.note or PREDICTED_ELSEWHERE[row.kernel])
+        return RowResult(row, reason=PREDICTED_ELSEWHERE.get(row.kernel, row.note or "the row has no kernel"))
     if row.kernel not in MODELS:
         known = (*MODELS, *PREDICTED_ELSEWHERE, TRAINING_RUN)
         return RowResult(row, reason=f"kernel {row.kernel!r} is unknown; use {near_names(row.kernel, known)}")
     model = MODELS[row.kernel]
     try:
-        machine = find_machine(row.machine, machines)
+        machine = find_machine(row, machines)
         verdict = RowResult(row, model.figure(row, machine, closed_form_cycles))
     # A row whose experiment no kernel can run is not an error of the program.
     except LazyError as e:
@@ -153,7 +153,7 @@ def _row_result(row: MeasuredRow, simulated: CycleReading | None, machines: Mapp
     if simulated is not None:
         try:
             verdict = replace(verdict, simulated=model.figure(row, machine, simulated))
-        except UnsupportedPhaseError as e:
+        except LazyError as e:
             verdict = replace(verdict, gap=e.what)
     return replace(verdict, reason=row.note) if verdict.is_large else verdict
 

@@ -1,13 +1,14 @@
 """A model of rows: the parameters that it needs, the units that it gives, and the check of a row against both."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, Machine, canonical_machine_name
 from wse_sim.phase import Phase
+from wse_sim.validation.machine_settings import replace_fields
 from wse_sim.validation.near_names import near_names
 from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
@@ -83,9 +84,6 @@ def one_of(meaning: str, *allowed: Any, default: Any = REQUIRED) -> RowParam:
 
 
 GRID = extents("columns and rows of PEs")
-CLOCK = positive_number("cycles in a second, if it is not that of the machine", default=None)
-COMMON_PARAMS: Mapping[str, RowParam] = {"clock_hz": CLOCK}
-"""Parameters that every kernel takes."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +157,12 @@ class RowModel:
             raise RowRefused(
                 f"kernel {row.kernel!r} has no figure in {row.unit!r}; use {near_names(row.unit, self.units)}"
             )
-        params = check_params(row, {**self.params, **COMMON_PARAMS})
-        machine = replace(machine, clock_hz=params["clock_hz"]) if params["clock_hz"] else machine
-        return self.units[row.unit](RowCase(params, machine, reading))
+        case = RowCase(check_params(row, self.params), machine, reading)
+        try:
+            return self.units[row.unit](case)
+        # Numbers that a user gives a machine may be far from any machine, for example one memory bank.
+        except ArithmeticError as e:
+            raise RowRefused(f"no figure for these numbers ({type(e).__name__}: {e})") from e
 
 
 def check_params(row: MeasuredRow, known: Mapping[str, RowParam]) -> dict[str, Any]:
@@ -187,10 +188,13 @@ def check_params(row: MeasuredRow, known: Mapping[str, RowParam]) -> dict[str, A
     return values
 
 
-def find_machine(name: str, machines: Mapping[str, Machine]) -> Machine:
-    """Return the machine of a row: that of `machines`, else the preset. Raise RowRefused for an unknown name."""
-    known = {**MACHINES, **machines}
+def find_machine(row: MeasuredRow, machines: Mapping[str, Machine]) -> Machine:
+    """Return the machine of a row, that of `machines` or else the preset, with the row's `machine_fields`.
+
+    Raise LazyError for an unknown machine or field, and for a number that is not allowed.
+    """
+    known, name = {**MACHINES, **machines}, row.machine
     spelled = name if name in known else canonical_machine_name(name)
     if spelled not in known:
         raise RowRefused(f"machine {name!r} is unknown; use {near_names(name, known)}, or CS-1, CS-2, CS-3")
-    return known[spelled]
+    return replace_fields(known[spelled], row.machine_fields, "set by the row")

@@ -1,6 +1,7 @@
 """The measured rows: published figures with their experiments and sources, read from JSON or CSV."""
 
 import csv
+import io
 import json
 import math
 import pathlib
@@ -28,6 +29,7 @@ class MeasuredRow:
     - `value`: the figure, two numbers for a range, or None for a row that is only predicted
     - `unit`: unit of the figure
     - `params`: extents and options of the experiment; `lazywafer validate --kernels` lists those of each kernel
+    - `machine_fields`: numbers of the machine that differ in the experiment, for example the clock: field -> number
     - `script`, `mode`: of a whole training run, its script and "pipelined" or "streaming"
     - `family`: group of the row in summaries, by default the kernel
     - `workload`: what was measured, in words
@@ -47,6 +49,7 @@ class MeasuredRow:
     value: float | tuple[float, float] | None
     unit: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    machine_fields: Mapping[str, Any] = field(default_factory=dict)
     script: str = ""
     mode: str = ""
     family: str = ""
@@ -86,7 +89,7 @@ def load(path: pathlib.Path = MEASURED_FILE) -> list[MeasuredRow]:
     try:
         text = path.read_text(encoding="utf-8")
         items = _csv_items(text) if path.suffix.lower() == ".csv" else _json_items(text)
-    except (OSError, ValueError, TypeError, LookupError, RecursionError) as e:
+    except (OSError, ValueError, TypeError, LookupError, RecursionError, csv.Error) as e:
         raise LazyError(f"{path} is not a table of measured rows ({type(e).__name__}: {e})", hint=_HINT) from e
     rows: list[MeasuredRow] = []
     used: dict[str, int] = {}
@@ -115,12 +118,16 @@ def _csv_items(text: str) -> list[dict[str, Any]]:
     ValueError for a row with more cells than the header.
     """
     items = []
-    for number, cells in enumerate(csv.DictReader(text.splitlines(), restkey=""), 1):
+    for number, cells in enumerate(csv.DictReader(io.StringIO(text, newline=""), restkey=""), 1):
         if "" in cells:
             raise ValueError(f"row {number} has more cells than the header")
         known = {name.strip(): cell.strip() for name, cell in cells.items() if cell and cell.strip()}
         item: dict[str, Any] = {n: c if n in _TEXT_FIELDS else _cell_value(c) for n, c in known.items()}
-        item["params"] = {n: item.pop(n) for n in list(item) if n not in _FIELD_NAMES}
+        params = {n: item.pop(n) for n in list(item) if n not in _FIELD_NAMES}
+        # A column "params" has an object; if it has something else, the check of the row names it.
+        given = item.setdefault("params", {})
+        if isinstance(given, dict):
+            item["params"] = given | params
         items.append(item)
     return items
 
@@ -157,7 +164,7 @@ def parse_row(item: Any, where: str = "row") -> MeasuredRow:
     for name in _TEXT_FIELDS:
         if not isinstance(values.get(name, ""), str):
             raise LazyError(f"{where}: field {name!r} is {values[name]!r:.80}, not a text", hint="Put it in quotes.")
-    for name in ("params", "details"):
+    for name in ("params", "machine_fields", "details"):
         if not isinstance(values.get(name, {}), Mapping):
             raise LazyError(f"{where}: field {name!r} is {values[name]!r:.80}, not an object", hint=_HINT)
     values["value"] = _parse_value(values.get("value"), where)

@@ -10,7 +10,7 @@ from wse_sim.error_bands import ErrorBand, make_error_band
 from wse_sim.validation.cut import CORNER_SIDE_PES, MAX_RELAY_HOPS
 from wse_sim.validation.models import MODELS
 from wse_sim.validation.results import GROUPS, ErrorGroup, RowResult, summary
-from wse_sim.validation.row_model import COMMON_PARAMS, REQUIRED, RowParam
+from wse_sim.validation.row_model import REQUIRED, RowParam
 from wse_sim.validation.rows import HELD_OUT, TRAINING_RUN
 from wse_sim.validation.whole_runs import RUN_PARAMS, RUN_UNIT, PlannedRun
 
@@ -316,7 +316,7 @@ def kernel_text() -> str:
     ]
     run = "a whole training run, with fields script (a path next to the file of rows) and mode (pipelined, streaming)"
     parts.append(f"{TRAINING_RUN}: {run}\n  units: {RUN_UNIT}{_param_lines(RUN_PARAMS)}")
-    return "\n".join((*parts, "every kernel but the last:" + _param_lines(COMMON_PARAMS)))
+    return "\n".join(parts)
 
 
 def _param_lines(params: Mapping[str, RowParam]) -> str:

@@ -71,7 +71,7 @@ class WholeRun:
     def of(cls, row: MeasuredRow, machines: Mapping[str, Machine]) -> "WholeRun":
         """Return the run of a row. `machines` replaces presets by name.
 
-        Raise RowRefused, with the reason, if the row has no script, an unknown mode, machine or unit, a range as its
+        Raise LazyError, with the reason, if the row has no script, an unknown mode, machine or unit, a range as its
         figure, or parameters that do not fit `RUN_PARAMS`.
         """
         # Up to release 1.8 the log of a run says whether it was pipelined. From 1.9 on streaming is the only mode.
@@ -84,7 +84,7 @@ class WholeRun:
         if isinstance(row.value, tuple):
             raise RowRefused("field 'value' is a range; give one rate, or null to plan without comparing")
         params = check_params(row, RUN_PARAMS)
-        machine = find_machine(row.machine, machines)
+        machine = find_machine(row, machines)
         return cls(row.script, machine, row.mode, params["batch"], *(params[n] for n in ("systems", "workers", "args")))
 
 

@@ -13,6 +13,7 @@ from lazytensor.errors import LazyError
 from tests.conftest import ROOT
 from tests.documents import code_blocks
 from wse_sim import WSE2, WSE3
+from wse_sim.machine import NUMERIC_FIELDS
 from wse_sim.validation import command, load, results
 from wse_sim.validation.example_rows import EXAMPLE_TEXT
 from wse_sim.validation.machine_settings import set_machines
@@ -50,7 +51,7 @@ def row_items(draw):
     example = next((row.params for row in ROWS if row.kernel == kernel), {})
     params = {
         name: draw(st.just(example.get(name)) | VALUES)
-        for name in draw(st.sets(st.sampled_from([*(model.params if model else ("batch", "args")), "clock_hz", "x"])))
+        for name in draw(st.sets(st.sampled_from([*(model.params if model else ("batch", "args")), "x"])))
     }
     item = {
         "id": draw(st.text(min_size=1, max_size=5)),
@@ -60,6 +61,10 @@ def row_items(draw):
         "value": draw(st.none() | st.floats(1e-3, 1e9) | st.lists(st.floats(1, 9), min_size=2, max_size=2)),
         "unit": draw(st.sampled_from([*(model.units if model else ("samples/s",)), "furlongs"])),
     }
+    if draw(st.booleans()):
+        item["machine_fields"] = draw(
+            st.dictionaries(st.sampled_from(["clock_hz", "colours", "x"]), VALUES, max_size=1)
+        )
     optional = draw(
         st.dictionaries(st.sampled_from(["script", "mode", "family", "split", "note"]), st.text(max_size=5))
     )
@@ -111,6 +116,9 @@ def test_new_rows_are_held_out_and_seen_rows_are_not():
     [
         ({"kernel": "line_reductoin"}, "use line_reduction"),
         ({"machine": "wse4"}, "machine 'wse4' is unknown"),
+        ({"machine_fields": {"hop_cycle": 2}}, "a machine has no field 'hop_cycle'; use hop_cycles"),
+        ({"machine_fields": {"colours": 2.5}}, "field 'colours' of a machine is 2.5, not a whole number"),
+        ({"machine_fields": {"hop_cycles": -1}}, "hop_cycles = -1"),
         ({"unit": "furlongs"}, "has no figure in 'furlongs'"),
         ({"params": {"pes": 2}}, "parameter 'words' is missing: words of each PE"),
         ({"params": {"pes": 2, "wrods": 10}}, "no parameter 'wrods'; use words"),
@@ -227,9 +235,9 @@ def test_settings_apply_in_order_and_keep_types():
         ("wse2.hop_cycle=2", "hop_cycles"),
         ("wse4.hop_cycles=2", "wse3"),
         ("wse2.hop_cycles", "MACHINE.FIELD=NUMBER"),
-        ("wse2.hop_cycles=two", "a number for hop_cycles"),
-        ("wse2.hop_cycles=nan", "a number for hop_cycles"),
-        ("wse2.colours=2.5", "a whole number for colours"),
+        ("wse2.hop_cycles=two", "field 'hop_cycles' of a machine is 'two', not a number"),
+        ("wse2.hop_cycles=nan", "field 'hop_cycles' of a machine is nan, not a number"),
+        ("wse2.colours=2.5", "field 'colours' of a machine is 2.5, not a whole number"),
         ("wse2.hop_cycles=-1", "hop_cycles = -1"),
         ("wse2.sources=2", "no field 'sources'"),
     ],
@@ -244,6 +252,14 @@ def test_recorded_runs_are_not_plans_of_another_machine():
     assert results(run)[0].run is not None
     (other,) = results(run, machines={"wse2": replace(WSE2, clock_hz=1.1e9)})
     assert other.run is None and "no plan of gpt2.py is recorded" in other.reason
+
+
+@pytest.mark.slow
+@given(field=st.sampled_from(NUMERIC_FIELDS), number=st.sampled_from([0, 1, 2, 3, 1e-9, 0.3, 1e6, 1e18]) | st.floats())
+def test_any_number_of_a_machine_gives_predictions_or_reasons(field, number):
+    for row in {(row.kernel, row.unit): row for row in ROWS if row.kernel in MODELS}.values():
+        (result,) = results([replace(row, machine_fields={field: number})], runs={})
+        assert math.isfinite(result.closed) if result.is_covered else result.reason
 
 
 @pytest.mark.parametrize("options", [["--set", "wse2.hop_cycles=2"], ["--rows", "rows.json"]])
@@ -277,12 +293,10 @@ def test_predictions_are_those_computed_by_hand(kernel, machine, params, unit, e
     assert result.closed == pytest.approx(expected, rel=1e-12)
 
 
-def test_clock_of_a_row_replaces_that_of_the_machine():
-    item = {"id": "x", "kernel": "gemv", "machine": "wse2", "value": None, "unit": "ms"}
-    slow, fast = (
-        results([parse_row(item | {"params": {"n": 16384, "grid": [600, 600], "clock_hz": hz}})])[0].closed
-        for hz in (0.85e9, 1.7e9)
-    )
+def test_a_row_may_have_another_clock_than_its_machine():
+    params = {"n": 16384, "grid": [600, 600]}
+    item = {"id": "x", "kernel": "gemv", "machine": "wse2", "value": None, "unit": "ms", "params": params}
+    slow, fast = (results([parse_row(item | {"machine_fields": {"clock_hz": hz}})])[0].closed for hz in (0.85e9, 1.7e9))
     assert slow == pytest.approx(2 * fast)
 
 

@@ -34,8 +34,8 @@ def tiled_star(rect: Rect, width: int, height: int, radius: int, machine: Machin
 
     Each PE starts four sends and four receives, which run beside its tasks. Each of them activates a task that counts.
     With radius 1 the step is then a product, four sums and a product on operands whose descriptors stay loaded. With a
-    larger radius it is a product and 4 `radius` multiply-adds, each with a set-up. If `overlaps`, a step of radius 1 on
-    tiles of at least 4 x 4 cells does not wait for its borders, and no tasks count.
+    larger radius it is a product and 4 `radius` multiply-adds, each with a set-up, on two arrays from address 0 on. If
+    `overlaps`, a step of radius 1 on tiles of at least 4 x 4 cells does not wait for its borders, and no tasks count.
 
     Raise LazyError for a radius above a side of the tile, which would need the tiles after the neighbours, and for two
     arrays that do not fit the memory of a PE.

@@ -20,4 +20,7 @@ MODELS: Mapping[str, RowModel] = {
 }
 """Kernel of a row -> the model that predicts it."""
 PREDICTED_ELSEWHERE: Mapping[str, str] = {"inference_service": "predicted by wse_sim.serve"}
-"""Kernel of rows that another part of the package predicts -> the reason that is printed here."""
+"""Kernel of rows that another part of the package predicts -> the reason that is printed here.
+
+A model that is added to `MODELS` under the name of the kernel replaces the entry.
+"""
