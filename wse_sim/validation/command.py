@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print each row with its source and errors as JSON")
     form.add_argument("--markdown", action="store_true", help="print the tables of errors of the READMEs")
-    parser.add_argument("--simulate", action="store_true", help="also simulate the rows cycle by cycle (half a minute)")
+    parser.add_argument("--simulate", action="store_true", help="also simulate the rows cycle by cycle (a minute)")
     parser.add_argument(
         "--recorded", action="store_true", help="use the recorded plans of whole runs, and do not plan them again"
     )
