@@ -3,8 +3,9 @@
 Keys of the sources: SDKWP, the vendor's SDK technical overview. HC31, the Hot Chips 31 slides. LIE, S. Lie, Cerebras
 Architecture Deep Dive (IEEE Micro 2023). ISPD, the ISPD-2020 contest description. LUCZ, Luczynski et al., HPDC'24
 (arXiv:2404.15888) and its code. EX, the vendor's csl-examples. SPMM, cycle counts in the public SpMM_Cerebras
-repository. ALCF, a public file of measurements on WSE-3 silicon. STEN, timings in the public stencil-cerebras
-repository. A number without a published source is marked "assumed", with the assumption.
+repository. ALCF, a public file of measurements on WSE-3 silicon and in its simulator. STEN, timings in the public
+stencil-cerebras repository. JOR, cycles of tiled stencils in the public repository Jorineg/cerebras at 911a327, both
+wafers in the vendor's simulator. A number without a published source is marked "assumed", with the assumption.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ _FIELDS_THAT_MAY_BE_ZERO = (
     "reserved_columns",
     "reserved_rows",
     "turn_cycles",
+    "descriptor_load_cycles",
     "loop_cycles",
     "launch_cycles",
     "task_start_cycles",
@@ -41,10 +43,17 @@ class Machine:
     - `clock_hz`: cycles in a second
     - `sram_bytes_per_pe`, `usable_bytes_per_pe`: memory of a PE, and the part that a program may use
     - `fma_*_per_cycle`, `add_*_per_cycle`, `move_*_per_cycle`: elements that a vector operation handles in a cycle
+    - `product_f16_per_cycle`: the same for multiply-adds whose sums stay in place while a loop runs, as in a product
+    - `shifted_add_f32_per_cycle`: the rate of an `add` if words of its two sources that are read together share a pair
+      of memory banks
+    - `conflict_add_f32_per_cycle`: the same if both sources start in one pair of banks
     - `special_*_cycles`: cycles of one `special` element
-    - `dsd_setup_cycles`: cycles before the first element of a vector operation
+    - `dsd_setup_cycles`: cycles before the first element of a vector operation whose descriptors are in registers
+    - `descriptor_load_cycles`: cycles of loading the descriptors of a vector operation into registers
+    - `descriptors`: vector operations whose descriptors fit into registers at the same time
     - `loop_cycles`: cycles of the jump back to the start of a loop
-    - `conflict_slowdown`: factor on the time of elements if two operands are in the same memory bank
+    - `conflict_slowdown`: factor on the time of elements if two operands are in the same memory bank; additions of
+      float32 elements have `conflict_add_f32_per_cycle` instead
     - `launch_cycles`: cycles between the tasks of a program before the first word of a collective moves
     - `task_start_cycles`: cycles from the event that lets a task run to its first instruction
     - `link_bits`: bits of data in a wavelet
@@ -77,13 +86,18 @@ class Machine:
     usable_bytes_per_pe: int
     fma_f16_per_cycle: float
     fma_f32_per_cycle: float
+    product_f16_per_cycle: float
     add_f16_per_cycle: float
     add_f32_per_cycle: float
+    shifted_add_f32_per_cycle: float
+    conflict_add_f32_per_cycle: float
     move_f16_per_cycle: float
     move_f32_per_cycle: float
     special_f16_cycles: float
     special_f32_cycles: float
     dsd_setup_cycles: float
+    descriptor_load_cycles: float
+    descriptors: int
     loop_cycles: float
     conflict_slowdown: float
     launch_cycles: float
@@ -161,13 +175,20 @@ class Machine:
         """Cycles of one dependent visit of a core: up the ramp, store, down the ramp (2 T_R + 1, LUCZ)."""
         return 2 * self.ramp_cycles + 1
 
+    @property
+    def loaded_setup_cycles(self) -> float:
+        """Cycles before the first element of a vector operation whose descriptors have to be loaded first."""
+        return self.dsd_setup_cycles + self.descriptor_load_cycles
+
     def per_cycle(self, op: str, itemsize: int) -> float:
         """Return how many elements of `itemsize` bytes one PE handles in a cycle.
 
-        `op` is "fma", "add", "move" or "special". Elements of up to 2 bytes run at the 16-bit rate, 4 bytes at the
-        32-bit rate, and 8 bytes at half of the 32-bit rate. The rate of "special" has only two values: up to 2 bytes,
-        and more.
+        `op` is "fma", "product", "add", "move" or "special". Elements of up to 2 bytes run at the 16-bit rate, 4 bytes
+        at the 32-bit rate, and 8 bytes at half of the 32-bit rate. The rate of "special" has only two values: up to 2
+        bytes, and more. "product" is "fma" with sums that stay in place while a loop runs; it differs for 2 bytes only.
         """
+        if op == "product":
+            return self.product_f16_per_cycle if itemsize <= 2 else self.per_cycle("fma", itemsize)
         # Library routines are published in cycles per element, since no vector unit runs them.
         if op == "special":
             return 1 / (self.special_f16_cycles if itemsize <= 2 else self.special_f32_cycles)
@@ -207,13 +228,21 @@ _WSE2: SourcedValues = {
     "usable_bytes_per_pe": (44_976, "ALCF: the smallest program with host transfers occupies 4,176 bytes (WSE-3 SDK)"),
     "fma_f16_per_cycle": (4, "LIE: four 16-bit multiply-adds a cycle"),
     "fma_f32_per_cycle": (1, "SPMM: N + 6 cycles for N elements without bank conflict; 2 N + 6 with one"),
+    "product_f16_per_cycle": (4, "LIE: four 16-bit multiply-adds a cycle"),
     "add_f16_per_cycle": (4, "LIE: four 16-bit lanes"),
-    "add_f32_per_cycle": (2, "derived from the 64-bit ports of LIE: two 32-bit lanes"),
+    "add_f32_per_cycle": (2, "SPMM: N / 2 cycles if the sources start two of the four pairs of banks apart"),
+    "shifted_add_f32_per_cycle": (1, "SPMM: N + 6 cycles if the sources start in adjacent pairs of banks"),
+    "conflict_add_f32_per_cycle": (0.5, "SPMM: 2 N + 6 cycles if the sources start in one pair of banks"),
     "move_f16_per_cycle": (4, "derived from the 64-bit write port of LIE"),
     "move_f32_per_cycle": (2, "derived from the 64-bit write port of LIE"),
     "special_f16_cycles": (16, _DECODING_SOURCE),
     "special_f32_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
     "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
+    "descriptor_load_cycles": (
+        0,
+        "assumed none: programs keep descriptors in registers; SPMM: 28 cycles if they do not",
+    ),
+    "descriptors": (16, "the vendor's SDK: 16 registers for each of destination and two sources"),
     "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
     "conflict_slowdown": (2, "SPMM: 2 N + 6 instead of N + 6 if the operands are in one bank"),
     "launch_cycles": (117, _DECODING_SOURCE),
@@ -249,17 +278,23 @@ _WSE3: SourcedValues = {
     "sram_bytes_per_pe": (49_152, "ALCF: 48 KiB, measured"),
     "usable_bytes_per_pe": (44_976, "ALCF: the smallest program with host transfers occupies 4,176 bytes"),
     "fma_f16_per_cycle": (2.92, "ALCF: silicon; the vendor's simulator gives 4"),
-    "fma_f32_per_cycle": (0.5, "ALCF: silicon and simulator"),
+    "fma_f32_per_cycle": (1, "JOR: as on WSE-2 within 0.5 %; ALCF: 0.5, the rate of operands in one pair of banks"),
+    "product_f16_per_cycle": (8, "the vendor: 12.5 PFLOP/s dense are 8 multiply-adds of each PE in a cycle"),
     "add_f16_per_cycle": (2.92, "assumed as the multiply-add of ALCF, which moves as many operands"),
-    "add_f32_per_cycle": (1.46, "assumed half of the 16-bit rate"),
+    "shifted_add_f32_per_cycle": (4 / 3, "JOR: tiles of 20, 40 and 60 cells a side; 4.0 cycles a cell, 3 in four adds"),
+    "conflict_add_f32_per_cycle": (4 / 3, "JOR: tiles of 15 and 25 cells a side take as long for a cell"),
     "move_f16_per_cycle": (4.82, "ALCF: silicon; the vendor's simulator gives 8"),
     "move_f32_per_cycle": (2.44, "ALCF: silicon; the vendor's simulator gives 4"),
-    "dsd_setup_cycles": (16, "ALCF: 15 to 17 cycles before a vector operation starts"),
+    "dsd_setup_cycles": (6, "ALCF: 2,840 cycles for a loop of 256 operations of 16 elements, 11 each in the simulator"),
+    "descriptor_load_cycles": (10, "ALCF: 15 to 17 cycles before a single vector operation starts"),
     "task_start_cycles": (3, _TASK_START_SOURCE),
-    "loop_cycles": (0, "assumed: the 15 to 17 cycles of ALCF hold the back edge of a loop"),
+    "loop_cycles": (0, "ALCF: the 11 cycles of each operation in a mapped loop have room for one cycle of the loop"),
     "wavelet_cycles": (1.125, "ALCF: cycles per wavelet in a stream on silicon; 1.000 in the simulator"),
     "hop_cycles": (2, "ALCF: silicon; more than 32 hops westward take longer"),
-    "ramp_cycles": (0.535, "ALCF: 2 T_R + 1 = 2.07 fitted to whole programs"),
+    "ramp_cycles": (
+        0.5,
+        "ALCF: 2 T_R + 1 = 2.07 fitted to whole programs, rounded to 2: 1 cycle to the core, none back",
+    ),
     "turn_cycles": (20, "ALCF: silicon, extra cycles where a route changes its axis"),
 }
 

@@ -76,8 +76,9 @@ class Compute:
 
     It only has a cost: in the NumPy interpretation it changes no word. `op` selects the rate of the machine and is one
     of `COMPUTE_OPS`. `scalar_cycles` is the cycles of scalar code (a loop, reading an index) for each vector operation.
-    With a `length` of 0 there is only scalar code. `slowdown` multiplies the cycles of the elements, for operands in
-    conflicting memory banks. Raises LazyError for another `op`.
+    With a `length` of 0 there is only scalar code. `apart` is the number of words from the start of one source to that
+    of the other, which determines whether they meet in a memory bank; None if only one source is in memory. `slowdown`
+    multiplies the cycles of the elements, for mixtures of conflicts. Raises LazyError for another `op`.
     """
 
     rect: Rect
@@ -87,6 +88,7 @@ class Compute:
     itemsize: int
     scalar_cycles: float = 0
     slowdown: float = 1
+    apart: int | None = None
 
     def __post_init__(self) -> None:
         _require(self.op, COMPUTE_OPS, "operation")

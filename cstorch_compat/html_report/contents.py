@@ -119,7 +119,7 @@ def _machine_data(machine: Machine) -> dict[str, Any]:
         "usable_bytes": machine.usable_bytes_per_pe,
         "edge_bytes_per_cycle": machine.edge_bits_per_cycle / 8,
         # A multiply-add counts as two operations, as in the report.
-        "flops_per_cycle": {str(size): 2 * machine.per_cycle("fma", size) for size in (2, 4)},
+        "flops_per_cycle": {str(size): 2 * machine.per_cycle("product", size) for size in (2, 4)},
         # A copy reads and writes each byte.
         "move_bytes_per_cycle": 2 * 2 * machine.per_cycle("move", 2),
     }

@@ -187,9 +187,10 @@ def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:
         return []
     return [
         f"wse3 is slower than wse2 in some rows because its numbers are measured on silicon: "
-        f"{WSE3.fma_f16_per_cycle:g} 16-bit multiply-adds a cycle and PE, {WSE3.dsd_setup_cycles:g} cycles before a "
-        f"vector operation starts and {WSE3.wavelet_cycles:g} cycles a wavelet. For wse2 only the published peaks "
-        f"are known: {WSE2.fma_f16_per_cycle:g}, {WSE2.dsd_setup_cycles:g} and {WSE2.wavelet_cycles:g}."
+        f"{WSE3.fma_f16_per_cycle:g} 16-bit multiply-adds a cycle and PE outside of products, "
+        f"{WSE3.loaded_setup_cycles:g} cycles before a vector operation outside of loops starts and "
+        f"{WSE3.wavelet_cycles:g} cycles a wavelet. For wse2 only the published peaks are known: "
+        f"{WSE2.fma_f16_per_cycle:g}, {WSE2.loaded_setup_cycles:g} and {WSE2.wavelet_cycles:g}."
     ]
 
 

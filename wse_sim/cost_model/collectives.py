@@ -49,7 +49,7 @@ class LineTerms:
     def latency_cycles(self, machine: Machine) -> float:
         """Return the part of the cycles that a single wavelet would take too: hops, core visits and setups."""
         # A setup before the first word is latency: a shorter message would wait for it as long.
-        setups = self.starts * machine.dsd_setup_cycles
+        setups = self.starts * machine.loaded_setup_cycles
         return self.distance * machine.hop_cycles + self.depth * machine.depth_step_cycles + setups
 
     def exact_cycles(self, machine: Machine) -> float:
@@ -346,8 +346,8 @@ def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     cycles = _ring_cycles(pes, words, machine)
     # The ring is simulated round by round, so its cycles are one number. The part that setups explain is reported as
     # starts, to separate latency from the cost of each word.
-    starts = min(2 * rounds, int(cycles / machine.dsd_setup_cycles))
-    rest = cycles - starts * machine.dsd_setup_cycles
+    starts = min(2 * rounds, int(cycles / machine.loaded_setup_cycles))
+    rest = cycles - starts * machine.loaded_setup_cycles
     return LineTerms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
 
 
@@ -357,7 +357,7 @@ def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
 
     A send ends when the remaining words fit the queues on the path. Results are cached.
     """
-    setup, ring = machine.dsd_setup_cycles, [i for i, _ in _ring_pairs(pes)]
+    setup, ring = machine.loaded_setup_cycles, [i for i, _ in _ring_pairs(pes)]
     hops = np.array([abs(i - j) for i, j in _ring_pairs(pes)])
     steps = machine.depth_step_cycles + hops * machine.hop_cycles
     way_holds = np.array([path_words(int(n), machine) for n in hops])

@@ -1,11 +1,19 @@
 """Cycles of instructions on one core, equal to those of the simulated cores in `fabric`.
 
-A vector operation takes its setup, and then its elements at the rate of its unit and its memory banks. Every jump back
-to the start of a loop takes the machine's `loop_cycles`. Any other control instruction takes one cycle.
+A vector operation takes its setup, and then its elements at the rate of its unit and its memory banks. Its descriptors
+are loaded first if they are not in registers. Every jump back to the start of a loop takes the machine's `loop_cycles`.
+Any other control instruction takes one cycle.
 """
 
 from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
-from wse_sim.isa.issue_rates import IssueDemand, issue_demand, loop_back_cycles, round_cycles, step_rate
+from wse_sim.isa.issue_rates import (
+    IssueDemand,
+    descriptor_load_cycles,
+    issue_demand,
+    loop_back_cycles,
+    round_cycles,
+    step_rate,
+)
 from wse_sim.isa.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
@@ -68,14 +76,14 @@ def _compute_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int
     # A table for this call only: one for all machines would hash all fields of the machine for each operation.
     rates: dict[IssueDemand, int] = {}
     outside: list[tuple[int, int, int]] = []
-    for instruction in body:
+    for instruction, load in zip(body, descriptor_load_cycles(body, machine), strict=True):
         match instruction:
             case Vector():
                 elements = _element_cycles(instruction, machine, rates)
-                total, issuing = total + setup + elements, issuing + 1 + elements
+                total, issuing = total + load + setup + elements, issuing + 1 + elements
             case LoopStart(times):
                 # The cycle that issues the loop start is counted once, outside of the loop.
-                outside.append((total + 1, issuing + 1, times))
+                outside.append((total + 1 + load, issuing + 1, times))
                 total = issuing = 0
             case LoopEnd() if outside:
                 # The jump back is taken once less than there are rounds; the last end takes a single cycle.

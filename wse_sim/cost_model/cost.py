@@ -15,6 +15,7 @@ from wse_sim.cost_model.collectives import LineTerms, shift_pairs
 from wse_sim.cost_model.concurrent_phases import PhaseLoad, combine_loads
 from wse_sim.cost_model.core_time import body_times
 from wse_sim.cost_model.move_terms import MovePhase, MoveStep, copy_terms, count_lines, move_steps, stream_terms
+from wse_sim.isa.issue_rates import vector_rate
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Rounds, Seq, Shift, Stream
@@ -181,16 +182,20 @@ def wavelet_count(elements: int, itemsize: int, machine: Machine) -> int:
 def _price_compute(phase: Compute, machine: Machine) -> PricedPhase:
     """Return the cost and load of a `Compute`, rounded up to whole cycles.
 
-    Each vector operation takes its scalar cycles, a setup, and its elements; without elements only scalar cycles.
+    Each vector operation takes its scalar cycles, a setup, and its elements; without elements only scalar cycles. The
+    descriptors of the operations are loaded once.
     """
     one_vector = issue_cycles = phase.scalar_cycles
+    load = 0.0
     if phase.length:
         # A partly filled vector lane takes a whole cycle, so the length is rounded up before the slowdown is applied.
-        elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown
+        rate = vector_rate(phase.op, phase.itemsize, phase.apart, machine)
+        elements = math.ceil(phase.length / rate) * phase.slowdown
         one_vector += machine.dsd_setup_cycles + elements
+        load = machine.descriptor_load_cycles if phase.vectors else 0.0
         # Only the first cycle of a setup takes the issue slot; other threads can use the rest.
         issue_cycles += 1 + elements
-    cycles = math.ceil(phase.vectors * one_vector)
+    cycles = math.ceil(load + phase.vectors * one_vector)
     return Cost(cycles, latency_cycles=0, compute_cycles=cycles), PhaseLoad(
         (phase.rect,), cycles, issue_cycles=phase.vectors * issue_cycles
     )
@@ -248,7 +253,7 @@ def _move_load(phase: MovePhase | Stream, steps: Sequence[MoveStep], machine: Ma
         later_cycles=later,
         later_words=later_words,
         is_local=False,
-        quiet_cycles=machine.dsd_setup_cycles,
+        quiet_cycles=machine.loaded_setup_cycles,
     )
 
 
@@ -276,7 +281,7 @@ def _shift_load(phase: Shift, terms: LineTerms, machine: Machine) -> PhaseLoad:
         threads=threads,
         lead_cycles=lead,
         issue_slack_cycles=slack,
-        quiet_cycles=machine.dsd_setup_cycles,
+        quiet_cycles=machine.loaded_setup_cycles,
     )
 
 

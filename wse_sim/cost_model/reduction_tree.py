@@ -50,7 +50,7 @@ def _compute_stretches(pes: int, words: int, machine: Machine) -> StretchTable:
     """
     # Index n of a slice below stands for q = n + 1, so NumPy compares all cuts of a stretch at once. The loop over r
     # remains, since every stretch needs the shorter ones.
-    setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
+    setup, stream = machine.loaded_setup_cycles, words * machine.wavelet_cycles
     # The latency of the second stretch's first word to the root: q hops, and one visit of a core.
     hops = np.arange(pes + 1) * machine.hop_cycles + machine.depth_step_cycles
     queues = collectives.queue_words(machine)
@@ -106,7 +106,7 @@ def _slowest_path_terms(table: StretchTable, pes: int, words: int, machine: Mach
             depth, distance, pes = depth + 1, distance + head, pes - head
         else:
             # Otherwise the root was still adding earlier sums: the path continues in its own shorter stretch.
-            stolen += float(table.leaves[pes] - table.complete[head] - machine.dsd_setup_cycles)
+            stolen += float(table.leaves[pes] - table.complete[head] - machine.loaded_setup_cycles)
             sums, starts, pes = sums + (head > 1), starts + 1, head
             # A stretch of one PE has only its own words: no earlier operation, and its setup has been counted.
             if head == 1:

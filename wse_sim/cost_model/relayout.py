@@ -28,4 +28,4 @@ def adapter_cycles(port_words: int, machine: Machine) -> int:
     of `wse_sim.pipeline`, which run in this way on simulated cores; `tests/wse_sim/planner/test_routing.py` compares
     this formula with their busy cycles.
     """
-    return 2 * (round_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0
+    return 2 * (round_cycles(machine.loaded_setup_cycles) + port_words) if port_words else 0

@@ -14,7 +14,7 @@ from wse_sim.fabric.mesh import DIRECTION_OFFSETS, RAMP, Mesh, neighbour_values
 from wse_sim.fabric.program_rows import ProgramRows, assemble_programs
 from wse_sim.isa import record
 from wse_sim.isa.core_program import MAX_SWITCH_POSITIONS, Memory, Vector
-from wse_sim.isa.issue_rates import round_cycles
+from wse_sim.isa.issue_rates import ramp_latencies, round_cycles
 
 # Lanes are bits of a signed 64-bit word, without its sign.
 MAX_LANES = 62
@@ -190,13 +190,14 @@ def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[
     assert bytes_at % 2 == 0, "the heads of queues must begin at a multiple of 64 bits"
     positions_at = bytes_at + -(-(3 * queued + lanes.count + colours) // 4)
     queues_at, queue = positions_at + lanes.count, record.RING_AT + 2 * ring
+    up, down = ramp_latencies(machine)
     stride = queues_at + queue * (lanes.count + colours)
     return {
         "cores": mesh.width * mesh.height, "width": mesh.width, "lanes": lanes.count, "colours": colours,
         "threads": threads, "ring": ring, "stride": stride + stride % 2, "words": mesh.words, "bytes_at": bytes_at,
         "queued": queued, "positions_at": positions_at, "queues_at": queues_at, "queue": queue,
         "names": rows.named.shape[1],
-        "ramp": round_cycles(machine.ramp_cycles), "hop": round_cycles(machine.hop_cycles),
+        "ramp_up": up, "ramp_down": down, "hop": round_cycles(machine.hop_cycles),
         "turn": round_cycles(machine.turn_cycles), "task_start": round_cycles(machine.task_start_cycles),
         # A fault has to stop all cores in the same cycle; in a longer sweep some would be ahead.
         "sweep": 1 if _can_fail(mesh) else record.MAX_SWEEP_CYCLES,
@@ -243,9 +244,9 @@ def _queue_capacities(mesh: Mesh) -> tuple[int, int, int]:
     machine = mesh.machine
     # A wavelet is in the queue that it travels to from the moment it is sent. So a queue has slots for what it stores
     # and for what is on the wire before it, one wavelet for each cycle.
-    depth, ramp = int(machine.queue_depth), round_cycles(machine.ramp_cycles)
+    depth, (up, down) = int(machine.queue_depth), ramp_latencies(machine)
     hop = round_cycles(machine.hop_cycles) + round_cycles(machine.turn_cycles)
-    return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
+    return depth + up, depth + max(hop, 1) - 1, depth + max(down, 1) - 1
 
 
 def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:

@@ -36,7 +36,7 @@ Pointers = namedtuple(
     "Pointers",
     "ints bytes longs floats words halves code entries named constants lanes lists sync "
     "cores width nlanes colours threads mask stride words_per_core depth queued positions queues queue names "
-    "ramp hop turn task_start sweep",
+    "ramp_up ramp_down hop turn task_start sweep",
 )
 """Pointers to the arrays of a mesh, and its sizes.
 
@@ -217,5 +217,5 @@ def make_pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointe
         np.int64(shape[0]), np.int64(shape[1]), np.int64(shape[2]), np.int64(shape[3]), np.int64(shape[4]),
         np.int64(shape[5] - 1), np.int64(shape[6]), np.int64(shape[7]), np.int64(shape[8] * 4), np.int64(shape[9]),
         np.int64(shape[10]), np.int64(shape[11]), np.int64(shape[12]), np.int64(shape[13]), np.int64(shape[14]),
-        np.int64(shape[15]), np.int64(shape[16]), np.int64(shape[17]), np.int64(shape[18]),
+        np.int64(shape[15]), np.int64(shape[16]), np.int64(shape[17]), np.int64(shape[18]), np.int64(shape[19]),
     )  # fmt: skip

@@ -236,7 +236,7 @@ def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -
     elif op == UNBLOCK:
         m.ints[c + BLOCKED] &= ~(1 << m.code[row + TASK])
     elif op == SEND_CONTROL:
-        send_wavelet(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
+        send_wavelet(m, t, a, b, (now + 1 + m.ramp_up) | CONTROL_FLAG)
     else:
         set_switch_position(m, t, a, b)
     return _next_row(m, row)
@@ -281,8 +281,9 @@ def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
         if op == SEND_CONTROL and not has_free_slot(m, t, np.int64(m.code[row + OPERANDS])):
             return -ON_OUTPUT
         m.ints[main + PC] = _run_control_instruction(m, t, row, op, now)
-        # Only a jump back takes `loop_cycles`; the last end continues with the next instruction.
-        if op == END and m.ints[main + PC] == m.code[row + OPERANDS + 1]:
+        # Only a jump back takes `loop_cycles`; the last end continues with the next instruction. A loop start may load
+        # descriptors.
+        if op == LOOP or (op == END and m.ints[main + PC] == m.code[row + OPERANDS + 1]):
             m.ints[main + READY] = NEVER_CYCLE + now + m.code[row + SETUP]
         return EVENT
     if not m.code[row + ASYNC]:

@@ -27,7 +27,13 @@ from wse_sim.isa.core_program import (
     TaskChange,
     Vector,
 )
-from wse_sim.isa.issue_rates import issue_demand, loop_back_cycles, round_cycles, step_rate
+from wse_sim.isa.issue_rates import (
+    descriptor_load_cycles,
+    issue_demand,
+    loop_back_cycles,
+    round_cycles,
+    step_rate,
+)
 from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
@@ -133,9 +139,12 @@ def _write_task(
     """Append the rows of a task's instructions, and a STOP row, with a description of each to `assembler.sources`."""
     # Loops are resolved here: a loop end has the row that it jumps to, so the engine needs no stack.
     open_loops: list[tuple[int, int]] = []
+    loads = descriptor_load_cycles(body, assembler.machine)
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
-        assembler.rows.append(_instruction_row(assembler, instruction, program, open_loops, tasks))
+        row = _instruction_row(assembler, instruction, program, open_loops, tasks)
+        row[record.SETUP] += loads[j]
+        assembler.rows.append(row)
     assembler.rows.append(_blank_row(record.STOP))
     assembler.sources.append(f"{program.name}, end of {name}")
 
@@ -161,7 +170,10 @@ def _instruction_row(
             return _vector_row(assembler, instruction, program, tasks)
         case LoopStart(times):
             open_loops.append(((len(assembler.rows) + 1) * record.INSTRUCTION, times))
-            return _control_row(record.LOOP, len(open_loops) - 1)
+            row = _control_row(record.LOOP, len(open_loops) - 1)
+            # The cycle that issues the loop start. The caller adds loads of descriptors.
+            row[record.SETUP] = 1
+            return row
         case LoopEnd():
             start, times = open_loops.pop()
             row = _control_row(record.END, len(open_loops), start, times)

@@ -276,7 +276,7 @@ def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
     counted = t * m.stride + COUNTERS_AT + LINKS
     if outs & 16:
         # To the core: after the ramp's latency. The count lets the core find control wavelets.
-        push_wavelet(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
+        push_wavelet(m, t, m.nlanes + colour, value, (now + m.ramp_down) | control)
         count_push(m, t, m.nlanes + colour)
         m.ints[counted + 4] += 1
         if control:

@@ -73,7 +73,7 @@ def _wavelet_stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
 
     The advance flag is set if `element` is the last one and the instruction at `row` advances the switch.
     """
-    ready = now + 1 + m.ramp
+    ready = now + 1 + m.ramp_up
     # The advance travels with the last wavelet: changing the switch immediately would overtake those still in the
     # queue.
     return ready | ADVANCE_FLAG if m.code[row + ADVANCES] and element == m.code[row + LENGTH] - 1 else ready

@@ -63,7 +63,7 @@ EVENT, WAITING, FAULTED, ROUTER_HOLDS, ROUTER_MOVES, IN_TRANSIT = 1, 2, 4, 8, 16
 # Entries of `EngineState.shape`: sizes, offsets in a record, latencies.
 SHAPE_FIELDS = (
     "cores width lanes colours threads ring stride words bytes_at queued positions_at queues_at queue names "
-    "ramp hop turn task_start sweep"
+    "ramp_up ramp_down hop turn task_start sweep"
 ).split()
 MAX_SWEEP_CYCLES, LIST_PLANES, NOTE_SLOT_WORDS = 4, 8, 8
 """Limits of the engine's lists of cores to visit.

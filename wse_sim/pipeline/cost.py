@@ -132,7 +132,7 @@ class _StepPricing:
         self.sites, self.chain, self.machine = sites, sites.chain, machine
         # Use the instructions of the programs, so that local work is counted exactly.
         self.bodies = CoreBodies(sites)
-        self.setup = round_cycles(machine.dsd_setup_cycles)
+        self.setup = round_cycles(machine.loaded_setup_cycles)
         # A word passes up the ramp, down again, and to the next router.
         self.pass_cycles = math.ceil(machine.depth_step_cycles + machine.hop_cycles)
         self.lanes: dict[str, list[LaneStep]] = {}

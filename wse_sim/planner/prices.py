@@ -178,7 +178,7 @@ class Prices:
             return alone
         product = find_sparse_product(dataflow, i)
         flops = instruction_work(instr).flops * (product.share if product else 1.0)
-        return max(alone, flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_dtype_name(instr, dataflow)])))
+        return max(alone, flops / (2 * self.machine.per_cycle("product", ITEM_BYTES[core_dtype_name(instr, dataflow)])))
 
     def kernel(self, dataflow: Dataflow, i: int, width: int, height: int) -> Cost:
         """Return the cost of kernel `i` for the whole batch on a rectangle of `width` x `height` PEs.

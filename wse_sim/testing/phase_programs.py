@@ -140,7 +140,10 @@ def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
     # Without a vector there is scalar code.
     scalar = draw(st.sampled_from([0, 1, 10, 33])) if length else draw(st.integers(1, 40))
     slow = draw(st.sampled_from([1, 2]))
-    return Compute(rect, op, vectors=count, length=length, itemsize=size, scalar_cycles=scalar, slowdown=slow)
+    apart = draw(st.none() | st.integers(0, 3))
+    return Compute(
+        rect, op, vectors=count, length=length, itemsize=size, scalar_cycles=scalar, slowdown=slow, apart=apart
+    )
 
 
 @st.composite

@@ -36,7 +36,7 @@ def is_pre_order(parents):
 def taken_by(parents, words, machine):
     """Cycles of a tree, PE after PE from the far end: when its first word leaves, when its sum is complete."""
     leaves = [0.0] * len(parents)
-    setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
+    setup, stream = machine.loaded_setup_cycles, words * machine.wavelet_cycles
     for i in reversed(range(len(parents))):
         senders = [j for j, p in enumerate(parents) if p == i]
         done = 0.0

@@ -46,8 +46,8 @@ def pushed(machine, hops: int, turns: bool = False) -> int:
 def test_a_stopped_receiver_lets_as_much_pass_as_queues_and_wires_hold(depth, hops, base):
     """Of each queue its depth; of a hop or ramp of n cycles n - 1 wavelets, and one more below the sending core."""
     machine = replace(base, queue_depth=depth)
-    ramp, hop = round(machine.ramp_cycles), round(machine.hop_cycles)
-    assert pushed(machine, hops) == (depth + ramp) + hops * (depth + hop - 1) + (depth + ramp - 1)
+    both_ramps, hop = round(2 * machine.ramp_cycles), round(machine.hop_cycles)
+    assert pushed(machine, hops) == 2 * depth + both_ramps - 1 + hops * (depth + hop - 1)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])

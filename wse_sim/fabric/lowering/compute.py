@@ -5,7 +5,7 @@ import math
 from wse_sim.fabric.lowering.sheet import MeshWriter
 from wse_sim.fabric.mesh import CellIndex
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, LoopEnd, LoopStart, Memory, TaskChange, Vector
-from wse_sim.isa.issue_rates import loop_back_cycles
+from wse_sim.isa.issue_rates import loop_back_cycles, vector_rate
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute
 
@@ -54,7 +54,8 @@ def _compute_vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
     # Cores have no wider types: eight bytes become twice as many elements of four bytes.
     dtype = "float16" if phase.itemsize <= 2 else "float32"
     word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], stride=0, dtype=dtype)
-    cycles = round(math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown)
+    rate = vector_rate(phase.op, phase.itemsize, phase.apart, machine)
+    cycles = round(math.ceil(phase.length / rate) * phase.slowdown)
     length = max(1, math.floor(cycles * machine.per_cycle(phase.op, ITEM_BYTES[dtype])))
     name, sources = _VECTOR_FORMS[phase.op]
     return Vector(name, operands=(word, *(word if source is None else source for source in sources)), length=length)

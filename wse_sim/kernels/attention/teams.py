@@ -166,7 +166,7 @@ def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:
             short, long = sorted(sides)
             if step.op == "pairs" and inner > long:
                 long, inner = inner, long
-            work += inner * short * (start + long / machine.per_cycle("fma", ITEM_BYTES[matrix.dtype]))
+            work += inner * short * (start + long / machine.per_cycle("product", ITEM_BYTES[matrix.dtype]))
         elif step.op == "softmax":
             work += 4 * (rows + teams.width * machine.depth_step_cycles)
     for n in {*(g.value for g in block.given), *(n for n, _ in block.results)}:

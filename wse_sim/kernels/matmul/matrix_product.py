@@ -296,7 +296,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
     along, across = (way.height, way.width) if way.is_turned else (way.width, way.height)
     line, itemsize = across // way.strips, ITEM_BYTES[product.dtype]
     sum_size, chunk = ITEM_BYTES[product.sum_dtype or product.dtype], min(way.chunk, way.passing)
-    start = setup + machine.depth_step_cycles
+    start = machine.loaded_setup_cycles + machine.depth_step_cycles
     leaving = left_words = 0.0
     if way.stays == "c":
         rows, columns, inner = ceil_div(way.outer, line), ceil_div(product.n, along), chunk
@@ -312,7 +312,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
             leaving = _sum_cycles(line, left_words, machine)
     # As in `tile_product.multiply`: vectors are along the longer side of the result.
     short, long = sorted((rows, columns))
-    issued = math.ceil(long / machine.per_cycle("fma", max(itemsize, sum_size)))
+    issued = math.ceil(long / machine.per_cycle("product", max(itemsize, sum_size)))
     work = inner * (short * (setup + machine.loop_cycles + issued) + machine.loop_cycles)
     lost = (words + left_words) * inner * short * (1 + issued) / work
     return arriving, work, leaving, lost
@@ -324,6 +324,6 @@ def _sum_cycles(line: int, words: float, machine: Machine) -> float:
     The algorithm is the one that `sum_algorithm` selects.
     """
     if sum_algorithm(line) == "chain":
-        return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.dsd_setup_cycles
+        return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.loaded_setup_cycles
     depth = 2 * math.sqrt(line) * machine.depth_step_cycles
-    return 2 * words + line * machine.hop_cycles + depth + 2 * machine.dsd_setup_cycles
+    return 2 * words + line * machine.hop_cycles + depth + 2 * machine.loaded_setup_cycles

@@ -350,7 +350,7 @@ def _utilisation(case: PlanningCase, work: LayerWork, place: LayerPlacement, cyc
     if not cycles or not work.item_bytes:
         return 0.0
     width, height = place.part
-    peak = 2 * case.machine.per_cycle("fma", work.item_bytes) * width * height * cycles
+    peak = 2 * case.machine.per_cycle("product", work.item_bytes) * width * height * cycles
     return work.sweep_flops / peak
 
 
