@@ -176,6 +176,11 @@ class Machine:
         return 2 * self.ramp_cycles + 1
 
     @property
+    def bank_pairs(self) -> int:
+        """Number of pairs of memory banks, over which consecutive words are interleaved; 1 for a single bank."""
+        return max(1, self.sram_banks // 2)
+
+    @property
     def loaded_setup_cycles(self) -> float:
         """Cycles before the first element of a vector operation whose descriptors have to be loaded first."""
         return self.dsd_setup_cycles + self.descriptor_load_cycles

@@ -141,7 +141,7 @@ class IssueDemand(NamedTuple):
 def issue_demand(vector: Vector, machine: Machine) -> IssueDemand:
     """Return the properties of a vector operation that determine its rate.
 
-    Words are interleaved over `sram_banks` // 2 pairs of banks, and a pair delivers one word a cycle. Two sources in
+    Words are interleaved over `bank_pairs` pairs of banks, and a pair delivers one word a cycle. Two sources in
     memory whose first words are in the same pair wait for each other (SPMM: N + 6 cycles become 2 N + 6; ALCF: one of
     four alignments), unless all sources repeat one element. The bases as written count, without the contributions of
     loops and indices.
@@ -151,7 +151,7 @@ def issue_demand(vector: Vector, machine: Machine) -> IssueDemand:
     """
     # One pass over the operands, since a report calls this for every operation that it prices.
     widest, elements, crosses, moves = 0, 1, False, False
-    first, banks, moving, pairs = True, [], [], machine.sram_banks // 2
+    first, banks, moving, pairs = True, [], [], machine.bank_pairs
     for operand in vector.operands:
         if isinstance(operand, Memory):
             size = ITEM_BYTES[operand.dtype]
@@ -203,7 +203,7 @@ def vector_rate(op: str, itemsize: int, apart: int | None, machine: Machine) -> 
     """
     meets = is_shifted = False
     if apart is not None:
-        meets, is_shifted = _meet_in_banks((0, apart), machine.sram_banks // 2)
+        meets, is_shifted = _meet_in_banks((0, apart), machine.bank_pairs)
     return _element_rate(op, itemsize, meets, is_shifted, machine)
 
 

@@ -160,7 +160,7 @@ class RowModel:
         case = RowCase(check_params(row, self.params), machine, reading)
         try:
             return self.units[row.unit](case)
-        # Numbers that a user gives a machine may be far from any machine, for example one memory bank.
+        # Numbers that a user gives a machine may be far from those of any machine.
         except ArithmeticError as e:
             raise RowRefused(f"no figure for these numbers ({type(e).__name__}: {e})") from e
 

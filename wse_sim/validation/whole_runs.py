@@ -198,7 +198,7 @@ def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: M
     whose batch is that of the run.
     """
     # All products of the published log ran in 16 bits, so use that peak rate.
-    peak = machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz
+    peak = machine.usable_pes * 2 * machine.product_f16_per_cycle * machine.clock_hz
     return samples_per_s * program.work.flops / run.batch_size / (run.systems * peak)
 
 

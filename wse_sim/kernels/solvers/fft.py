@@ -12,13 +12,12 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
 
     It transforms pencils along the first axis, exchanges along x, transforms, exchanges along y, transforms, and
     exchanges back twice. A stage of a radix-2 transform is ten vector operations over half the points; strides that are
-    powers of two cause bank conflicts. In an exchange every PE of a line sends two words to every other PE of the line.
-    Each half of the line sends a quarter of all pairs over the link in its middle, in each direction.
+    powers of two let both sources of an operation start in one pair of banks. In an exchange every PE of a line sends
+    two words to every other PE of the line. Each half of the line sends a quarter of all pairs over the link in its
+    middle, in each direction.
     """
     stages = points.bit_length() - 1
-    stage = Compute(
-        rect, op="add", vectors=BUTTERFLY_OPERATIONS, length=points // 2, itemsize=4, slowdown=machine.conflict_slowdown
-    )
+    stage = Compute(rect, op="add", vectors=BUTTERFLY_OPERATIONS, length=points // 2, itemsize=4, apart=0)
     local = Repeat(stages, stage)
     turns = [_all_to_all(rect, axis, 2) for axis in ("x", "y", "x", "y")]
     return Seq((local, turns[0], local, turns[1], local, *turns[2:]))

@@ -1,6 +1,8 @@
 """Stencils on a column of cells, or a tile of a plane, on every PE, with an exchange of borders before each step."""
 
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise, product
 
 from wse_sim.kernels.collective import scalar
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room
@@ -10,27 +12,36 @@ from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Sh
 
 STAR_RADIUS = 4
 """Cells that the 25-point star reaches in each direction."""
-# Counted in the source, a cycle each (ALCF), a division too: load a counter, divide, multiply, add twice, load a
-# pointer, increment and write the counter. The store is part of the move.
-PLACE_CYCLES = 8
+ADDITIONS_APART_WORDS = 1
+"""Words, modulo the pairs of banks, between the columns that the 25-point star adds.
+
+The paper does not state addresses. Its cycles of waiting for memory are those of the multiply-adds, so the columns of
+additions start in different pairs.
+"""
+# Counted in the source: load a counter, divide, multiply, add twice, each of which waits for the one before (2 cycles,
+# ALCF); load a pointer, increment and write the counter, a cycle each. The store is part of the move.
+PLACE_CYCLES = 13
 """Cycles of scalar code that find the address of a received word."""
+SOFTWARE_LOOP_CYCLES = 10
+"""Cycles of the jump back in a loop over scalar code (ALCF: 9 to 10)."""
 
 
 def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0) -> Phase:
     """Return a phase, for pricing only, of one step of the 25-point star in float32, on columns of `cells` cells.
 
     Source: Jacquelin et al., arXiv:2204.03775. Of five consecutive PEs of a line, one after the other sends its column
-    to the four others, in each of four directions. Then each cell has 17 multiplications, 17 additions, 8 multiply-adds
-    and 1 subtraction, as the paper counts them. The multiply-adds read one column at several offsets in the same bank.
-    `slowdown` replaces the machine's slowdown of conflicts, if it is not 0. Raise LazyError for a rectangle with a side
-    of fewer than 5 PEs.
+    to the four others, in each of four directions. Then each cell has 17 multiplications with a constant, 17 additions,
+    8 multiply-adds and 1 subtraction, as the paper counts them. The multiply-adds read one column at several offsets in
+    the same bank, and the additions read columns that are `ADDITIONS_APART_WORDS` apart. `slowdown` replaces the
+    slowdown of conflicts, if it is not 0. Raise LazyError for a rectangle with a side of fewer than 5 PEs.
     """
     # Broadcasts in turns: of five PEs one sends at a time, so each PE receives from each neighbour within reach once.
     turns = STAR_RADIUS + 1
     exchange = [Broadcast(rect, axis=axis, words=cells, groups=length // turns) for axis, length in _axes(rect)]
-    sums = Compute(rect, op="add", vectors=17 + 17 + 1, length=cells, itemsize=4)
+    scaled = Compute(rect, op="add", vectors=17, length=cells, itemsize=4)
+    sums = Compute(rect, op="add", vectors=17 + 1, length=cells, itemsize=4, apart=ADDITIONS_APART_WORDS)
     fused = Compute(rect, op="fma", vectors=8, length=cells, itemsize=4, slowdown=slowdown or machine.conflict_slowdown)
-    return Seq((*(Repeat(2 * turns, one) for one in exchange), sums, fused))
+    return Seq((*(Repeat(2 * turns, one) for one in exchange), scaled, sums, fused))
 
 
 def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
@@ -43,15 +54,34 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
     Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse, public code for the WSE-3. Borders of `radius`
     rows are sent to all four sides at the same time. If there are more than 4 `radius` + 1 `taps`, those of a star, the
     corners follow. Every received word starts a task, which finds its address and stores it. Then each tap is one
-    vector operation over the whole tile: the first multiplies, the others multiply and add.
+    vector operation over the whole tile: the first multiplies, the others multiply and add, and a loop moves the
+    descriptor of the next tap. The tile and the sums are two arrays of one shape, one after the other, with a border of
+    `radius` cells, so the distance of a tap determines its bank conflicts.
     """
     # A star has 4 r + 1 taps and needs no corners.
-    corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
-    products = (
-        Compute(rect, op="add", vectors=1, length=side**2, itemsize=4),
-        Compute(rect, op="fma", vectors=taps - 1, length=side**2, itemsize=4),
+    is_star = taps <= 4 * radius + 1
+    corners = [] if is_star else [_borders(rect, radius**2, True, machine)]
+    line, reach = side + 2 * radius, range(-radius, radius + 1)
+    offsets = [y * line + x for y, x in product(reach, reach) if (y or x) and not (is_star and y and x)]
+    first = Compute(rect, op="add", vectors=1, length=side**2, itemsize=4)
+    loaded = machine.descriptor_load_cycles + SOFTWARE_LOOP_CYCLES
+    others = _taps(rect, "fma", [line**2 + offset for offset in offsets], side**2, machine, loaded)
+    return Seq((_borders(rect, radius * side, False, machine), *corners, first, *others))
+
+
+def _taps(
+    rect: Rect, op: str, distances: Iterable[int], cells: int, machine: Machine, scalar_cycles: float = 0
+) -> tuple[Compute, ...]:
+    """Return phases of one vector operation over `cells` float32 cells for each of `distances`.
+
+    A distance is the number of words from one source of an operation to the other. Each operation has `scalar_cycles`.
+    """
+    # Only the distance in pairs of banks counts.
+    counts = Counter(distance % (machine.bank_pairs) for distance in distances)
+    return tuple(
+        Compute(rect, op, vectors=times, length=cells, itemsize=4, scalar_cycles=scalar_cycles, apart=apart)
+        for apart, times in sorted(counts.items())
     )
-    return Seq((_borders(rect, radius * side, False, machine), *corners, *products))
 
 
 def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:

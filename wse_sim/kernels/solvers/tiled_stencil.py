@@ -5,8 +5,11 @@ tile are exchanged before each step. Sources: Jorineg/cerebras at 911a327 (`tile
 Elia-Belli/stencil-cerebras at cd54d0e (`row_and_column_star`), public programs for the WSE-2 and the WSE-3.
 """
 
+from statistics import fmean
+
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import Instruction, LoopEnd, LoopStart, Memory, Vector
+from wse_sim.isa.issue_rates import vector_rate
 from wse_sim.kernels.collective import scalar
 from wse_sim.kernels.solvers.stencil import DIRECTIONS
 from wse_sim.layout import Rect
@@ -33,9 +36,10 @@ def tiled_star(rect: Rect, width: int, height: int, radius: int, machine: Machin
     """Return a phase, for pricing only, of one step of a star on tiles of `width` x `height` cells.
 
     Each PE starts four sends and four receives, which run beside its tasks. Each of them activates a task that counts.
-    With radius 1 the step is then a product, four sums and a product on operands whose descriptors stay loaded. With a
-    larger radius it is a product and 4 `radius` multiply-adds, each with a set-up, on two arrays from address 0 on. If
-    `overlaps`, a step of radius 1 on tiles of at least 4 x 4 cells does not wait for its borders, and no tasks count.
+    With radius 1 the step is then a product, four sums and a product on operands whose descriptors stay loaded, with
+    one set-up. The distance between the sources of a sum determines its rate. With a larger radius it is a product and
+    4 `radius` multiply-adds, each with a set-up, on two arrays from address 0 on. If `overlaps`, a step of radius 1 on
+    tiles of at least 4 x 4 cells does not wait for its borders, and no tasks count.
 
     Raise LazyError for a radius above a side of the tile, which would need the tiles after the neighbours, and for two
     arrays that do not fit the memory of a PE.
@@ -56,7 +60,7 @@ def tiled_star(rect: Rect, width: int, height: int, radius: int, machine: Machin
     moves = [Shift(rect, axis=axis, words=sides[axis], hops=hop, put=sides[axis]) for axis, hop in DIRECTIONS]
     starts = scalar(rect, _MOVES, machine.dsd_setup_cycles)
     tasks = scalar(rect, 2, machine.task_start_cycles)
-    sums = _sums(rect, width, height, radius)
+    sums = _sums(rect, width, height, radius, machine)
     if overlaps and radius == 1 and min(width, height) >= _MIN_OVERLAP_SIDE:
         return Seq((tasks, starts, Par((*moves, sums))))
     counts = scalar(rect, _MOVES, machine.task_start_cycles + _CALLBACK_CYCLES)
@@ -68,14 +72,18 @@ def _pitch(width: int, radius: int) -> int:
     return width + 2 * radius + 1
 
 
-def _sums(rect: Rect, width: int, height: int, radius: int) -> Phase:
+def _sums(rect: Rect, width: int, height: int, radius: int, machine: Machine) -> Phase:
     """Return the phase of the arithmetic of a step of `tiled_star`."""
-    cells = width * height
+    cells, pitch = width * height, _pitch(width, radius)
+    array = pitch * (height + 2 * radius)
     if radius == 1:
-        return Compute(rect, op="add", vectors=1, length=6 * cells, itemsize=_WORD_BYTES)
-    pitch = _pitch(width, radius)
+        # The tile and the sums are arrays of one shape, one after the other.
+        apart = [None, None, *(array + step for step in (-pitch, pitch, -1, 1))]
+        full = machine.per_cycle("add", _WORD_BYTES)
+        slowdown = fmean(full / vector_rate("add", _WORD_BYTES, words, machine) for words in apart)
+        return Compute(rect, "add", vectors=1, length=len(apart) * cells, itemsize=_WORD_BYTES, slowdown=slowdown)
     own = radius * (pitch + 1)
-    buffer = own + pitch * (height + 2 * radius)
+    buffer = own + array
 
     def tile(base: int) -> Memory:
         return Memory(base, outer=((height, pitch),))

@@ -1,6 +1,6 @@
 """Models of single mechanisms: vector operations of one PE, words between PEs, and collectives along a line."""
 
-from wse_sim.isa.core_program import ITEM_BYTES, Memory, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, LoopEnd, LoopStart, Memory, Vector
 from wse_sim.kernels.collective import scalar
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift
@@ -21,33 +21,53 @@ def vector_rate(case: RowCase) -> float:
     return float(case["n"] / vector_cycles(case))
 
 
-def _vector_phase(case: RowCase, slowdown: float = 1) -> Phase:
-    itemsize = ITEM_BYTES[case["dtype"]]
-    return Compute(_SINGLE_PE, op=case["op"], vectors=1, length=case["n"], itemsize=itemsize, slowdown=slowdown)
+def _vector_phase(case: RowCase) -> Phase:
+    return Compute(_SINGLE_PE, op=case["op"], vectors=1, length=case["n"], itemsize=ITEM_BYTES[case["dtype"]])
 
 
-def aligned_fma_cycles(case: RowCase) -> float:
-    """Return the cycles of a float32 multiply-add over two vectors in the memory of one PE.
+def _second_base(case: RowCase, dtype: str, apart_words: int) -> int:
+    """Return the base of the second of two vectors of `n` elements, the first of which starts at 0.
 
-    The first words of the vectors are in the same pair of banks ("conflict") or in adjacent pairs ("fast"). No core
-    instruction processes two such elements at once, as `simd64` does, so that case is only priced at the rate of
-    additions.
+    Their first words are `apart_words` apart, modulo the pairs of memory banks.
     """
-    n, machine = case["n"], case.machine
+    pairs, size = case.machine.bank_pairs, ITEM_BYTES[dtype]
+    words = ceil_div(case["n"] * size, WORD_BYTES)
+    return (ceil_div(words, pairs) * pairs + apart_words) * WORD_BYTES // size
+
+
+def mapped_fma_cycles(case: RowCase) -> float:
+    """Return the cycles of a multiply-add over vectors as a loop over operations of `operation_elements` elements.
+
+    The sources start in adjacent pairs of banks. The last operation has as many elements as the others.
+    """
+    length, dtype = case["operation_elements"], case["dtype"]
+    bases = 0, _second_base(case, dtype, 1)
+    target, factor = (Memory(base, dtype=dtype, steps=(length,)) for base in bases)
+    vector = Vector("fmac", operands=(target, factor, 2.0, target), length=length)
+    return case.cycles(Local(_SINGLE_PE, (LoopStart(ceil_div(case["n"], length)), vector, LoopEnd())))
+
+
+def aligned_operation_cycles(case: RowCase) -> float:
+    """Return the cycles of a float32 operation over two vectors in the memory of one PE.
+
+    The first words of the vectors are in the same pair of banks ("conflict"), in adjacent pairs ("fast"), or half of
+    the pairs apart (`simd64`). The published program multiplies two vectors in the last case, and multiplies and adds
+    in the others.
+    """
+    n = case["n"]
+    apart = case.machine.bank_pairs // 2 if case["simd64"] else int(case["alignment"] != "conflict")
+    first, second = Memory(0), Memory(_second_base(case, "float32", apart))
+    vector = Vector("fmac", operands=(first, second, 2.0, first), length=n)
     if case["simd64"]:
-        slowdown = machine.fma_f32_per_cycle / machine.add_f32_per_cycle
-        return case.cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown))
-    pairs = max(1, machine.sram_banks // 2)
-    # The second vector follows the first, in the same pair of banks or in the next one.
-    first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (case["alignment"] != "conflict"))
-    return case.cycles(Local(_SINGLE_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)))
+        vector = Vector("mul", operands=(first, first, second), length=n)
+    return case.cycles(Local(_SINGLE_PE, (vector,)))
 
 
 def bank_conflict_ratio(case: RowCase) -> float:
     """Return the time of a long float32 multiply-add with bank conflicts over that without."""
     slow, fast = (
-        Compute(_SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=slowdown)
-        for slowdown in (case.machine.conflict_slowdown, 1)
+        Compute(_SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, apart=apart)
+        for apart in (0, 1)
     )
     return case.cycles(slow) / case.cycles(fast)
 
@@ -58,7 +78,7 @@ def _relay_cycles(case: RowCase, hops: int, words: int) -> float:
     A PE receives all words and then sends them on. The last PE starts one more operation on the received words.
     """
     hop = Shift(Rect(0, 0, 2, 1), axis="x", words=words)
-    last = scalar(Rect(0, 0, 2, 1), 1, case.machine.dsd_setup_cycles)
+    last = scalar(Rect(0, 0, 2, 1), 1, case.machine.loaded_setup_cycles)
     return case.cycles(Seq((Repeat(hops, hop), last)))
 
 
@@ -107,14 +127,23 @@ MODELS = {
         },
         {"cycles": vector_cycles, "elem/cycle": vector_rate},
     ),
+    "mapped_fma": RowModel(
+        "a multiply-add on one PE as a loop over short vector operations, without bank conflicts",
+        {
+            "n": whole_number("elements"),
+            "operation_elements": whole_number("elements of one operation"),
+            "dtype": _DTYPE,
+        },
+        {"cycles": mapped_fma_cycles},
+    ),
     "aligned_fma": RowModel(
-        "a float32 multiply-add over two vectors in the memory of one PE",
+        "a float32 multiply-add over two vectors in the memory of one PE, or with `simd64` a product of them",
         {
             "n": whole_number("elements"),
             "alignment": one_of("banks of the first words", "fast", "conflict", default="fast"),
-            "simd64": one_of("two elements at once", False, True, default=False),
+            "simd64": one_of("a product of vectors that are half of the bank pairs apart", False, True, default=False),
         },
-        {"cycles": aligned_fma_cycles},
+        {"cycles": aligned_operation_cycles},
     ),
     "bank_conflict": RowModel(
         "a long float32 multiply-add with bank conflicts, over one without", {}, {"x": bank_conflict_ratio}
