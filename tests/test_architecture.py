@@ -71,7 +71,7 @@ LAYERS = """
     wse_sim.reference
     wse_sim.kernels
     wse_sim.pipeline
-    wse_sim.planner
+    wse_sim.planner  wse_sim.serving
     wse_sim.backends  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
     wse_sim.contest  wse_sim.testing
     wse_sim

@@ -21,6 +21,9 @@ from wse_sim.planner.modes import MODES, Plan, plan, simulate
 from wse_sim.planner.prices import Prices
 from wse_sim.planner.report import LayerRow, ModeReport, Report
 from wse_sim.planner.timeline import Timeline
+from wse_sim.serving.decoder import Decoder
+from wse_sim.serving.report import ServingPlan
+from wse_sim.serving.serve import serve
 from wse_sim.sweeps.sweep import sweep
 from wse_sim.sweeps.sweep_record import SweepRecord, to_frame
 from wse_sim.viz import floor_plan, gantt
@@ -36,6 +39,7 @@ __all__ = [
     "WSE2",
     "WSE3",
     "Cost",
+    "Decoder",
     "Host",
     "LayerRow",
     "Layout",
@@ -50,6 +54,7 @@ __all__ = [
     "Prices",
     "Rect",
     "Report",
+    "ServingPlan",
     "SweepRecord",
     "Timeline",
     "WaferBackend",
@@ -59,6 +64,7 @@ __all__ = [
     "gantt",
     "phase_program",
     "plan",
+    "serve",
     "simulate",
     "sweep",
     "to_frame",

@@ -1,6 +1,7 @@
-"""Error bands of the planner: how far planned rates of training runs were from published ones.
+"""Error bands of the planner: how far planned rates of training runs and of serving were from published ones.
 
-The figures come from `validation/whole_runs.json`, which `lazywafer validate --record` writes.
+The figures come from `validation/whole_runs.json` and `validation/served_rates.json`, which `lazywafer validate
+--record` writes.
 """
 
 import json
@@ -13,6 +14,8 @@ from typing import Any
 
 WHOLE_RUNS_FILE = pathlib.Path(__file__).parent / "validation" / "whole_runs.json"
 """Path of the JSON file with the recorded runs."""
+SERVED_RATES_FILE = WHOLE_RUNS_FILE.with_name("served_rates.json")
+"""Path of the JSON file with the recorded rates of serving."""
 MIN_FAMILY_RUNS = 3
 """Minimum number of runs in a family. With fewer runs, `error_band` uses the next wider family."""
 
@@ -34,11 +37,11 @@ class ErrorBand:
     median: float
     worst: float
 
-    def text(self) -> str:
-        """Return the error band as a sentence for a report."""
-        runs = "run" if self.rows == 1 else "runs"
+    def text(self, noun: str = "run") -> str:
+        """Return the error band as a sentence for a report; `noun` is what was published."""
+        rows = noun if self.rows == 1 else f"{noun}s"
         return (
-            f"Error band: plans of {self.rows} published {runs} ({self.family}) were off by a factor of "
+            f"Error band: plans of {self.rows} published {rows} ({self.family}) were off by a factor of "
             f"{self.median:.2f} in the median and {self.worst:.2f} at worst (`lazywafer validate`)."
         )
 
@@ -73,3 +76,27 @@ def load_recorded_runs() -> tuple[Mapping[str, Any], ...]:
     A run is a dict with its id, machine, mode, published and planned samples/s, `is_test` and further fields.
     """
     return tuple(json.loads(WHOLE_RUNS_FILE.read_text(encoding="utf-8"))["runs"])
+
+
+def serving_band(kind: str, machine: str, has_experts: bool) -> ErrorBand | None:
+    """Return the error band of the published rates of serving of one `kind`, or None if there are no test rows.
+
+    `kind` is "decoding", "prefill" or "requests". Dense models and mixtures of experts (`has_experts`) have separate
+    bands. The rows are those of the same `machine`, or those of all machines if they are fewer than `MIN_FAMILY_RUNS`.
+    Rows that a constant was fitted on do not count.
+    """
+    keys = {"kind": kind, "has_experts": has_experts, "is_test": True}
+    rows = [row for row in load_served_rates() if all(row[key] == value for key, value in keys.items())]
+    same = [row for row in rows if row["machine"] == machine]
+    family = f"{kind}, {'mixtures of experts' if has_experts else 'dense models'}"
+    family, members = (f"{family}, {machine}", same) if len(same) >= MIN_FAMILY_RUNS else (family, rows)
+    return make_error_band(family, (error_factor(row["published"], row["planned"]) for row in members))
+
+
+@cache
+def load_served_rates() -> tuple[Mapping[str, Any], ...]:
+    """Return the recorded rates of serving, and read their file at the first call only.
+
+    A rate is a dict with its id, kind, machine, `has_experts`, published and planned tokens/s, and `is_test`.
+    """
+    return tuple(json.loads(SERVED_RATES_FILE.read_text(encoding="utf-8"))["rates"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from cstorch_compat.html_report.module_tree import StepTexts, build_module_tree
 from lazytensor.ir.program import Program
-from wse_sim import Machine, Plan
+from wse_sim import Machine, Plan, ServingPlan
 from wse_sim.layout import ceil_div
 from wse_sim.planner.bounds import LIMIT_ADVICE, LIMIT_NAMES, RateBound
 from wse_sim.planner.dataflow import Dataflow, find_flows, wire
@@ -71,6 +71,27 @@ def build_contents(
         "has_workers": has_workers,
         "check": dict(check) if check else None,
         "sources": _source_excerpts(_source_locations(shown, graphs.trees, rows)),
+        "serving": [],
+    }
+
+
+def build_serving_contents(name: str, plans: Sequence[ServingPlan], versions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the data of a report on serving the model `name`: its plans, and no steps of a script.
+
+    `versions` are the versions of the installed software.
+    """
+    return {**build_contents(name, (), versions), "serving": [_serving_data(plan) for plan in plans]}
+
+
+def _serving_data(plan: ServingPlan) -> dict[str, Any]:
+    """Return the figures of a plan of serving as texts, its gains as numbers, and its fields."""
+    return {
+        "title": plan.title,
+        "verdict": plan.verdict,
+        "figures": plan.figures().cells(),
+        "gains": [asdict(gain) for gain in plan.shown_gains],
+        "notes": plan.notes().splitlines(),
+        "plan": plan.as_dict(),
     }
 
 

@@ -31,11 +31,10 @@ def format_html(contents: Mapping[str, Any]) -> str:
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
     data, folded = _split_graphs(contents)
-    first = contents["steps"][0] if contents["steps"] else None
     values = {
         "policy": html.escape(policy),
         "title": html.escape(pathlib.PurePath(contents["script"]).name),
-        "verdict": html.escape(_format_verdict(first) if first else "No step was compiled for a wafer."),
+        "verdict": html.escape(_format_page_verdict(contents)),
         "style": style,
         "data": _to_embedded_json(data),
         "graph": base64.b64encode(gzip.compress(json.dumps(folded).encode(), mtime=0)).decode(),
@@ -46,6 +45,13 @@ def format_html(contents: Mapping[str, Any]) -> str:
     # Replace part by part, so that inserted values are not searched again.
     head, *rest = text.split("{{")
     return head + "".join(values[name] + after for name, _, after in (part.partition("}}") for part in rest))
+
+
+def _format_page_verdict(contents: Mapping[str, Any]) -> str:
+    """Return the verdict of the first step, or that of the plan of serving if the page has one."""
+    if contents["serving"]:
+        return str(contents["serving"][0]["verdict"])
+    return _format_verdict(contents["steps"][0]) if contents["steps"] else "No step was compiled for a wafer."
 
 
 def _format_verdict(step: Mapping[str, Any]) -> str:

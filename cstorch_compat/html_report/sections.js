@@ -228,6 +228,25 @@ section("modules", "The graph, by module", () => {
   return box;
 });
 
+// A plan of serving: its figures, and how much faster it is with twice as much of each resource.
+function servingPlan(p) {
+  const gain = (value) => `× ${value.toFixed(2)}`;
+  const table = (name, head, rows) => el("div", { class: "scroll", tabindex: 0, "aria-label": name }, el("table", null,
+    el("thead", null, el("tr", null, head.map((text, n) => el("th", { scope: "col", class: n ? "" : "words" }, text)))),
+    el("tbody", null, rows.map((row) => el("tr", null, row.map((text, n) => el("td", { class: n ? "" : "words" }, text)))))));
+  return [
+    el("h3", null, p.title),
+    table(`Figures: ${p.title}`, ["figure", "planned"], p.figures),
+    table(`Limits: ${p.title}`, ["twice as much", "tokens/s of a user", "first token sooner"], p.gains.map((g) => [g.resource, gain(g.decoding), gain(g.first_token)])),
+    ...p.notes.map((text) => el("p", { class: "note" }, text)),
+  ];
+}
+section("serving", "Serving", () => {
+  const fields = ["machine", "wafers", "users", "prompt_tokens", "generated_tokens", "weight_bits", "tokens_per_s_user", "tokens_per_s", "first_token_s", "max_users", "limit"];
+  const csv = () => [fields, ...DATA.serving.map((p) => fields.map((f) => p.plan[f]))];
+  return [el("div", { class: "tools" }, copyButton(csv)), ...DATA.serving.flatMap(servingPlan)];
+}, () => DATA.serving.length > 0);
+
 section("terms", "Terms", () => el("details", null, el("summary", null, "Terms of this page and their meaning"), termList()));
 
 async function openModule(path) {
@@ -277,4 +296,6 @@ if (DATA.steps.length) {
   addEventListener("keydown", (e) => { if (e.key === "Escape") hush(); });
   // Focus may scroll the page. The meaning of a term with the focus then moves with the term.
   addEventListener("scroll", () => { hush(); document.activeElement.closest(".term")?.dispatchEvent(new Event("focus")); }, { passive: true });
+} else if (DATA.serving.length) {
+  page.append(...["serving", "terms"].map((name) => { redraw(name); return SECTIONS[name].box; }));
 }

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cstorch_compat.html_report.contents import PageStep, build_contents
+from cstorch_compat.html_report.contents import PageStep, build_contents, build_serving_contents
 from cstorch_compat.html_report.document import format_html
 from cstorch_compat.html_report.module_tree import StepTexts
 from cstorch_compat.names import installation
@@ -12,7 +12,7 @@ from lazytensor.cirh.printer import torch_text
 from lazytensor.compiler.pipeline import CSX, Compilation, Heading
 from lazytensor.ir.graph import Graph
 from lazytensor.system.output_files import write_file_atomically
-from wse_sim import Machine
+from wse_sim import Machine, ServingPlan
 
 
 def make_page_step(compilation: Compilation, machine: Machine) -> PageStep:
@@ -46,4 +46,13 @@ def write_page(
     """
     # The page declares UTF-8, whatever the locale is.
     contents = build_contents(script, steps, installation.find_versions(), rows, has_workers, check)
+    write_file_atomically(path, format_html(contents))
+
+
+def write_serving_page(path: pathlib.Path, name: str, plans: Sequence[ServingPlan]) -> None:
+    """Write the report on serving the model `name`, with a section for its `plans`.
+
+    Raises OSError if the file cannot be written; an existing file is then unchanged.
+    """
+    contents = build_serving_contents(name, plans, installation.find_versions())
     write_file_atomically(path, format_html(contents))

@@ -12,6 +12,7 @@ from cstorch_compat.html_report.write_report import make_texts, write_page
 from cstorch_compat.planning.combinations import PLAN_MODES, PlanRequest, plan_rows, to_json_document
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.planning.row_printer import RowPrinter
+from cstorch_compat.planning.serving_command import add_serving_arguments, check_serving_options, plan_serving
 from cstorch_compat.run import script, user_traceback
 from cstorch_compat.run.file_journal import FileJournal, format_file_changes
 from lazytensor.core import dtype
@@ -20,8 +21,9 @@ from lazytensor.errors import LazyError, TraceError
 from lazytensor.system.command_line import comma_separated, new_file, one_of, whole_number
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import print_escaped
-from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
+from wse_sim import MACHINES, PRECISION_LEVELS, Decoder, Machine, Prices, plan
 from wse_sim.host import APPLIANCE
+from wse_sim.serving.traced_decoder import decoder_of_program
 
 MAX_SHOWN_PLANS = 6
 """Maximum number of complete plans on the HTML page."""
@@ -75,6 +77,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument(
         "--zeros", action="store_true", help="use zero for values that the step reads, instead of an error"
     )
+    add_serving_arguments(planner)
     planner.add_argument("--json", action="store_true", help="print JSON as described by plan.schema.json")
     planner.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
     planner.add_argument("--output", action="store_true", help="print the output of the script on stderr")
@@ -90,11 +93,16 @@ def plan_script(options: argparse.Namespace) -> int:
     Returns 0; 1 if the script cannot be recorded or the page cannot be written; 2 if there is no such script. Prints
     the files that the script has changed.
     """
-    if not script.check_target(script.target_name(options)):
+    if wrong := check_serving_options(options):
+        print_escaped(f"lazywafer plan: {wrong}", sys.stderr)
+        return 2
+    if not options.serve and not script.check_target(script.target_name(options)):
         return 2
     wanted = PlanRequest(options.batch, options.machine, options.systems, options.workers, options.mode, options.pol)
     journal = FileJournal()
     try:
+        if options.serve:
+            return plan_serving(options, lambda options: _record_decoder(options, journal))
         with RowPrinter(wanted, options.json) as printer:
             return _plan(options, wanted, journal, printer)
     except LazyError as e:
@@ -109,6 +117,17 @@ def plan_script(options: argparse.Namespace) -> int:
     finally:
         for line in format_file_changes(journal):
             print_escaped(f"lazywafer: {line}", sys.stderr)
+
+
+def _record_decoder(options: argparse.Namespace, journal: FileJournal) -> Decoder:
+    """Return the extents of the decoder-only model that a script calls.
+
+    Raises LazyError if its first step has no such model, and the exceptions of the script.
+    """
+    family = record_script(
+        script.target_name(options), options.args, options.api, shows_output=options.output, journal=journal
+    )
+    return decoder_of_program(family.program())
 
 
 def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal, printer: RowPrinter) -> int:

@@ -17,6 +17,7 @@ from wse_sim.validation.machine_settings import describe_settings, set_machines
 from wse_sim.validation.placements import make_placement_table, place_nets, placements_as_dict
 from wse_sim.validation.results import results
 from wse_sim.validation.rows import MEASURED_FILE, MeasuredRow, choose_rows, load
+from wse_sim.validation.served_rates import plan_served_rates, served_rates_table, write_served_rates
 from wse_sim.validation.simulated import simulated_cycles
 from wse_sim.validation.whole_runs import PlannedRun, StepRecorder, plan_runs, write_runs
 
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--placement", action="store_true", help="compare networks in pipelined mode with their area bound"
     )
+    parser.add_argument("--serving", action="store_true", help="compare plans of serving with published rates")
     parser.add_argument(
         "--rows",
         type=existing_file,
@@ -82,6 +84,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.example or options.kernels:
         print_escaped(EXAMPLE_TEXT if options.example else table.kernel_text())
         return 0
+    if options.serving:
+        return _print_serving(options)
     try:
         if options.placement:
             return _print_placement(options)
@@ -116,6 +120,20 @@ def execute(options: argparse.Namespace) -> int:
 def _find_script(row: MeasuredRow, folder: pathlib.Path) -> MeasuredRow:
     """Return the row of a user's file with the script as a full path. A relative path starts at `folder`."""
     return replace(row, script=str((folder / row.script).resolve())) if row.script else row
+
+
+def _print_serving(options: argparse.Namespace) -> int:
+    """Print the table of published rates of serving, and record the rates with `--record`. Return 0."""
+    rates, unplanned = plan_served_rates()
+    if options.record:
+        write_served_rates(rates)
+    if options.json:
+        print(json_text([vars(rate) for rate in rates], indent=1))
+        return 0
+    rate_table = served_rates_table(rates)
+    print_escaped(rate_table.markdown() if options.markdown else rate_table.text())
+    print_escaped("\n".join(("", "Not predicted:", *(f"  {r.row.id}: {r.reason}" for r in unplanned))))
+    return 0
 
 
 def _print_placement(options: argparse.Namespace) -> int:

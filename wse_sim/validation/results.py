@@ -6,7 +6,7 @@ from statistics import median
 
 from lazytensor.errors import LazyError
 from wse_sim.machine import Machine
-from wse_sim.validation.models import MODELS, PREDICTED_ELSEWHERE
+from wse_sim.validation.models import MODELS
 from wse_sim.validation.near_names import near_names
 from wse_sim.validation.reading import CycleReading, closed_form_cycles
 from wse_sim.validation.row_model import find_machine
@@ -138,10 +138,10 @@ def _whole_run_result(
 
 def _row_result(row: MeasuredRow, simulated: CycleReading | None, machines: Mapping[str, Machine]) -> RowResult:
     """Return the result of a row by the model of its kernel, or with the reason if there is no prediction."""
-    if not row.kernel or row.kernel in PREDICTED_ELSEWHERE:
-        return RowResult(row, reason=PREDICTED_ELSEWHERE.get(row.kernel, row.note or "the row has no kernel"))
+    if not row.kernel:
+        return RowResult(row, reason=row.note or "the row has no kernel")
     if row.kernel not in MODELS:
-        known = (*MODELS, *PREDICTED_ELSEWHERE, TRAINING_RUN)
+        known = (*MODELS, TRAINING_RUN)
         return RowResult(row, reason=f"kernel {row.kernel!r} is unknown; use {near_names(row.kernel, known)}")
     model = MODELS[row.kernel]
     try:
@@ -150,7 +150,9 @@ def _row_result(row: MeasuredRow, simulated: CycleReading | None, machines: Mapp
     # A row whose experiment no kernel can run is not an error of the program.
     except LazyError as e:
         return RowResult(row, reason=e.what)
-    if simulated is not None:
+    if simulated is not None and not model.is_simulated:
+        verdict = replace(verdict, gap=f"the kernel {row.kernel!r} has closed forms only")
+    elif simulated is not None:
         try:
             verdict = replace(verdict, simulated=model.figure(row, machine, simulated))
         except LazyError as e:

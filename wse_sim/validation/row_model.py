@@ -142,11 +142,13 @@ class RowModel:
     - `summary`: the experiment, in a sentence
     - `params`: name -> parameter
     - `units`: unit -> function of a case that returns the figure in this unit; it raises LazyError if it has none
+    - `is_simulated`: whether the figure depends on the reading of phases; if not, it is that of the closed forms
     """
 
     summary: str
     params: Mapping[str, RowParam]
     units: Mapping[str, Callable[[RowCase], float]]
+    is_simulated: bool = True
 
     def figure(self, row: MeasuredRow, machine: Machine, reading: CycleReading) -> float:
         """Return the prediction of a row in its unit. Raise RowRefused, with the reason, if there is none.

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wse_sim.programs import patient, quick
+from tests.wse_sim.programs import patient
 from wse_sim.cost_model.cost import cost
-from wse_sim.kernels.attention.resident_transformer import TRANSFORMERS, decode_token, prefill
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
 from wse_sim.kernels.matmul import gemm
 from wse_sim.kernels.matmul.gemv import gemv
@@ -66,15 +65,6 @@ def test_sums_towards_the_middle_beat_a_pipeline_of_few_words(pes, words):
 @given(st.integers(1, 3), st.integers(1, 100))
 def test_short_lines_are_summed_too(pes, words):
     assert cycles(centred_all_reduce(Rect(0, 0, pes, 1), "x", words, WSE2)) >= WSE2.launch_cycles
-
-
-@quick
-@given(st.sampled_from(sorted(TRANSFORMERS)), st.integers(100, 700), st.integers(100, 4000), st.integers(1, 4000))
-def test_longer_contexts_are_never_faster(name, pes, tokens, more):
-    model, rect = TRANSFORMERS[name], square(pes)
-    for program in (decode_token, prefill):
-        short, long = (cycles(program(model, rect, n, WSE2)) for n in (tokens, tokens + more))
-        assert short <= long
 
 
 @patient

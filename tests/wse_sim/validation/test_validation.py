@@ -23,7 +23,7 @@ from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
 from wse_sim.validation import command, load, results, summary, table
 from wse_sim.validation.cut import memory_words, mesh_extents
-from wse_sim.validation.models import MODELS, PREDICTED_ELSEWHERE
+from wse_sim.validation.models import MODELS
 from wse_sim.validation.reading import UnsupportedPhaseError, closed_form_cycles
 from wse_sim.validation.rows import TRAINING_RUN
 from wse_sim.validation.simulated import simulated_cycles
@@ -75,7 +75,7 @@ def test_no_more_than_two_seen_rows_are_far_off():
 
 
 def test_every_kernel_has_a_row():
-    assert {row.kernel for row in ROWS} - {""} == {*MODELS, *PREDICTED_ELSEWHERE, TRAINING_RUN}
+    assert {row.kernel for row in ROWS} - {""} == {*MODELS, TRAINING_RUN}
 
 
 def test_fitted_constants_belong_to_a_machine_or_a_program():

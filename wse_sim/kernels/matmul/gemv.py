@@ -15,17 +15,29 @@ Sum = Callable[[Rect, str, int, Machine], Phase]
 
 
 def gemv(
-    rect: Rect, inner: int, outer: int, itemsize: int, machine: Machine, all_reduce: Sum = centred_all_reduce
+    rect: Rect,
+    inner: int,
+    outer: int,
+    itemsize: int,
+    machine: Machine,
+    all_reduce: Sum = centred_all_reduce,
+    vectors: int = 1,
+    sums: int | None = None,
 ) -> Phase:
     """Return a phase, for pricing only, that multiplies a vector of `inner` elements by a matrix [inner, outer].
 
     The vector is distributed along y. The result, `outer` elements along x, is on all PEs of its column. A tile takes
-    one vector operation for each element of its shorter side. `all_reduce` sums the partial results.
+    one vector operation for each element of its shorter side. `all_reduce` sums the partial results. Several `vectors`
+    are multiplied one after the other, each by its own matrix or all by one, and then `sums` results are summed
+    together, by default one for each vector.
     """
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
-    local = Compute(rect, "fma", vectors=short, length=long, itemsize=itemsize, scalar_cycles=machine.loop_cycles)
-    return _local_then_sum(local, all_reduce(rect, "y", wavelet_count(columns, itemsize, machine), machine))
+    local = Compute(
+        rect, "fma", vectors=vectors * short, length=long, itemsize=itemsize, scalar_cycles=machine.loop_cycles
+    )
+    words = wavelet_count((vectors if sums is None else sums) * columns, itemsize, machine)
+    return _local_then_sum(local, all_reduce(rect, "y", words, machine))
 
 
 def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:

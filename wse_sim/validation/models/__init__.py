@@ -7,7 +7,7 @@ figure.
 
 from collections.abc import Mapping
 
-from wse_sim.validation.models import job_start, language, parts, products, solvers, stencils
+from wse_sim.validation.models import job_start, language, parts, products, serving, solvers, stencils
 from wse_sim.validation.row_model import RowModel
 
 MODELS: Mapping[str, RowModel] = {
@@ -16,11 +16,7 @@ MODELS: Mapping[str, RowModel] = {
     **stencils.MODELS,
     **solvers.MODELS,
     **language.MODELS,
+    **serving.MODELS,
     **job_start.MODELS,
 }
 """Kernel of a row -> the model that predicts it."""
-PREDICTED_ELSEWHERE: Mapping[str, str] = {"inference_service": "predicted by wse_sim.serve"}
-"""Kernel of rows that another part of the package predicts -> the reason that is printed here.
-
-A model that is added to `MODELS` under the name of the kernel replaces the entry.
-"""

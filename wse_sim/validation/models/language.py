@@ -1,20 +1,25 @@
 """Models of language models with resident weights and of their matrix-vector products, as WaferLLM runs them."""
 
-from wse_sim.kernels.attention.resident_transformer import TRANSFORMERS, decode_token, prefill
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
 from wse_sim.kernels.matmul.gemv import Sum, gemv
 from wse_sim.layout import Rect
+from wse_sim.serving.decoder import PRESETS
+from wse_sim.serving.layer_phases import LayerMesh, decode_token, prefill
 from wse_sim.validation.row_model import GRID, RowCase, RowModel, extents, one_of, whole_number
 
 _GRID_SIDES = range(360, 721, 60)  # Side lengths of the meshes in WaferLLM's tables.
 
 
+def _layer_mesh(case: RowCase, rect: Rect) -> LayerMesh:
+    return LayerMesh(PRESETS[case["model"]][0], rect.width, rect.height, case.machine)
+
+
 def _decode_seconds(case: RowCase, rect: Rect, context: int) -> float:
-    return case.seconds(decode_token(TRANSFORMERS[case["model"]], rect, context, case.machine))
+    return case.seconds(decode_token(_layer_mesh(case, rect), context))
 
 
 def _prefill_seconds(case: RowCase, rect: Rect, tokens: int) -> float:
-    return case.seconds(prefill(TRANSFORMERS[case["model"]], rect, tokens, case.machine))
+    return case.seconds(prefill(_layer_mesh(case, rect), tokens))
 
 
 def decode_rate(case: RowCase) -> float:
@@ -64,7 +69,7 @@ def gemv_speedup(case: RowCase) -> float:
     return _gemv_cycles(case, rect, chain_all_reduce) / _gemv_cycles(case, rect)
 
 
-_MODEL = one_of("model", *TRANSFORMERS)
+_MODEL = one_of("model", *PRESETS)
 _GEMV_PARAMS = {
     "n": whole_number("rows and columns of the matrix"),
     "grid": extents("columns and rows of PEs; without it the fastest of the published meshes", default=None),
