@@ -527,6 +527,29 @@ def check_14_2(answer: float | None, measured: float) -> None:
     return say(True, f"{measured:.2f} times as fast, with a hundredth of the weights.")
 
 
+def check_15_1(cache_bytes: Callable[[int, int, int, int], float], planned: Callable[[str], Any]) -> None:
+    """Check the formula for the bytes of a KV cache, on three models."""
+    for name in ("gpt2", "llama-2-7b", "llama-3-8b"):
+        plan = planned(name)
+        model, tokens = plan.decoder, plan.prompt_tokens + plan.generated_tokens
+        answer, right = cache_bytes(model.layers, model.kv_heads, model.head_size, tokens), plan.cache_bytes_per_user
+        if answer != right:
+            return say(False, f"for {name} and {tokens:,} tokens it is {right:,} bytes; you said {answer:,}.")
+    return say(True, "the formula agrees with three plans out of three.")
+
+
+def check_15_2(answer: int | None, limit: Callable[[int], str]) -> None:
+    """Check the smallest power of two of users for which latency is not the limit."""
+    if answer is None or not _is_power_of_two(answer):
+        return _say_no_power(answer, "answer_2")
+    latency = limit(1)
+    if limit(answer) == latency:
+        return say(False, f"{answer} users are still limited by the {latency}.")
+    if limit(answer // 2) != latency:
+        return say(False, f"half as many users are limited by the {limit(answer // 2)} already.")
+    return say(True, f"{answer} users are limited by the {limit(answer)}.")
+
+
 def say(is_right: bool, sentence: str) -> None:
     """Print "Right:" or "Not yet:" with a sentence."""
     print("Right:" if is_right else "Not yet:", sentence)

@@ -82,6 +82,10 @@ SOLUTIONS = {
         "answer_3 = None": "answer_3 = 15",
     },
     "14_sparsity": {"answer_1 = None": "answer_1 = 0.5", "answer_2 = None": "answer_2 = 1.3"},
+    "15_serving": {
+        "return 0  # yours": "return 2 * 2 * layers * kv_heads * head_size * tokens",
+        "answer_2 = None": "answer_2 = 32",
+    },
 }
 """Chapter -> text of an unsolved cell -> the text that solves it."""
 WRONG = {

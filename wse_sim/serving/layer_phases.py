@@ -222,9 +222,9 @@ def _decode_attention(mesh: LayerMesh, context: int, tokens: int) -> tuple[Phase
     return (
         mesh.norm(tokens),
         mesh.product(m.query_width, tokens),
-        *(mesh.product(m.kv_width, tokens),) * 2,
+        Repeat(2, mesh.product(m.kv_width, tokens)),
         mesh.elementwise(tokens * channels, adds=4),  # rotary position embedding
-        *(Shift(mesh.rect, axis="x", words=kept, put=kept),) * 2,  # keep the cache balanced over the PEs
+        Repeat(2, Shift(mesh.rect, axis="x", words=kept, put=kept)),  # keep the cache balanced over the PEs
         *(lookup, scores, over_positions),
         *(mesh.elementwise(tokens * positions, adds=2, specials=1), over_positions),
         *(lookup, mesh.sum("x", mesh.words(tokens * channels))),
@@ -246,7 +246,7 @@ def _decode_mlp(mesh: LayerMesh, tokens: int) -> tuple[Phase, ...]:
     return (
         mesh.norm(tokens),
         *(_route(mesh, tokens) if m.experts > 1 else ()),
-        *(mesh.product(m.hidden, tokens, experts),) * (m.mlp_matrices - 1),
+        Repeat(m.mlp_matrices - 1, mesh.product(m.hidden, tokens, experts)),
         mesh.elementwise(tokens * experts * mesh.part(m.hidden, "y"), adds=3 if m.is_gated else 2, specials=2),
         mesh.product_back(m.hidden, tokens, experts),
         mesh.elementwise(tokens * mesh.part(m.width, "x"), adds=1),
@@ -281,10 +281,10 @@ def prefill_layer(mesh: LayerMesh, tokens: int, context: int | None = None) -> P
     share = ceil_div(tokens * m.experts_per_token, m.experts)
     return Seq(
         (
-            *(mesh.weight_matmul(tokens, q), mesh.weight_matmul(tokens, kv), mesh.weight_matmul(tokens, kv)),
+            *(mesh.weight_matmul(tokens, q), Repeat(2, mesh.weight_matmul(tokens, kv))),
             mesh.matmul(tokens, q, keys),  # the products of all heads, whose channels add up to q
             mesh.elementwise(scores, adds=4, specials=1),
-            *(mesh.sum("x", mesh.words(m.heads * rows)),) * 2,
+            Repeat(2, mesh.sum("x", mesh.words(m.heads * rows))),
             *(mesh.matmul(tokens, keys, q), mesh.weight_matmul_back(tokens, q)),
             *((mesh.weight_matmul(tokens, m.experts),) if m.experts > 1 else ()),
             Repeat(m.experts, Seq(_prefill_mlp(mesh, share, m.hidden))),
@@ -299,7 +299,7 @@ def _prefill_mlp(mesh: LayerMesh, tokens: int, hidden: int) -> tuple[Phase, ...]
     m = mesh.model
     elements = mesh.part(tokens, "y") * mesh.part(hidden, "x")
     return (
-        *(mesh.weight_matmul(tokens, hidden),) * (m.mlp_matrices - 1),
+        Repeat(m.mlp_matrices - 1, mesh.weight_matmul(tokens, hidden)),
         mesh.weight_matmul_back(tokens, hidden),
         mesh.elementwise(elements, adds=3 if m.is_gated else 2, specials=2),
     )

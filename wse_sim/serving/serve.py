@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from lazytensor.errors import LazyError
@@ -54,6 +55,14 @@ class _Placement:
     copies: int
     batch: int
 
+    def fits(self, request: _Request) -> bool:
+        """Return whether the users and a batch of them fit into the memory."""
+        return self.replica.fits(_share(request.users, self.copies), request.context, self.batch)
+
+    def through_seconds(self, request: _Request) -> float:
+        """Return the seconds in which a batch passes all stages."""
+        return self.replica.decode_seconds(request.mean_context, self.batch)[0]
+
     def token_seconds(self, request: _Request) -> float:
         """Return the seconds between two tokens of one user.
 
@@ -63,11 +72,12 @@ class _Placement:
         through, slowest = self.replica.decode_seconds(request.mean_context, self.batch)
         return max(through, ceil_div(_share(request.users, self.copies), self.batch) * slowest)
 
-    def first_token_seconds(self, request: _Request) -> float:
-        """Return the seconds from a prompt to its first token, with the fastest chunks that fit into the memory."""
-        return min(self._prefill_times(request))
+    def fastest_chunk(self, request: _Request) -> tuple[int, bool]:
+        """Return the fastest way to process a prompt that fits into the memory: its arguments of `prefill_seconds`."""
+        return min(self._chunks(request), key=lambda chunk: self.replica.prefill_seconds(request.prompt, *chunk))
 
-    def _prefill_times(self, request: _Request) -> Iterator[float]:
+    def _chunks(self, request: _Request) -> Iterator[tuple[int, bool]]:
+        """Yield the (tokens of a chunk, whether weights stay in place) that fit into the memory."""
         mesh, users = self.replica.mesh, _share(request.users, self.copies)
         free = min(
             mesh.machine.usable_bytes_per_pe - self.replica.used_bytes(stage, users, request.context, 0)
@@ -76,9 +86,9 @@ class _Placement:
         for chunk in (*(n for n in _CHUNK_TOKENS if n < request.prompt), request.prompt):
             # One token at a time always fits, since one token is decoded at a time.
             if chunk == 1 or mesh.decoding_bytes(request.prompt, chunk) <= free:
-                yield self.replica.prefill_seconds(request.prompt, chunk, is_stationary=True)
+                yield chunk, True
             if mesh.prefill_bytes(chunk, request.prompt) <= free:
-                yield self.replica.prefill_seconds(request.prompt, chunk, is_stationary=False)
+                yield chunk, False
 
 
 def _share(users: int, copies: int) -> int:
@@ -203,15 +213,31 @@ def _candidates(mesh: LayerMesh, wafers: int, context: int, host: Host) -> tuple
 
 
 def _fastest_placement(mesh: LayerMesh, wafers: int, request: _Request, host: Host) -> _Placement | None:
-    """Return the placement with the shortest time between tokens, or None if the users do not fit."""
-    placements = (
-        _Placement(replica, copies, batch)
+    """Return the placement with the shortest time between tokens, or None if the users do not fit.
+
+    Of equally fast placements the one on the fewest wafers is returned.
+    """
+    singles = [
+        _Placement(replica, copies, 1)
         for replica, copies in _candidates(mesh, wafers, request.context, host)
-        for batch in _batches(_share(request.users, copies))
-        if replica.fits(_share(request.users, copies), request.context, batch)
-    )
-    # Of equal rates, prefer fewer wafers.
-    return min(placements, key=lambda p: (p.token_seconds(request), p.copies * p.replica.wafers), default=None)
+        if replica.fits(_share(request.users, copies), request.context)
+    ]
+    best, least = None, (inf, 0)
+    # No batch passes the stages faster than a single token, so most placements need no further prices.
+    for single in sorted(singles, key=lambda p: p.through_seconds(request)):
+        share = _share(request.users, single.copies)
+        _, slowest = single.replica.decode_seconds(request.mean_context, 1)
+        for batch in _batches(share):
+            # A stage takes at least as long for a batch as for a single token.
+            if ceil_div(share, batch) * slowest > least[0]:
+                continue
+            placement = replace(single, batch=batch)
+            if placement.through_seconds(request) > least[0] or not placement.fits(request):
+                break
+            rank = placement.token_seconds(request), placement.copies * placement.replica.wafers
+            if rank < least:
+                best, least = placement, rank
+    return best
 
 
 def _batches(users: int) -> Iterator[int]:
@@ -239,7 +265,8 @@ def _make_plan(
     replica, seconds = placement.replica, placement.token_seconds(request)
     users = _share(request.users, placement.copies)
     fullest = max(replica.stages, key=lambda stage: replica.used_bytes(stage, users, request.context))
-    machine, first = mesh.machine, placement.first_token_seconds(request)
+    machine, chunk = mesh.machine, placement.fastest_chunk(request)
+    first = replica.prefill_seconds(request.prompt, *chunk)
     total = request.users / seconds
     used_wafers = placement.copies * replica.wafers
     watts = POWER_W.get(machine.name)
@@ -268,7 +295,7 @@ def _make_plan(
         usable_bytes_per_pe=machine.usable_bytes_per_pe,
         weight_bytes_per_pe=replica.weight_bytes(fullest),
         cache_bytes_per_pe=users * fullest.layers * replica.mesh.cache_bytes(request.context),
-        gains=_resource_gains(mesh, wafers, request, placement, host),
+        gains=_resource_gains(mesh, wafers, request, placement, chunk, host),
         joules_per_token=used_wafers * watts[1] / total if watts else None,
     )
 
@@ -288,27 +315,26 @@ _RESOURCES: Mapping[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
 
 
 def _resource_gains(
-    mesh: LayerMesh, wafers: int, request: _Request, placement: _Placement, host: Host
+    mesh: LayerMesh, wafers: int, request: _Request, placement: _Placement, chunk: tuple[int, bool], host: Host
 ) -> tuple[ResourceGain, ...]:
-    """Return for each resource how much faster tokens are if it is twice as fast, in the same placement.
+    """Return for each resource how much faster tokens are if it is twice as fast, in the same placement and `chunk`.
 
     With twice the number of wafers the model is placed again.
     """
-    before, first_before = placement.token_seconds(request), placement.first_token_seconds(request)
+    replica = placement.replica
+    before = placement.token_seconds(request), replica.prefill_seconds(request.prompt, *chunk)
 
-    def gain(name: str, faster: _Placement) -> ResourceGain:
-        return ResourceGain(
-            name, before / faster.token_seconds(request), first_before / faster.first_token_seconds(request)
-        )
+    def gain(name: str, faster: _Placement, chunk: tuple[int, bool]) -> ResourceGain:
+        first = faster.replica.prefill_seconds(request.prompt, *chunk)
+        return ResourceGain(name, before[0] / faster.token_seconds(request), before[1] / first)
 
     gains = []
     for name, (machine_factors, host_factors) in _RESOURCES.items():
         machine, faster_host = _scale(mesh.machine, machine_factors), _scale(host, host_factors)
-        replica = placement.replica
         faster = replace(replica, mesh=replace(replica.mesh, machine=machine), host=faster_host)
-        gains.append(gain(name, replace(placement, replica=faster)))
-    doubled = _fastest_placement(mesh, 2 * wafers, request, host)
-    gains.append(gain("wafers", doubled or placement))
+        gains.append(gain(name, replace(placement, replica=faster), chunk))
+    doubled = _fastest_placement(mesh, 2 * wafers, request, host) or placement
+    gains.append(gain("wafers", doubled, doubled.fastest_chunk(request)))
     return tuple(sorted(gains, key=lambda g: -g.decoding))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wse_sim.programs import patient
+from tests.wse_sim.programs import quick
 from wse_sim import WSE2, WSE3
 from wse_sim.cost_model.cost import cost
 from wse_sim.serving.decoder import PRESETS
@@ -19,7 +19,7 @@ def cycles(phase, machine=WSE2):
     return cost(phase, machine).cycles
 
 
-@patient
+@quick
 @given(presets, sides, sides, st.integers(100, 4000), st.integers(1, 4000))
 def test_longer_contexts_are_never_faster(preset, width, height, tokens, more):
     mesh = LayerMesh(PRESETS[preset][0], width, height, WSE2)
@@ -27,7 +27,7 @@ def test_longer_contexts_are_never_faster(preset, width, height, tokens, more):
         assert cycles(program(mesh, tokens)) <= cycles(program(mesh, tokens + more))
 
 
-@patient
+@quick
 @given(presets, sides, sides, st.integers(1, 50), st.integers(1, 50))
 def test_users_together_are_slower_than_one_and_faster_than_one_after_the_other(preset, width, height, users, more):
     mesh = LayerMesh(PRESETS[preset][0], width, height, WSE3)
@@ -37,7 +37,7 @@ def test_users_together_are_slower_than_one_and_faster_than_one_after_the_other(
     assert many <= (users + more) * cycles(decode_layer(mesh, 1000), WSE3)
 
 
-@patient
+@quick
 @given(presets, sides, sides)
 def test_narrow_weights_halve_the_bytes_and_take_longer_to_read(preset, width, height):
     wide = LayerMesh(PRESETS[preset][0], width, height, WSE2)
@@ -46,7 +46,7 @@ def test_narrow_weights_halve_the_bytes_and_take_longer_to_read(preset, width, h
     assert cycles(decode_layer(narrow, 1000)) >= cycles(decode_layer(wide, 1000))
 
 
-@patient
+@quick
 @given(presets, st.integers(20, 400), st.integers(20, 400))
 def test_rectangle_and_its_transpose_take_equally_long_to_prefill(preset, width, height):
     model = replace(PRESETS[preset][0], hidden=4096, kv_heads=PRESETS[preset][0].heads)
