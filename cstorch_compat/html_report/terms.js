@@ -18,7 +18,7 @@ const TERMS = [
   ["batch", /\b(?:batch)\b/i, "the samples of one step"],
   ["timeline", /\b(?:timeline)\b/i, "spans of cycles on lanes: stages, links, hosts"],
   ["floorplan", /\b(?:floor ?plan)\b/i, "the rectangles of all stages on the mesh"],
-  ["error band", /\b(?:error band)\b/i, "how far planned training runs were from published ones"],
+  ["error band", /\b(?:error band)\b/i, "how far plans of training runs and of serving were from published rates"],
   ["prefill", /\b(?:prefill(?:ed)?)\b/i, "processing all tokens of a prompt at once, before the first token of the answer"],
   ["decoding", /\b(?:decoding|decoded?)\b/i, "generating the tokens of an answer one after the other, each from all tokens before it"],
   ["KV cache", /\b(?:KV cache|keys and values)\b/i, "the keys and values of all earlier tokens of a user, which attention reads for each new token"],
