@@ -93,10 +93,10 @@ def plan_script(options: argparse.Namespace) -> int:
     Returns 0; 1 if the script cannot be recorded or the page cannot be written; 2 if there is no such script. Prints
     the files that the script has changed.
     """
+    if not options.serve and not script.check_target(script.target_name(options)):
+        return 2
     if wrong := check_serving_options(options):
         print_escaped(f"lazywafer plan: {wrong}", sys.stderr)
-        return 2
-    if not options.serve and not script.check_target(script.target_name(options)):
         return 2
     wanted = PlanRequest(options.batch, options.machine, options.systems, options.workers, options.mode, options.pol)
     journal = FileJournal()

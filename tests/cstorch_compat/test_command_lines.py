@@ -15,6 +15,7 @@ ALLOWED = {
     "--batch": {"8,8"},
     "--systems": {"8,8"},
     "--workers": {"8,8"},
+    "--users": {"8,8"},
     "--closure-lag": {"0"},
     "--pol": {"0"},
     "--rtol": {"0", "1.5"},

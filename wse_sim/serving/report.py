@@ -47,6 +47,10 @@ class ServingPlan:
     - `usable_bytes_per_pe`, `weight_bytes_per_pe`, `cache_bytes_per_pe`: memory of the fullest PE, and its parts
     - `gains`: resources, the one that limits decoding first
     - `joules_per_token`: None if no power of the machine is published
+
+    >>> import wse_sim
+    >>> wse_sim.serve("gpt2", "wse2").limit
+    'latency between cores'
     """
 
     model: str
@@ -139,7 +143,7 @@ class ServingPlan:
             *self._placement(),
         ]
         if self.joules_per_token is not None:
-            rows.append(("energy of a token (J)", format_estimate(self.joules_per_token, decoding)))
+            rows.append(("energy of a token (J)", format_estimate(self.joules_per_token)))
         return Table((Column("figure", is_words=True), Column("planned", is_words=True)), rows)
 
     def _placement(self) -> tuple[tuple[str, str], ...]:
@@ -167,7 +171,7 @@ class ServingPlan:
             band.text("rate").replace("validate", "validate --serving") for band in self._bands().values() if band
         ]
         if self.joules_per_token is not None:
-            lines.append("Energy: the mean power of a CS-2 in another program, 22.8 kW (Jacquelin et al., SC'22).")
+            lines.append("Energy: the mean power of a CS-2 in a stencil program, 22.8 kW (Jacquelin et al., SC'22).")
         lines.append("Tokens/s count decoding only. Speculative decoding is not modelled.")
         return "\n".join(lines)
 

@@ -206,7 +206,7 @@ def test_script_without_serve_has_no_section_of_serving(tmp_path):
         (["--serve", "no.py"], 2, "no.py does not exist"),
         (["--serve", "llama-3.1-405b"], 1, "GB are missing"),
         (["--serve", "--batch", "3", "gpt2"], 2, "--batch: only without --serve"),
-        (["--users", "3", "gpt2"], 2, "--users: only with --serve"),
+        (["--users", "3", "script.py"], 2, "--users: only with --serve"),
         (["--serve", "--users", "0", "gpt2"], 2, "--users"),
         (["--serve", "--systems", "9999", "gpt2"], 2, "at most 4,096"),
         (["--serve", "--weight-bits", "4", "gpt2"], 2, "--weight-bits"),
@@ -214,6 +214,7 @@ def test_script_without_serve_has_no_section_of_serving(tmp_path):
     ],
 )
 def test_wrong_command_line_is_refused(tmp_path, options, status, message):
+    (tmp_path / "script.py").write_text(CLASSIFIER)
     outcome = lazywafer("plan", *options, cwd=tmp_path)
     assert outcome.returncode == status
     assert message in outcome.stderr
