@@ -13,7 +13,7 @@ from lazytensor.errors import LazyError
 from lazytensor.system.command_line import comma_separated, one_of, whole_number
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import print_escaped
-from wse_sim import Decoder, ServingPlan, serve
+from wse_sim import WSE2, WSE3, Decoder, ServingPlan, serve
 from wse_sim.serving.decoder import PRESETS, find_decoder
 from wse_sim.serving.report import serving_table
 from wse_sim.serving.serve import MAX_WAFERS, WEIGHT_BITS
@@ -119,13 +119,30 @@ def _plan(
 
 
 def _print_plans(plans: list[ServingPlan], refusals: list[LazyError]) -> None:
-    """Print one plan in full, or a table of several plans with the notes of the first, then the refusals on stderr."""
+    """Print one plan in full, or a table of several plans with their notes, and then the refusals on stderr."""
     if len(plans) == 1:
         print_escaped(plans[0].text())
     elif plans:
-        print_escaped(f"{serving_table(plans).text()}\n\n{plans[0].notes()}")
+        # Without the first note, the verdict on one plan: the table has the limit of each.
+        notes = dict.fromkeys(note for plan in plans for note in plan.notes().splitlines()[1:])
+        print_escaped("\n".join((serving_table(plans).text(), "", *_explain_slower_wse3(plans), *notes)))
     for error in refusals:
         print_escaped(f"lazywafer: {error}", sys.stderr)
+
+
+def _explain_slower_wse3(plans: list[ServingPlan]) -> list[str]:
+    """Return one sentence if a user gets fewer tokens on the WSE-3 than on the WSE-2, which surprises most readers."""
+    older, newer = (
+        {(plan.wafers, plan.users): plan.tokens_per_s_user for plan in plans if plan.machine == machine.name}
+        for machine in (WSE2, WSE3)
+    )
+    if not any(rate < older.get(key, 0) for key, rate in newer.items()):
+        return []
+    return [
+        f"wse3 is slower than wse2 in some rows because its numbers are measured on silicon: {WSE3.hop_cycles:g} "
+        f"cycles from router to router, and {WSE3.dsd_setup_cycles:g} before a vector operation starts. For wse2 they are "
+        f"{WSE2.hop_cycles:g} and {WSE2.dsd_setup_cycles:g}."
+    ]
 
 
 def _as_document(name: str, decoder: Decoder, plans: list[ServingPlan], refusals: list[LazyError]) -> dict[str, Any]:

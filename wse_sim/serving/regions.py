@@ -175,8 +175,8 @@ class Replica:
         """Return the seconds from a prompt to its first token, if `chunk` tokens at a time enter the pipeline.
 
         Chunks are multiplied by weights that stay in place (`is_stationary`), as in decoding, or by two-hop products.
-        A chunk takes longer the more tokens are in the cache; the first and the last chunk are priced, and the others
-        lie on the line between the two.
+        A chunk takes longer the more tokens are in the cache. The first and the last chunk are priced, and the others
+        are interpolated linearly.
         """
         chunks = ceil_div(prompt, chunk)
 

@@ -166,6 +166,9 @@ def test_table_has_a_row_for_each_combination_and_refusals_go_to_stderr(tmp_path
     rows = outcome.stdout.partition("\n\n")[0].splitlines()[1:]
     assert [row.split()[:3] for row in rows] == [[m, "8", users] for m in ("wse2", "wse3") for users in ("1", "8")]
     assert outcome.stderr.count("does not fit on 1 ") == 4
+    # The bands of both machines, once each.
+    assert outcome.stdout.count("(decoding, dense models") == 2
+    assert outcome.stdout.count("Tokens/s count decoding only") == 1
 
 
 def test_document_has_the_figures_and_their_error_bands(tmp_path):
