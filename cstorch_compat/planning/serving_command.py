@@ -140,8 +140,8 @@ def _explain_slower_wse3(plans: list[ServingPlan]) -> list[str]:
         return []
     return [
         f"wse3 is slower than wse2 in some rows because its numbers are measured on silicon: {WSE3.hop_cycles:g} "
-        f"cycles from router to router, and {WSE3.dsd_setup_cycles:g} before a vector operation starts. For wse2 they "
-        f"are {WSE2.hop_cycles:g} and {WSE2.dsd_setup_cycles:g}."
+        f"cycles from router to router, and {WSE3.loaded_setup_cycles:g} before a vector operation outside of loops "
+        f"starts. For wse2 they are {WSE2.hop_cycles:g} and {WSE2.loaded_setup_cycles:g}."
     ]
 
 
