@@ -40,8 +40,12 @@ class Rect:
             raise LazyError(f"{self} has no PE", hint="Give a width and a height of at least 1.")
 
     @classmethod
-    def whole(cls, machine: Machine) -> "Rect":
-        """Return the rectangle of all PEs of `machine` that a program may use, with its corner at (0, 0)."""
+    def whole(cls, machine: Machine | str) -> "Rect":
+        """Return the rectangle of all PEs that a program may use, with its corner at (0, 0).
+
+        `machine` is a machine or its name.
+        """
+        machine = Machine.of(machine)
         return cls(0, 0, machine.usable_width, machine.usable_height)
 
     @property

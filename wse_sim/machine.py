@@ -150,6 +150,23 @@ class Machine:
             )
         return MACHINES[known]
 
+    @classmethod
+    def of(cls, machine: "Machine | str") -> "Machine":
+        """Return `machine` itself, or the preset of that name; see `by_name`.
+
+        Raises LazyError for an unknown name, and for an object that is neither a machine nor a name.
+
+        >>> Machine.of("wse2") is Machine.of(WSE2)
+        True
+        """
+        if isinstance(machine, Machine):
+            return machine
+        if isinstance(machine, str):
+            return cls.by_name(machine)
+        raise LazyError(
+            f"{machine!r} is not a machine", hint=f"Give a Machine or one of the names {', '.join(MACHINES)}."
+        )
+
     @property
     def usable_width(self) -> int:
         """Number of columns that a program may use."""

@@ -28,21 +28,21 @@ from wse_sim.reference.phase_reference import apply
 class MeshBackend:
     """A backend that runs programs on simulated cores of `machine`.
 
-    `side` is the side of a square mesh, or its (width, height). If `wavelets` is True, kernels are simulated cycle by
-    cycle, else on data with NumPy.
+    `machine` is a machine or its name. `side` is the side of a square mesh, or its (width, height). If `wavelets` is
+    True, kernels are simulated cycle by cycle, else on data with NumPy.
 
     >>> import lazytensor as lt, numpy as np, wse_sim
     >>> program = lt.trace(lambda x, y: x @ y, lt.ones(4, 4), lt.ones(4, 4))
-    >>> run = wse_sim.MeshBackend(4).compile(program, {})
+    >>> run = wse_sim.MeshBackend(4, "wse2").compile(program, {})
     >>> run.step([np.eye(4, dtype=np.float32), np.full((4, 4), 2, np.float32)])[0][0]
     array([2., 2., 2., 2.], dtype=float32)
     """
 
     name = "mesh"
 
-    def __init__(self, side: int | tuple[int, int] = 4, machine: Machine = WSE2, wavelets: bool = False):
+    def __init__(self, side: int | tuple[int, int] = 4, machine: Machine | str = WSE2, wavelets: bool = False):
         width, height = (side, side) if isinstance(side, int) else side
-        self.rect, self.machine, self.wavelets = Rect(0, 0, width, height), machine, wavelets
+        self.rect, self.machine, self.wavelets = Rect(0, 0, width, height), Machine.of(machine), wavelets
 
     def compile(self, program: Program, store: Store) -> "MeshExecutable":
         """Return an executable with a kernel for each instruction of `program`.

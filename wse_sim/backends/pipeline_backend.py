@@ -23,8 +23,8 @@ class PipelineBackend:
 
     name = "pipeline"
 
-    def __init__(self, machine: Machine = TINY, rects: Sequence[Rect] = (), micro: int = 1):
-        self.machine, self.rects, self.micro = machine, tuple(rects), micro
+    def __init__(self, machine: Machine | str = TINY, rects: Sequence[Rect] = (), micro: int = 1):
+        self.machine, self.rects, self.micro = Machine.of(machine), tuple(rects), micro
 
     def compile(self, program: Program, store: Store) -> "PipelineExecutable":
         """Return an executable with the routes and the programs of all cores.

@@ -89,7 +89,7 @@ class WaferBackend:
         noted: Callable[[Program], Program] = lambda program: program,
     ):
         self.host, self.noted = host, noted
-        self.machine = Machine.by_name(machine) if isinstance(machine, str) else machine
+        self.machine = Machine.of(machine)
         self.mode = require_mode(mode)
         # Programs are kept alive, so that their ids are not reused.
         self._plans: dict[int, tuple[Program, Plan]] = {}

@@ -76,18 +76,18 @@ ZERO_COST = Cost()
 """The cost of doing nothing."""
 
 
-def cost(phase: Phase, machine: Machine) -> Cost:
-    """Return the cost of a phase program on `machine`.
+def cost(phase: Phase, machine: Machine | str) -> Cost:
+    """Return the cost of a phase program on `machine`, a machine or its name.
 
-    Raises ValueError for a branch in a `Local` phase, whose time depends on data.
+    Raises LazyError for an unknown name, and ValueError for a branch in a `Local` phase, whose time depends on data.
 
     >>> from wse_sim import TINY, Rect
     >>> from wse_sim.phase import Compute, Seq
     >>> twice = Compute(Rect(0, 0, 4, 4), "fma", vectors=2, length=100, itemsize=4)
-    >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), TINY).cycles
+    >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), "tiny").cycles
     (212, 424)
     """
-    return _cost_of_object(_PhaseIdentity(phase), machine)
+    return _cost_of_object(_PhaseIdentity(phase), Machine.of(machine))
 
 
 class _PhaseIdentity:

@@ -46,10 +46,11 @@ CellIndex = Any
 class Mesh:
     """A mesh of `width` x `height` cores of `machine`, initially without programs, routes and data.
 
-    Raises PlacementError if the machine has fewer columns or rows.
+    `machine` is a machine or its name. Raises PlacementError if it has fewer columns or rows.
     """
 
-    def __init__(self, machine: Machine, width: int, height: int):
+    def __init__(self, machine: Machine | str, width: int, height: int):
+        machine = Machine.of(machine)
         if not (1 <= width <= machine.width and 1 <= height <= machine.height):
             raise PlacementError(
                 f"a mesh of {width} x {height} does not fit {machine.name!r}, which has {machine.width} x "

@@ -99,10 +99,10 @@ class Comparison:
         return self.closed / self.simulated - 1
 
 
-def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WSE2) -> Comparison:
+def compare(name: str, size: Size, dtype: str = "float32", machine: Machine | str = WSE2) -> Comparison:
     """Return the cycles of the kernel `name` by closed form and by simulation, on memories of zeros.
 
-    `size` is as in `SIZES`. Raises LazyError if the simulation does not finish.
+    `size` is as in `SIZES`, and `machine` is a machine or its name. Raises LazyError if the simulation does not finish.
     """
     # Zeros suffice: the cycles of an instruction do not depend on values.
     pes, tile = size

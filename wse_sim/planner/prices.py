@@ -70,7 +70,7 @@ def _identity_key(dataflow: Dataflow, i: int) -> object:
 
 
 class Prices:
-    """A cache of kernel costs on one machine.
+    """A cache of kernel costs on one `machine`, a machine or its name.
 
     Each kernel has a kind, a number that is equal for equal kernels of any program. One object can be used for several
     plans on the same machine.
@@ -82,8 +82,8 @@ class Prices:
     [True, True]
     """
 
-    def __init__(self, machine: Machine):
-        self.machine = machine
+    def __init__(self, machine: Machine | str):
+        self.machine = Machine.of(machine)
         self._kinds: dict[object, int] = {}
         self._keys: list[object] = []
         # Kinds by kernel index and by identity key. The references are weak because prices outlive programs.

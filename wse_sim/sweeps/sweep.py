@@ -72,7 +72,7 @@ def sweep(
     """
     steps = programs if isinstance(programs, Mapping) else {"step": programs}
     # A machine that is given twice, as an object and by name, counts once.
-    places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
+    places = {m.name: m for m in map(Machine.of, machines)}
     # Digests identify programs, points in a file, and steps that were sent to another process.
     digest = (
         _step_digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _empty_digest

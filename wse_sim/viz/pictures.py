@@ -129,11 +129,12 @@ def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
     return figure
 
 
-def floor_plan(report: ModeReport, machine: Machine) -> Figure:
-    """Return a figure of the rectangles of a mode's layers on the mesh.
+def floor_plan(report: ModeReport, machine: Machine | str) -> Figure:
+    """Return a figure of the rectangles of a mode's layers on the mesh of `machine`, a machine or its name.
 
     A rectangle has the label of its layer with the most cycles. If nothing is placed, the title has the reason.
     """
+    machine = Machine.of(machine)
     figure, ((axes,),) = _make_figure(_FIGURE_WIDTH_INCHES * machine.usable_height / machine.usable_width)
     rectangle = _import_matplotlib("patches").Rectangle
     for n, ((x, y, width, height), (row, *_)) in enumerate(floor_drawing.group_by_rectangle(report.rows).items()):

@@ -10,20 +10,21 @@ from wse_sim.planner.timeline import Timeline, TimeSpan
 _IDLE_SIGN = "."
 
 
-def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
+def floor_plan(report: ModeReport, machine: Machine | str, columns: int = 72) -> str:
     """Return the rectangles of a mode's layers as text, one letter for each, with a legend.
 
-    A character represents a block of PEs. A row has at most `columns` characters. If several rectangles share a block,
-    the one with the most PEs in it is shown. Layers on the same rectangle (those of a stage, or all layers in streaming
-    mode) share a letter. The legend names the layer with the most cycles first and lists the others in indented lines.
-    If nothing is placed, the text has the reason.
+    `machine` is a machine or its name. A character represents a block of PEs. A row has at most `columns` characters.
+    If several rectangles share a block, the one with the most PEs in it is shown. Layers on the same rectangle (those
+    of a stage, or all layers in streaming mode) share a letter. The legend names the layer with the most cycles first
+    and lists the others in indented lines. If nothing is placed, the text has the reason.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY, simulate
     >>> report = simulate(lt.trace(lt.nn.Linear(8, 8), lt.ones(4, 8)), TINY, "pipelined")
-    >>> print(floor_plan(report.chosen, TINY).splitlines()[0])
+    >>> print(floor_plan(report.chosen, "tiny").splitlines()[0])
     tiny: 8 x 8 PEs, a character is 1.0 x 1.0
     """
+    machine = Machine.of(machine)
     stages = floor_drawing.group_by_rectangle(report.rows)
     if not stages:
         return f"nothing placed{': ' + report.reason if report.reason else ''}\n"

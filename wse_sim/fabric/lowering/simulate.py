@@ -30,19 +30,19 @@ MEMORY_AXES = 3
 SNAKE, RING = "snake", "ring"
 
 
-def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = False, **how: Any) -> RunResult:
+def simulate_phase(phase: Phase, machine: Machine | str, memory: Any, overlap: bool = False, **how: Any) -> RunResult:
     """Run a phase program on the mesh of `memory`, [height, width, words] of 32-bit words.
 
     The PE in column x and row y has memory[y, x]. The result has the memories after the run, and the sums of cycles and
     counters over all parts. A part that does not finish ends the run. With `overlap` the whole program runs without
-    barriers. `how` is passed to `simulate`. Raises LazyError for another kind of memory and for a phase without a
-    lowering.
+    barriers. `machine` may be a name. `how` is passed to `simulate`. Raises LazyError for another kind of memory, for a
+    phase without a lowering, and for an unknown machine.
     """
     memory = np.ascontiguousarray(memory)
     if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
         what = f"the memory is an array of {memory.dtype} with shape {list(memory.shape)}"
         raise LazyError(what, hint="Give an array [height, width, words] of 32-bit elements.")
-    words = memory.view(np.float32)
+    words, machine = memory.view(np.float32), Machine.of(machine)
     total: RunResult | None = None
     # Rounds of a loop are equal phases: their mesh is built once, and only the memories are exchanged.
     meshes: dict[Phase, Mesh] = {}
@@ -74,7 +74,7 @@ def split_at_barriers(phase: Phase) -> Iterator[Phase]:
             yield phase
 
 
-def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
+def mesh_of(phase: Phase, machine: Machine | str, height: int, width: int, words: int) -> Mesh:
     """Return a mesh of `height` x `width` cores that runs a phase without barriers; without data in its memories.
 
     The phases use the first `words` words of each core; temporaries come after them. Raises LazyError for a `Par`

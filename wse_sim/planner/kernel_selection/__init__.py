@@ -35,8 +35,10 @@ def select_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine
     return RECIPES.get(instr.kernel, make_simulated_kernel)(instr, dataflow, rect, machine)
 
 
-def phase_program(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> Phase:
+def phase_program(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine | str) -> Phase:
     """Return the phase program of `instr` on `rect`, which is priced and which simulated cores run.
+
+    `machine` is a machine or its name.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY
@@ -45,4 +47,4 @@ def phase_program(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine
     >>> type(phase_program(program.instrs[-1], wire(program), Rect(0, 0, 4, 4), TINY)).__name__
     'Seq'
     """
-    return select_kernel(instr, dataflow, rect, machine).phase
+    return select_kernel(instr, dataflow, rect, Machine.of(machine)).phase

@@ -90,7 +90,7 @@ def plan(
     ('wse2', 'streaming', True)
     """
     require_mode(mode)
-    machine = Machine.by_name(machine) if isinstance(machine, str) else machine
+    machine = Machine.of(machine)
     return _plan_case(
         _make_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level
     )
