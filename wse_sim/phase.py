@@ -79,6 +79,10 @@ class Compute:
     With a `length` of 0 there is only scalar code. `apart` is the number of words from the start of one source to that
     of the other, which determines whether they meet in a memory bank; None if only one source is in memory. `slowdown`
     multiplies the cycles of the elements, for mixtures of conflicts. Raises LazyError for another `op`.
+
+    >>> import wse_sim
+    >>> wse_sim.cost(Compute(Rect(0, 0, 4, 4), "fma", vectors=2, length=100, itemsize=4), "wse2").cycles
+    212
     """
 
     rect: Rect
@@ -98,7 +102,15 @@ class Compute:
 class Local:
     """A phase in which every PE runs the instructions `body` on its own memory.
 
-    Raises LazyError if an operand of an instruction is a colour: words that cross the fabric need a move phase.
+    A builder of the kernel's allocator collects the instructions. Raises LazyError if an operand of an instruction is a
+    colour: words that cross the fabric need a move phase.
+
+    >>> from wse_sim import Allocator
+    >>> memory = Allocator()
+    >>> numbers, build = memory.vector(8), memory.builder()
+    >>> build.mul(numbers, numbers, 2.0, 8)
+    >>> print(*Local(Rect(0, 0, 4, 4), build.body()).body)
+    mul [0], [0], 2.0 x8
     """
 
     rect: Rect
@@ -118,12 +130,21 @@ class Shift:
     """A phase in which every PE sends its `words` at `take` to the PE `hops` further along `axis`.
 
     The receiver stores them at `put`. All PEs send at the same time. Negative `hops` go left or up. `axis` is "x" or
-    "y". `wrap` says what happens at the ends of a line:
+    "y". The words that are sent are `take`, `take + take_stride`, `take + 2 * take_stride`, ..., and the received ones
+    are stored `put_stride` apart. So the column of a tile needs no packing: its stride is the words of a row of the
+    tile. A stride counts whole words, so a column of a 16-bit matrix, which has halves of words, cannot be sent this
+    way. `wrap` says what happens at the ends of a line:
 
     - "": words that would leave the line are not sent; a PE that receives nothing keeps its words
     - "line": the line is a ring; the last PE sends back over the whole line, as in Cannon's algorithm
     - "folded": the ring visits the PEs in the order 0, 2, 4, ..., 5, 3, 1, so that neighbours on the ring are at most
       two PEs apart (WaferLLM's interleaving, OSDI 2025)
+
+    Raises LazyError for an unknown `axis` or `wrap`, a negative size or address, and a stride of less than 1.
+
+    >>> column = Shift(Rect(0, 0, 4, 4), "x", words=3, take=4, take_stride=6, put=0, put_stride=6)
+    >>> list(column.sent), list(column.received)
+    ([4, 10, 16], [0, 6, 12])
     """
 
     rect: Rect
@@ -133,11 +154,35 @@ class Shift:
     wrap: str = ""
     take: int = 0
     put: int = 0
+    take_stride: int = 1
+    put_stride: int = 1
 
     def __post_init__(self) -> None:
         _require(self.axis, AXES[:2], "axis of a shift")
         _require(self.wrap, SHIFT_WRAPS, "wrap of a shift")
         _require_not_negative(words=self.words, take=self.take, put=self.put)
+        for name in ("take_stride", "put_stride"):
+            if getattr(self, name) < 1:
+                what = f"{name} of a shift is {getattr(self, name)}"
+                raise LazyError(what, hint="Give the words from one to the next, at least 1.")
+
+    @property
+    def sent(self) -> range:
+        """The addresses of the words that a PE sends."""
+        return range(self.take, self.take + self.words * self.take_stride, self.take_stride)
+
+    @property
+    def received(self) -> range:
+        """The addresses at which a PE stores the words that it receives."""
+        return range(self.put, self.put + self.words * self.put_stride, self.put_stride)
+
+    @property
+    def overlaps(self) -> bool:
+        """True if some address is both sent and received: words may be overwritten before they are sent."""
+        sent, received = self.sent, self.received
+        if not self.words or sent[-1] < received[0] or received[-1] < sent[0]:
+            return False
+        return any(address in received for address in sent)
 
 
 @dataclass(frozen=True)
@@ -147,6 +192,10 @@ class Broadcast:
     The sender is the PE at position `source`. All PEs, including the sender, have the words at `put` afterwards. With
     the axis "xy" the line is the whole rectangle, and positions count row after row. `groups` cuts each line into
     independent lines.
+
+    >>> import wse_sim
+    >>> wse_sim.cost(Broadcast(Rect(0, 0, 4, 1), "x", words=100, put=100), "wse2").wire_words
+    300
     """
 
     rect: Rect
@@ -178,6 +227,11 @@ class Reduce:
     - `size`: PEs of a group with the algorithm "two_phase"; 0 lets the algorithm choose
     - `dtype`: element type, one of `DTYPES`
     - `combine`: "add" or "max"
+
+    >>> import wse_sim
+    >>> line = Rect(0, 0, 64, 1)
+    >>> [wse_sim.cost(Reduce(line, "x", 1, algorithm=name), "wse2").cycles for name in ("chain", "two_phase")]
+    [385, 147]
     """
 
     rect: Rect
@@ -205,6 +259,12 @@ class AllReduce:
     `algorithm` is either one of a reduction, followed by a broadcast, or "ring". In a ring, parts of the words are
     combined on their way around the folded line (see `Shift`) and go around it once more. The fields are those of
     `Reduce`.
+
+    >>> import wse_sim
+    >>> AllReduce(Rect(0, 0, 4, 4), "x", words=8, combine="product")
+    Traceback (most recent call last):
+    lazytensor.errors.LazyError: 'product' is not a valid operation of a reduction
+      Use one of add, max.
     """
 
     rect: Rect
@@ -234,6 +294,10 @@ class Stream:
     or above it; at the left or upper border of the mesh it is to the right or below. Each of its cores has the blocks
     of its line of PEs at `at`, one after the other, position 0 first. With the port "edge" the words come from or go to
     a place outside the wafer, so the rate of the edge I/O limits them as well.
+
+    >>> import wse_sim
+    >>> wse_sim.cost(Stream(Rect(0, 1, 4, 4), bytes=1024, direction="in"), "wse2").bytes_in
+    1024
     """
 
     rect: Rect
@@ -250,7 +314,13 @@ class Stream:
 
 @dataclass(frozen=True)
 class Seq:
-    """A phase that runs `parts` one after another."""
+    """A phase that runs `parts` one after another.
+
+    >>> import wse_sim
+    >>> step = Broadcast(Rect(0, 0, 4, 4), "x", words=8)
+    >>> wse_sim.cost(Seq((step, step)), "wse2").cycles == 2 * wse_sim.cost(step, "wse2").cycles
+    True
+    """
 
     parts: "tuple[Phase, ...]"
 
@@ -259,7 +329,12 @@ class Seq:
 class Par:
     """A phase that runs `parts` at the same time, on separate colours and threads.
 
-    Parts on the same cores share the issue slot of each core.
+    Parts on the same cores share the issue slot of each core. A part may not read words that another part writes.
+
+    >>> import wse_sim
+    >>> right, left = (Shift(Rect(0, 0, 4, 4), "x", 8, hops, put=put) for hops, put in ((1, 8), (-1, 16)))
+    >>> wse_sim.cost(Par((right, left)), "wse2").cycles < wse_sim.cost(Seq((right, left)), "wse2").cycles
+    True
     """
 
     parts: "tuple[Phase, ...]"
@@ -267,7 +342,13 @@ class Par:
 
 @dataclass(frozen=True)
 class Repeat:
-    """A phase that runs `body` `times` times, one after another. Raises LazyError for a negative number."""
+    """A phase that runs `body` `times` times, one after another. Raises LazyError for a negative number.
+
+    >>> import wse_sim
+    >>> step = Broadcast(Rect(0, 0, 4, 4), "x", words=8)
+    >>> wse_sim.cost(Repeat(100, step), "wse2").cycles == 100 * wse_sim.cost(step, "wse2").cycles
+    True
+    """
 
     times: int
     body: "Phase"
@@ -285,6 +366,10 @@ class Rounds:
     number of rounds that it represents. One is enough if rounds differ only in addresses. Several are needed if the
     cost changes from round to round, such as that of a broadcast from each PE of a line in turn. Raises LazyError if
     `times` is negative or `looks` is less than 1.
+
+    >>> turns = Rounds(4, lambda k: Broadcast(Rect(0, 0, 4, 1), "x", words=8, source=k))
+    >>> [phase.source for phase in turns.parts]
+    [0, 1, 2, 3]
     """
 
     times: int

@@ -58,18 +58,22 @@ def _shift_step(phase: Shift, machine: Machine) -> MoveStep:
     """Return the step of a shift.
 
     If some core both sends and receives, and received words may overwrite words to send, each core copies its words
-    first. A ring of one PE is a copy, unless the addresses are equal.
+    first. A ring of one PE is a copy, unless the addresses are equal, and two copies if the words overlap and have two
+    strides. A stride does not change the rate of a vector operation.
     """
     pes, lines = count_lines(phase.rect, phase.axis)
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
     terms = collectives.shift_terms(pes, phase.words, phase.hops, phase.wrap, machine)
     # A ring of one PE sends to itself, which is a copy; without a wrap it does nothing.
-    if phase.wrap and not pairs and phase.take != phase.put:
-        return MoveStep(copy_terms(phase.words, machine), lines)
+    if phase.wrap and not pairs and phase.sent != phase.received:
+        copied = copy_terms(phase.words, machine)
+        if phase.overlaps and phase.take_stride != phase.put_stride:
+            copied = replace(copied, starts=2 * copied.starts, local_cycles=2 * copied.local_cycles)
+        return MoveStep(copied, lines)
     # Received words may overwrite words that are still to be sent. Then they are copied first, but only if some core
     # does both: a line of two PEs without a wrap needs no copy.
     both = {i for i, _ in pairs} & {j for _, j in pairs}
-    if both and abs(phase.take - phase.put) < phase.words:
+    if both and phase.overlaps:
         copied = copy_terms(phase.words, machine)
         terms = replace(terms, starts=terms.starts + copied.starts, local_cycles=copied.local_cycles)
     return MoveStep(terms, lines)

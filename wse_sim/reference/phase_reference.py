@@ -24,18 +24,18 @@ MIN_TREE_PES = 3
 """Minimum number of PEs of a line for which generated trees differ from a chain."""
 
 
-def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> np.ndarray:
+def apply(phase: Phase, memory: np.ndarray, machine: Machine | str | None = None) -> np.ndarray:
     """Return the memories after a phase program; `memory` [height, width, words] of 32-bit words is not changed.
 
     Parts of a `Par` are applied one after another. The result is equal to that of concurrent parts if no part reads
     what another one writes, which holds for every program whose result does not depend on timing. A reduction adds in
     the order of its algorithm. If it names none, it adds in the order of the fastest on `machine`, or of a chain if
-    `machine` is None. With `machine`, the result has the same bits as the wavelet simulation. Raises LazyError for an
-    access outside the memory.
+    `machine` is None. With `machine`, a machine or its name, the result has the same bits as the wavelet simulation.
+    Raises LazyError for an access outside the memory.
     """
     # A copy as bits, so that the caller's memories do not change and 16-bit types keep their bits.
     words = as_words(memory)
-    _apply_in_place(phase, words, machine)
+    _apply_in_place(phase, words, None if machine is None else Machine.of(machine))
     return words.view(memory.dtype)
 
 
@@ -81,16 +81,16 @@ def _line_views(words: np.ndarray, rect: Rect, axis: str, groups: int = 1) -> It
         yield tile[:, group * length : (group + 1) * length]
 
 
-def _word_slice(words: np.ndarray, address: int, count: int) -> slice:
-    """Return the slice of `count` words from `address` on.
+def _word_slice(words: np.ndarray, address: int, count: int, stride: int = 1) -> slice:
+    """Return the slice of `count` words from `address` on, `stride` apart.
 
     Raises LazyError if the memory has fewer, or if `address` is negative.
     """
-    if address < 0 or address + count > words.shape[-1]:
-        last = address + count - 1
-        what = f"the phase uses words {address} to {last} of {words.shape[-1]}"
+    end = address + ((count - 1) * stride + 1 if count else 0)
+    if address < 0 or end > words.shape[-1]:
+        what = f"the phase uses words {address} to {end - 1} of {words.shape[-1]}"
         raise LazyError(what, hint="Use addresses inside the memory.")
-    return slice(address, address + count)
+    return slice(address, end, stride)
 
 
 def _apply_shift(phase: Shift, words: np.ndarray) -> None:
@@ -98,7 +98,8 @@ def _apply_shift(phase: Shift, words: np.ndarray) -> None:
 
     PEs that receive nothing keep their words. A ring of one PE copies from `take` to `put`.
     """
-    take, put = _word_slice(words, phase.take, phase.words), _word_slice(words, phase.put, phase.words)
+    take = _word_slice(words, phase.take, phase.words, phase.take_stride)
+    put = _word_slice(words, phase.put, phase.words, phase.put_stride)
     for lines in _line_views(words, phase.rect, phase.axis):
         # All PEs send before anything arrives; the lowering ensures the same by copying words that would be
         # overwritten.

@@ -63,14 +63,16 @@ def shifts(
     """Draw a shift of words from address `at`, in either direction.
 
     Without wrap it goes by up to `hops` PEs, on a ring ("folded", or with `at` 0 also "line") by one PE. The words
-    go to `at` + `PART_WORDS` // 2; with `at` 0 they may also stay in place.
+    go to `at` + `PART_WORDS` // 2; with `at` 0 they may also stay in place, and have strides of up to 3 words.
     """
     # On a ring every PE sends and receives: with several hops they would share links, which no closed form covers.
     wrap = draw(st.sampled_from(["", "folded", *["line"] * (not at)]))
     far = draw(st.integers(1, 1 if wrap else hops)) * draw(st.sampled_from([1, -1]))
     put = at + (PART_WORDS // 2 if draw(st.booleans()) or at else 0)
     axis, count = draw(st.sampled_from(axes)), draw(counts)
-    return Shift(rect, axis, words=count, hops=far, wrap=wrap, take=at, put=put)
+    # At another address there are words of a concurrent move, which strided words would reach.
+    taken, stored = (1 if at else draw(st.integers(1, 3)) for _ in range(2))
+    return Shift(rect, axis, count, far, wrap, take=at, put=put, take_stride=taken, put_stride=stored)
 
 
 @st.composite

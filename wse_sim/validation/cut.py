@@ -123,7 +123,9 @@ def memory_words(phase: Phase, machine: Machine) -> int:
             return memory_words(body, machine)
         case Local():
             return machine.usable_bytes_per_pe * 8 // machine.link_bits
-        case Shift() | Broadcast():
+        case Shift():
+            return max(phase.sent.stop, phase.received.stop)
+        case Broadcast():
             return max(phase.take, phase.put) + phase.words
         case Reduce() | AllReduce():
             return phase.at + phase.words

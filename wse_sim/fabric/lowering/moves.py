@@ -11,14 +11,14 @@ from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Shift
 
 
-def make_send(colour: int, at: int, words: int) -> Vector:
-    """Return an operation that sends `words` words at address `at` on a colour."""
-    return Vector("move", operands=(Sent(colour), Memory(at)), length=words)
+def make_send(colour: int, at: int, words: int, stride: int = 1) -> Vector:
+    """Return an operation that sends `words` words at address `at`, `stride` apart, on a colour."""
+    return Vector("move", operands=(Sent(colour), Memory(at, stride)), length=words)
 
 
-def make_receive(colour: int, at: int, words: int) -> Vector:
-    """Return an operation that receives `words` words from a colour and stores them at address `at`."""
-    return Vector("move", operands=(Memory(at), Received(colour)), length=words)
+def make_receive(colour: int, at: int, words: int, stride: int = 1) -> Vector:
+    """Return an operation that receives `words` words from a colour and stores them at address `at`, `stride` apart."""
+    return Vector("move", operands=(Memory(at, stride), Received(colour)), length=words)
 
 
 def make_forward(source: int, target: int, words: int) -> Vector:
@@ -38,8 +38,8 @@ def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
     pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
     # On a line of one PE only a ring has something to do, which is a copy.
     if not pairs:
-        if phase.wrap and phase.take != phase.put:
-            sheet.do(make_copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
+        if phase.wrap and phase.sent != phase.received:
+            _lower_copy(sheet, phase, lines)
         return
     ways = colour_paths(pairs)
     first = sheet.colours(max(ways) + 1)
@@ -48,31 +48,41 @@ def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
     sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
     receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
     # Words can be overwritten before they are sent only if some core both sends and receives.
-    take = _save_overlapping_words(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
+    sent = _save_overlapping_words(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
     # Cores that use the same two colours run the same program, so steps are written for each pair of colours.
     alike: dict[tuple[int | None, int | None], list[int]] = {}
     for position in range(lines.length):
         alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
     for (to, source), positions in alike.items():
-        step = [make_send(to, take, phase.words)] if to is not None else []
-        step += [make_receive(source, phase.put, phase.words)] if source is not None else []
+        step = [make_send(to, sent.start, phase.words, sent.step)] if to is not None else []
+        step += [make_receive(source, phase.put, phase.words, phase.put_stride)] if source is not None else []
         if step:
             sheet.do(step, *lines.cells(positions))
 
 
-def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, positions: Collection[int]) -> int:
-    """Return the address of the words to send, after all senders have copied them if received words would overwrite
+def _lower_copy(sheet: MeshWriter, phase: Shift, lines: PELines) -> None:
+    """Lower a ring of one PE: a copy, by way of a scratch buffer if the words overlap and have two strides."""
+    every, sent = range(lines.length), phase.sent
+    # With two strides neither direction of a copy reads every word before it is overwritten.
+    if phase.take_stride != phase.put_stride:
+        sent = _save_overlapping_words(sheet, phase, lines, every)
+    copy = make_copy(sent.start, phase.put, phase.words, sent.step, phase.put_stride)
+    sheet.do(copy, *lines.cells(every))
+
+
+def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, positions: Collection[int]) -> range:
+    """Return the addresses of the words to send, after all senders have copied them if received words would overwrite
     them.
 
-    `positions` are the senders, or empty if no PE both sends and receives; then, and if the words do not overlap, it is
-    `phase.take`. All senders copy, so that none sends earlier than the others: its words would compete with their
+    `positions` are the senders, or empty if no PE both sends and receives; then, and if the words do not overlap, they
+    are `phase.sent`. All senders copy, so that none sends earlier than the others: its words would compete with their
     sending.
     """
-    if not positions or abs(phase.take - phase.put) >= phase.words:
-        return phase.take
+    if not positions or not phase.overlaps:
+        return phase.sent
     saved = sheet.allocate_words(phase.words)
-    sheet.do(make_copy(phase.take, saved, phase.words), *lines.cells(positions))
-    return saved
+    sheet.do(make_copy(phase.take, saved, phase.words, phase.take_stride), *lines.cells(positions))
+    return range(saved, saved + phase.words)
 
 
 def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:

@@ -210,12 +210,14 @@ def _initially_blocked_tasks(
     return [v.then[1] for v in vectors if v.then and v.then[0] == "unblock"]
 
 
-def make_copy(source: int, target: int, words: int) -> Vector:
-    """Return an operation that copies `words` words from address `source` to `target` of a core; the ranges may
-    overlap.
+def make_copy(source: int, target: int, words: int, source_stride: int = 1, target_stride: int = 1) -> Vector:
+    """Return an operation that copies `words` words from address `source` to `target` of a core.
 
-    It runs from the last word to the first if `target` is higher.
+    The words are `source_stride` and `target_stride` apart. If both are equal, sources and targets may overlap: the
+    operation runs from the last word to the first if `target` is higher.
     """
+    to, taken = Memory(target, target_stride), Memory(source, source_stride)
     if target > source:
-        return Vector("move", operands=(Memory(target + words - 1, -1), Memory(source + words - 1, -1)), length=words)
-    return Vector("move", operands=(Memory(target), Memory(source)), length=words)
+        to = Memory(target + (words - 1) * target_stride, -target_stride)
+        taken = Memory(source + (words - 1) * source_stride, -source_stride)
+    return Vector("move", operands=(to, taken), length=words)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
 from wse_sim.cost_model.collectives import shift_pairs
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.fabric.lowering.lines import colour_paths
 from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
@@ -16,11 +17,12 @@ from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Reduce, Rep
 from wse_sim.reference.phase_reference import apply
 from wse_sim.testing import phase_programs
 
-WIDTH, HEIGHT, WORDS = 8, 7, 40
+WIDTH, HEIGHT, WORDS = 8, 7, 64
 MOST = 12
 some = settings(max_examples=30, deadline=None)
 counts = st.integers(1, MOST)
-addresses = st.integers(0, WORDS - MOST)
+addresses = st.integers(0, WORDS - 3 * MOST)
+strides = st.integers(1, 3)
 wraps = st.sampled_from(["", "line", "folded"])
 machines = st.sampled_from([TINY, WSE2, WSE3])
 
@@ -59,19 +61,38 @@ def ran(phase, before, machine=WSE2):
     return simulate_phase(phase, machine, before).expect_finished().memory
 
 
+def ran_cycles(phase, before, machine):
+    return simulate_phase(phase, machine, before).expect_finished().cycles
+
+
 @pytest.mark.slow
 @some
-@given(rects(), st.sampled_from("xy"), counts, st.integers(-8, 8), wraps, addresses, addresses, machines)
-def test_a_shift_moves_what_every_pe_had(rect, axis, words, hops, wrap, take, put, machine):
+@given(
+    rects(), st.sampled_from("xy"), counts, st.integers(-8, 8), wraps, addresses, addresses, strides, strides, machines
+)
+@example(Rect(0, 0, 1, 1), "x", 4, 1, "line", 0, 1, 2, 1, WSE2)
+@example(Rect(0, 0, 1, 1), "x", 4, 1, "line", 1, 0, 1, 2, WSE2)
+def test_a_shift_moves_what_every_pe_had(rect, axis, words, hops, wrap, take, put, take_stride, put_stride, machine):
+    """A ring of one PE is a copy, also if its words overlap."""
     before = memory()
     expected = before.copy()
+    sent = slice(take, take + words * take_stride, take_stride)
+    stored = slice(put, put + words * put_stride, put_stride)
     for old, new in zip(lines_of(before, rect, axis), lines_of(expected, rect, axis), strict=True):
         pairs = shift_pairs(len(old), hops, wrap)
         for i, j in pairs:
-            new[j, put : put + words] = old[i, take : take + words]
+            new[j, stored] = old[i, sent]
         if wrap and not pairs:
-            new[:, put : put + words] = old[:, take : take + words]
-    np.testing.assert_array_equal(ran(Shift(rect, axis, words, hops, wrap, take, put), before, machine), expected)
+            new[:, stored] = old[:, sent]
+    phase = Shift(rect, axis, words, hops, wrap, take, put, take_stride, put_stride)
+    done = simulate_phase(phase, machine, before).expect_finished()
+    np.testing.assert_array_equal(done.memory, expected)
+    np.testing.assert_array_equal(apply(phase, before), expected)
+    # Every word costs the same, wherever it is in memory.
+    dense = Shift(rect, axis, words, hops, wrap, 0, MOST)
+    if not phase.overlaps and not wrap:
+        assert cost(phase, machine) == cost(dense, machine)
+        assert done.cycles == ran_cycles(dense, before, machine)
 
 
 @pytest.mark.slow
