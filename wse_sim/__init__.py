@@ -12,8 +12,24 @@ from wse_sim.backends.pipeline_backend import PipelineBackend, PipelineExecutabl
 from wse_sim.backends.wafer_backend import WaferBackend, WaferExecutable
 from wse_sim.cost_model.cost import Cost, cost
 from wse_sim.host import APPLIANCE, Host
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import Allocator, MeshKernel, as_data, as_wavelets
+from wse_sim.kernels.kernel_check import KernelCheck, check_kernel
 from wse_sim.layout import Layout, Rect
 from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
+from wse_sim.phase import (
+    AllReduce,
+    Broadcast,
+    Compute,
+    Local,
+    Par,
+    Reduce,
+    Repeat,
+    Rounds,
+    Seq,
+    Shift,
+    Stream,
+)
 from wse_sim.planner.dataflow import PRECISION_LEVELS
 from wse_sim.planner.floorplan import Placement
 from wse_sim.planner.kernel_selection import RECIPES, phase_program
@@ -68,6 +84,24 @@ __all__ = [
     "simulate",
     "sweep",
     "to_frame",
+    "AllReduce",
+    "Allocator",
+    "Broadcast",
+    "Compute",
+    "KernelCheck",
+    "Local",
+    "Memory",
+    "MeshKernel",
+    "Par",
+    "Reduce",
+    "Repeat",
+    "Rounds",
+    "Seq",
+    "Shift",
+    "Stream",
+    "as_data",
+    "as_wavelets",
+    "check_kernel",
 ]
 
 _deprecate_paths(

@@ -66,6 +66,9 @@ class Memory:
     - `outer`: up to three pairs (extent, stride) around the innermost dimension, outermost first
     - `index`: None, or the address, in 16-bit elements, of an unsigned number that is read when the operation starts
     - `index_step`: the number at `index` times this is added to the base
+
+    >>> print(Memory(4, stride=6))
+    [4 by 6]
     """
 
     base: int

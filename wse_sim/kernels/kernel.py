@@ -5,18 +5,20 @@ The tiles of a matrix are stored row after row, and all have the extents of the 
 beyond their rows and columns have the fill value.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import LazyError
+from lazytensor.errors import LazyError, PlacementError
 from wse_sim.fabric import RunResult, simulate_phase
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
 from wse_sim.isa.packing import decode_bits, view_elements, word_count
 from wse_sim.isa.rounding import to_bits
+from wse_sim.kernels.phase_verifier import verify_phase
 from wse_sim.layout import Rect, part_range
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase, Repeat
@@ -184,6 +186,13 @@ class MeshKernel:
     - `operands`, `results`: matrices that it reads and writes
     - `words`: words of memory that it needs on each PE
     - `rect`: all PEs, if it uses PEs outside the rectangles of its operands and results; else None
+
+    >>> from wse_sim import Allocator, Rect, Shift, as_data
+    >>> memory, rect = Allocator(), Rect(0, 0, 3, 1)
+    >>> x, y = (memory.place(name, rect, 1, 3, "float32") for name in "xy")
+    >>> kernel = MeshKernel(Shift(rect, "x", 1, take=x.address, put=y.address), (x,), (y,), memory.words)
+    >>> as_data(kernel, {"x": [1, 2, 3]})["y"]
+    array([[0., 1., 2.]], dtype=float32)
     """
 
     phase: Phase
@@ -207,11 +216,17 @@ def price_alone(phase: Phase) -> MeshKernel:
     return MeshKernel(phase, (), (), 0)
 
 
-class Room:
+class Allocator:
     """An allocator of words in the memories of the PEs, from address 0 on.
 
     Consecutive allocations start in different pairs of banks, so that the operands of an instruction do not conflict.
     `bank` selects the pair. `words` is the size of the memory so far.
+
+    >>> from wse_sim import Allocator, Rect
+    >>> memory = Allocator()
+    >>> x = memory.place("x", Rect(0, 0, 4, 4), rows=8, columns=12, dtype="float32")
+    >>> x.tile_rows, x.tile_columns, memory.words
+    (2, 3, 6)
     """
 
     def __init__(self) -> None:
@@ -278,6 +293,14 @@ class Room:
         return Builder("local", self.words)
 
 
+def __getattr__(name: str) -> Any:
+    """Return `Allocator` for its old name `Room`, with a DeprecationWarning."""
+    if name != "Room":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("wse_sim.kernels.kernel.Room is now wse_sim.Allocator", DeprecationWarning, stacklevel=2)
+    return Allocator
+
+
 def round_to(build: Builder, result: Placed, total: Placed) -> Builder:
     """Append the conversion of `total` to the type of `result`, unless both are the same tile. Return the builder."""
     if total is not result:
@@ -338,19 +361,62 @@ def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
 
 
-def as_data(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
-    """Return the results of a kernel, by name, computed with NumPy for the global matrices `values`; see `apply`."""
-    return gather(kernel, apply(kernel.phase, scatter(kernel, values), machine))
+def verified_memory(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | None) -> np.ndarray:
+    """Return the memories of `scatter`, after the kernel has been verified.
+
+    Raises LazyError for operands as in `scatter`, and for an invalid phase as in `verify_phase`. Raises PlacementError
+    if the kernel needs more memory than a PE of `machine` has. With None any memory is large enough.
+    """
+    needed = kernel.words * WORD_BYTES
+    if machine and needed > machine.usable_bytes_per_pe:
+        tiles = ", ".join(f"{p.name} {p.words * WORD_BYTES:,}" for p in (*kernel.operands, *kernel.results)[:9])
+        raise PlacementError(
+            f"the kernel needs {needed:,} bytes on every PE from (0, 0) on, but a PE of {machine.name} has "
+            f"{machine.usable_bytes_per_pe:,} usable bytes; bytes of the tiles: {tiles}",
+            hint="Use more PEs or smaller matrices.",
+        )
+    memory = scatter(kernel, values)
+    verify_phase(kernel.phase, *memory.shape)
+    return memory
+
+
+def as_data(
+    kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | str | None = None
+) -> dict[str, np.ndarray]:
+    """Return the results of a kernel, by name, computed with NumPy for the global matrices `values`; see `apply`.
+
+    `values` are as in `scatter`. `machine` is a machine, its name or None. Raises LazyError or PlacementError as in
+    `verified_memory`.
+
+    >>> from wse_sim import Allocator, Broadcast, MeshKernel, Rect, as_data
+    >>> memory, rect = Allocator(), Rect(0, 0, 2, 1)
+    >>> x, y = memory.place("x", rect, 1, 2, "float32"), memory.place("y", rect, 1, 2, "float32")
+    >>> kernel = MeshKernel(Broadcast(rect, "x", 1, take=x.address, put=y.address), (x,), (y,), memory.words)
+    >>> as_data(kernel, {"x": [[3, 4]]})["y"]
+    array([[3., 3.]], dtype=float32)
+    """
+    machine = None if machine is None else Machine.of(machine)
+    return gather(kernel, apply(kernel.phase, verified_memory(kernel, values, machine), machine))
 
 
 def as_wavelets(
-    kernel: MeshKernel, values: Mapping[str, Any], machine: Machine
+    kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | str
 ) -> tuple[dict[str, np.ndarray], RunResult]:
     """Run a kernel cycle by cycle for the global matrices `values`, as in `scatter`.
 
-    Return (results by name, result of the run). Raises LazyError if the run does not finish.
+    `machine` is a machine or its name. Return (results by name, result of the run). Raises LazyError or PlacementError
+    as in `verified_memory`, and LazyError if the run does not finish.
+
+    >>> from wse_sim import Allocator, Broadcast, MeshKernel, Rect, as_wavelets
+    >>> memory, rect = Allocator(), Rect(0, 0, 2, 1)
+    >>> x, y = memory.place("x", rect, 1, 2, "float32"), memory.place("y", rect, 1, 2, "float32")
+    >>> kernel = MeshKernel(Broadcast(rect, "x", 1, take=x.address, put=y.address), (x,), (y,), memory.words)
+    >>> results, run = as_wavelets(kernel, {"x": [[3, 4]]}, "wse2")
+    >>> results["y"].tolist(), run.status
+    ([[3.0, 3.0]], 'finished')
     """
-    done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
+    machine = Machine.of(machine)
+    done = simulate_phase(kernel.phase, machine, verified_memory(kernel, values, machine)).expect_finished()
     return gather(kernel, done.memory), done
 
 
@@ -369,7 +435,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
         raise LazyError(f"operand {placed.name!r} has shape {values.shape}", hint=f"Give {extents} elements.")
     matrix = to_bits(values.reshape(placed.rows, placed.columns, placed.depth), placed.dtype)
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
-    for x, y, tile in _tiles(placed, memory):
+    for x, y, tile in tiles_of(placed, memory):
         rows, columns = placed.tile_of(x, y)
         # Padding elements must not change a sum or a maximum.
         tile[:] = fill
@@ -382,13 +448,13 @@ def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
     Of an element on several PEs, the one of the last PE counts.
     """
     result = np.zeros((placed.rows, placed.columns, placed.depth), np.float32)
-    for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
+    for x, y, tile in tiles_of(placed, np.ascontiguousarray(memory)):
         rows, columns = placed.tile_of(x, y)
         result[np.ix_(rows, columns)] = decode_bits(tile[: len(rows), : len(columns)], placed.dtype)
     return result.reshape(placed.rows, -1)
 
 
-def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+def tiles_of(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """Yield (x, y, view of the tile's raw elements) for every PE of the rectangle, row after row.
 
     x and y count within the rectangle. The view is [tile rows, tile columns, depth] of unsigned integers, and writing

@@ -15,7 +15,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, NestStore, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed
 from wse_sim.kernels.nest_domain import Domain
 from wse_sim.kernels.scalars import append, pointwise
 from wse_sim.layout import Rect, ceil_div
@@ -97,7 +97,7 @@ class _NestBuilder:
     """A builder of a nest's kernel, which allocates a tile for each scalar of the body."""
 
     def __init__(self, rect: Rect, nest: Nest):
-        self.nest, self.room, self.domain = nest, Room(), Domain(nest, rect)
+        self.nest, self.room, self.domain = nest, Allocator(), Domain(nest, rect)
         self.rect, self.groups = self.domain.used, self.domain.groups
         self.rows, self.columns = self.domain.extents
         self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]

@@ -4,7 +4,7 @@ from lazytensor.core.dtype import float32
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Type
 from wse_sim.isa.builder import Builder
-from wse_sim.kernels.kernel import Room
+from wse_sim.kernels.kernel import Allocator
 from wse_sim.pipeline.layer_chain import LossWork
 from wse_sim.pipeline.memory_map import MemoryMap
 from wse_sim.pipeline.tile_nests import MATRIX, SAMPLE, NestTile, OperandPlacement, emit_nest
@@ -12,7 +12,9 @@ from wse_sim.pipeline.tile_nests import MATRIX, SAMPLE, NestTile, OperandPlaceme
 ELEMENT_DTYPE = "float32"
 
 
-def lower_loss(loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, room: Room, builder: Builder) -> None:
+def lower_loss(
+    loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, room: Allocator, builder: Builder
+) -> None:
     """Append the instructions of a softmax cross-entropy loss and its gradient for micro-batch `batch`.
 
     losses = log of the sum of exp(x) - x at the label. The gradient is softmax(x), minus 1 at the label. The maximum of

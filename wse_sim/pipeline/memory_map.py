@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from wse_sim.kernels.kernel import BANK_PAIRS, Room
+from wse_sim.kernels.kernel import BANK_PAIRS, Allocator
 from wse_sim.pipeline.layer_chain import ChainValue, LayerChain, LossWork, PointwiseWork, ValueLocation
 from wse_sim.pipeline.layer_region import LayerRegion
 
@@ -22,7 +22,7 @@ class MemoryMap:
     - `targets`: the address of the one-hot labels of a loss
     """
 
-    room: Room = field(default_factory=Room)
+    room: Allocator = field(default_factory=Allocator)
     addresses: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     slots: dict[int, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class MemoryMap:
     def add(self, value: ChainValue, words: int, slots: int = 1, bank: int | None = None) -> None:
         """Allocate `words` for each of `slots` micro-batches of a value. Do nothing if it has an address already.
 
-        `bank` is the pair of memory banks to start in, as in `Room.take`.
+        `bank` is the pair of memory banks to start in, as in `Allocator.take`.
         """
         if value.number not in self.addresses:
             self.addresses[value.number] = self.room.take(words * slots, ELEMENT_DTYPE, bank)
@@ -45,9 +45,12 @@ class MemoryMap:
         number = value.number
         return self.addresses[number] + batch % self.slots[number] * self.sizes[number]
 
-    def scratch(self) -> Room:
-        """Return a `Room` for scratch memory that begins after all values. Its allocations do not change the map."""
-        room = Room()
+    def scratch(self) -> Allocator:
+        """Return an `Allocator` for scratch memory that begins after all values.
+
+        Its allocations do not change the map.
+        """
+        room = Allocator()
         room.words = self.room.words
         return room
 

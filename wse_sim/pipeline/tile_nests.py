@@ -12,7 +12,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
-from wse_sim.kernels.kernel import Room
+from wse_sim.kernels.kernel import Allocator
 from wse_sim.kernels.scalars import append, pointwise
 from wse_sim.pipeline.layer_chain import ChainValue
 
@@ -74,7 +74,7 @@ def emit_nest(
     reads: Sequence[OperandPlacement],
     writes: Sequence[OperandPlacement],
     tile: NestTile,
-    room: Room,
+    room: Allocator,
     builder: Builder,
 ) -> None:
     """Append the instructions of a nest over the tile of one core to `builder`.
@@ -101,7 +101,7 @@ class _NestEmitter:
         reads: tuple[OperandPlacement, ...],
         writes: tuple[OperandPlacement, ...],
         tile: NestTile,
-        room: Room,
+        room: Allocator,
         builder: Builder,
     ):
         self.nest, self.reads, self.writes, self.tile, self.room, self.builder = (

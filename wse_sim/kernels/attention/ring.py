@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import word_count
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed
 from wse_sim.kernels.rows.softmax import LOWEST
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
@@ -39,7 +39,7 @@ class _Blocks:
 
     def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
         self.rect = rect = rect.limit_size(heads.heads, heads.tokens)
-        self.heads, self.dtype, self.room = heads, dtype, Room()
+        self.heads, self.dtype, self.room = heads, dtype, Allocator()
         self.tokens, self.own = ceil_div(heads.tokens, rect.height), ceil_div(heads.heads, rect.width)
         # One after the other without gaps, so that one move sends all of them.
         self.elements = self.tokens * self.own * heads.width

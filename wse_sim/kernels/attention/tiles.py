@@ -17,7 +17,7 @@ from wse_sim.isa.packing import word_count
 from wse_sim.kernels.attention.block import Kind, ScoreBlock, Step, Value
 from wse_sim.kernels.collective import sum_algorithm
 from wse_sim.kernels.elementwise.random_bits import LIMBS, LONGEST, Numbers, draw_key, draw_numbers
-from wse_sim.kernels.kernel import INDEX, WIDE, Copies, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import INDEX, WIDE, Allocator, Copies, MeshKernel, Placed
 from wse_sim.kernels.matmul.tile_product import MatrixView, multiply, multiply_short
 from wse_sim.kernels.nest import GIVEN, core_type, last_reads
 from wse_sim.kernels.scalars import pointwise
@@ -105,7 +105,7 @@ class _Pool:
     The kinds of vectors are the keys of `sizes`: "tile" (a number for each score) and "stat" (one for each row).
     """
 
-    def __init__(self, room: Room, sizes: Mapping[str, int]):
+    def __init__(self, room: Allocator, sizes: Mapping[str, int]):
         self._room, self._sizes = room, sizes
         self._free: dict[tuple[str, str], list[Memory]] = defaultdict(list)
 
@@ -126,7 +126,7 @@ class _Tiles:
 
     def __init__(self, rect: Rect, block: ScoreBlock, teams: Teams, sum_dtype: str, calls: tuple[int, ...]):
         self.block, self.teams, self.sum_dtype, self.calls = block, teams, sum_dtype, calls
-        self.room, self.rect = Room(), teams.rect(rect)
+        self.room, self.rect = Allocator(), teams.rect(rect)
         self.rows, self.columns = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
         self.chunk = min(teams.chunk, self.rows)
         self.is_padded = self.columns * teams.width != block.keys

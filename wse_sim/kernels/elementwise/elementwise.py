@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wse_sim.isa.builder import Builder
-from wse_sim.kernels.kernel import BANK_PAIRS, WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import BANK_PAIRS, WIDE, Allocator, MeshKernel, Placed
 from wse_sim.kernels.scalars import POINTWISE, append_steps
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
@@ -35,8 +35,8 @@ def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     return MeshKernel(Local(rect, build.body()), (x, bias), (y,), room.words)
 
 
-def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, Placed, Placed, Placed]:
-    room = Room()
+def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Allocator, Placed, Placed, Placed]:
+    room = Allocator()
     x, y = (room.place(name, rect, rows, columns, dtype) for name in "xy")
     return room, x, y, room.place("bias", rect, 1, columns, dtype, row_kind="replicated")
 
@@ -107,7 +107,7 @@ def _update(
     The moments are float32, and so is `change`, a scratch tile. Operands are all of these tiles but `change`; results
     are the weight and the moments.
     """
-    room = Room()
+    room = Allocator()
     types = {"weight": dtype, "gradient": dtype, **dict.fromkeys(moments, WIDE)}
     tiles = {name: room.place(name, rect, rows, columns, type) for name, type in types.items()}
     # No step reads `change` together with `gradient`, so both may start in the same pair of banks.

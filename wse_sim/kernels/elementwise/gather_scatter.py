@@ -7,7 +7,7 @@ one element or row is moved. The columns of a table are distributed along x, and
 from dataclasses import replace
 
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room, round_to
+from wse_sim.kernels.kernel import INDEX, Allocator, MeshKernel, Placed, round_to
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
@@ -18,7 +18,7 @@ def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtyp
     Each list has `extent` elements, of which `count` are read: x is [rows, columns x extent], y and places are [rows,
     columns x count]. Indices are uint16 and count within each list.
     """
-    room = Room()
+    room = Allocator()
     x = room.place("x", rect, rows, columns, dtype, depth=extent)
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=count)
@@ -46,7 +46,7 @@ def put_places(
     "base". With `accumulate`, elements of g are added in float32 to the initial value and rounded once. Without it,
     they replace it, and of several elements at one index the last one counts.
     """
-    room = Room()
+    room = Allocator()
     g = room.place("g", rect, rows, columns, dtype, depth=count)
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=extent)
@@ -111,13 +111,13 @@ def embedding_gradient(
 
 def _table(
     rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str, table: str, rows: str
-) -> tuple[Room, Placed, Placed, Placed]:
+) -> tuple[Allocator, Placed, Placed, Placed]:
     """Allocate a table, the indices of its rows, and as many rows as there are indices.
 
     Return (allocator, table, indices, rows). `table` and `rows` are names; the indices are called "tokens". Columns are
     distributed along x; every row of PEs has all rows of the table.
     """
-    room = Room()
+    room = Allocator()
     placed = room.place(table, rect, vocabulary, width, dtype, row_kind="replicated")
     numbers = room.place("tokens", rect, tokens, 1, INDEX, column_kind="replicated")
     return room, placed, numbers, room.place(rows, rect, tokens, width, dtype)

@@ -13,7 +13,7 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
-from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import INDEX, WIDE, Allocator, MeshKernel, Placed
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Seq
 
@@ -47,7 +47,7 @@ class _Drawing:
     """The drawn tile `y`, the numbers of its elements as two limbs (`low`, `high`), and the `state`."""
 
     def __init__(self, rect: Rect, rows: int, columns: int, dtype: str):
-        self.room = room = Room()
+        self.room = room = Allocator()
         self.y = room.place("y", rect, rows, columns, dtype)
         self.low = room.place("low", rect, rows, columns, INDEX, counts=1)
         self.high = room.place("high", rect, rows, columns, INDEX, counts=1 << LIMB_BITS)
@@ -75,7 +75,7 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
 
 def add_counters(rect: Rect, count: int) -> MeshKernel:
     """Return a kernel that computes c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
-    room = Room()
+    room = Allocator()
     a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
     rows = a.tile_rows * a.tile_columns
     total, carried, other = (room.vector(rows) for _ in range(3))
@@ -111,7 +111,7 @@ def state_limbs(state: np.ndarray) -> np.ndarray:
 class Numbers:
     """`count` 64-bit integers on a PE: their limbs, and the bytes and sums with which products are computed."""
 
-    def __init__(self, room: Room, count: int):
+    def __init__(self, room: Allocator, count: int):
         self.count = count
         self.limbs = [self._room(room, INDEX) for _ in range(LIMBS)]
         self.bytes = [self._room(room, WIDE) for _ in range(BYTES)]
@@ -119,7 +119,7 @@ class Numbers:
         self.total, self.carried, self.lower = (self._room(room, WIDE) for _ in range(3))
         self.spare = self._room(room, INDEX)
 
-    def _room(self, room: Room, dtype: str) -> Memory:
+    def _room(self, room: Allocator, dtype: str) -> Memory:
         return room.vector(self.count, dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
@@ -184,7 +184,7 @@ class Numbers:
                 self.multiplied(build, factor, length)
 
 
-def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) -> Local:
+def draw_key(rect: Rect, room: Allocator, state: Placed, call: int, base: Numbers) -> Local:
     """Return a phase in which every PE of `rect` computes the key of draw number `call` from the seed and the counter.
 
     The key is the same for all elements of the draw. It is stored as bytes in `base`. Scratch memory is allocated from

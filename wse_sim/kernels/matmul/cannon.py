@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lazytensor.errors import LazyError
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, round_to
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed, round_to
 from wse_sim.kernels.matmul.tile_product import clear, product
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Seq, Shift
@@ -29,7 +29,7 @@ class ShiftedMatrix:
     `first` is its placement at the start and `current` that after the shifts so far. Without a skew it stays.
     """
 
-    def __init__(self, room: Room, placed: Placed):
+    def __init__(self, room: Allocator, placed: Placed):
         self.first = self.current = placed
         # Two buffers in the same pair of banks: one is multiplied while the other is filled, and bank conflicts never
         # change.
@@ -52,7 +52,7 @@ class ShiftedMatrix:
         put = self.current.address
         return Shift(rect or tile.rect, axis, words=tile.words, hops=-1, wrap=wrap, take=tile.address, put=put)
 
-    def align(self, room: Room) -> Iterator[Phase]:
+    def align(self, room: Allocator) -> Iterator[Phase]:
         """Yield phases that move plain tiles to their positions in the first round: line s shifts by s PEs.
 
         Lines are rows with the skew "row" and columns with "column"; without a skew nothing is yielded. Each phase
@@ -72,7 +72,7 @@ class ShiftedMatrix:
 
 
 def _rounds(
-    room: Room, a: ShiftedMatrix, b: ShiftedMatrix, c: ShiftedMatrix, stays: str, comes_back: bool = False
+    room: Allocator, a: ShiftedMatrix, b: ShiftedMatrix, c: ShiftedMatrix, stays: str, comes_back: bool = False
 ) -> Iterator[Phase]:
     """Yield the rounds of a product that adds a b to c; `stays` ("a", "b" or "c") is the matrix that does not shift.
 
@@ -105,7 +105,7 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
     not square.
     """
     _require_square(rect)
-    room = Room()
+    room = Allocator()
     a, b = room.place("a", rect, m, k, dtype), room.place("b", rect, k, n, dtype)
     c = room.place("c", rect, m, n, sum_dtype or dtype)
     # Two panels of each operand: one is multiplied while the next is broadcast into the other.
@@ -185,7 +185,7 @@ def _shifting(
         raise LazyError(
             "the kernel cannot align tiles on a folded ring: is_folded and has_skew are both set", hint=hint
         )
-    extents, room = {"m": m, "k": k, "n": n}, Room()
+    extents, room = {"m": m, "k": k, "n": n}, Allocator()
     types = (dtype, dtype, sum_dtype or dtype)
     a, b, c = (
         ShiftedMatrix(room, room.place(name, rect, extents[e[0]], extents[e[1]], type, skew=skew, is_folded=is_folded))
@@ -211,7 +211,7 @@ def linear_step(
     `dtype`; w and dy are rounded to it once. Raises LazyError if `rect` is not square.
     """
     _require_square(rect)
-    room = Room()
+    room = Allocator()
 
     def matrix(name: str, rows: int, columns: int, type: str, skew: str) -> ShiftedMatrix:
         return ShiftedMatrix(room, room.place(name, rect, rows, columns, type, skew=skew, is_folded=is_folded))

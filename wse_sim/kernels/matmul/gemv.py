@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from wse_sim.cost_model.cost import wavelet_count
 from wse_sim.kernels.collective import centred_all_reduce
-from wse_sim.kernels.kernel import MeshKernel, Room
+from wse_sim.kernels.kernel import Allocator, MeshKernel
 from wse_sim.kernels.matmul.tile_product import MatrixView, multiply
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
@@ -46,7 +46,7 @@ def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algo
     Rows of a are distributed along y, and its columns along x. Every PE of a column gets the column's part of y. Sums
     are of type `dtype`. `algorithm` is that of the all-reduce, "" for the fastest.
     """
-    room = Room()
+    room = Allocator()
     a = room.place("a", rect, inner, outer, dtype)
     x = room.place("x", rect, inner, 1, dtype, column_kind="replicated")
     y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")

@@ -16,7 +16,7 @@ from functools import cached_property
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import word_count
-from wse_sim.kernels.kernel import BANK_PAIRS, Copies, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import BANK_PAIRS, Allocator, Copies, MeshKernel, Placed
 from wse_sim.kernels.matmul.tile_product import MatrixView, clear, multiply
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
@@ -59,7 +59,7 @@ def operand_in_place(
     - `is_transposed`: b is given as [outer, inner]
     - `is_shared`: there is only one a, which starts on the first PE and is broadcast to all
     """
-    room, sums = Room(), sum_dtype or dtype
+    room, sums = Allocator(), sum_dtype or dtype
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(passing, dtype))
     cut = _Strips(rect, strips, across="x" if is_turned else "y")
     first = cut.part()
@@ -114,7 +114,7 @@ def result_in_place(
     distributed over all PEs of the strip. `chunk`, the rows of a and b at a time, `sum_dtype` and `strips` are as in
     `operand_in_place`.
     """
-    room, cut = Room(), _Strips(rect, strips, across="y")
+    room, cut = Allocator(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
     first = cut.part()
     a = room.place("a", first.limit_size(1, first.height), k, m, dtype, is_turned=True)

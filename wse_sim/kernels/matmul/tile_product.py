@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import Placed, Room
+from wse_sim.kernels.kernel import Allocator, Placed
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -111,7 +111,7 @@ def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
         builder.fmac(target, left, right, target, a.columns)
 
 
-def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
+def clear(rect: Rect, room: Allocator, *placed: Placed) -> Local:
     """Return a local phase in which each PE of `rect` sets every element of its tiles `placed` to zero.
 
     `room` is the allocator of the tiles, which provides the builder of the instructions. Without tiles the phase is
@@ -123,7 +123,7 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
     return Local(rect, builder.body())
 
 
-def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
+def product(room: Allocator, tiles: Sequence[Placed], transposed: str = "") -> Local:
     """Return a phase that adds the product of the first two tiles to the third, on the PEs of the third.
 
     `transposed` names the operand that is transposed: "a", "b", or "" for none.

@@ -10,7 +10,7 @@ from typing import Any
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, round_to
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed, round_to
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
@@ -34,7 +34,7 @@ class Slices(ABC):
     def __init__(self, rect: Rect, axis: str, slices: int, elements: int, shared: int, groups: int = 1):
         self.rect, self.axis, self.groups = rect, axis, groups
         self.slices, self.elements, self.shared = slices, elements, shared
-        self.room = Room()
+        self.room = Allocator()
         self._phases: list[Phase] = []
 
     @abstractmethod

@@ -11,7 +11,7 @@ from wse_sim.cost_model.cost import wavelet_count
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.collective import centred_all_reduce
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed
 from wse_sim.kernels.solvers.stencil import DIRECTIONS, hand_on
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
@@ -60,7 +60,7 @@ class _Columns:
     """The vectors of a solver on all PEs: a column of `cells` cells each."""
 
     rect: Rect
-    room: Room
+    room: Allocator
     cells: int
     dtype: str
 
@@ -106,7 +106,7 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
     and the residual r. All are [height, width, cells], with a column of cells on each PE. Cells outside are zero.
     Convergence is not tested.
     """
-    on = _Columns(rect, Room(), cells, dtype)
+    on = _Columns(rect, Allocator(), cells, dtype)
     matrix = [on.vector(name, 0) for name in NEIGHBOURS]
     halos = [on.vector("halo", 1) for _ in DIRECTIONS]
     p, s = on.ghosted("p", 1), on.ghosted("s", 1)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import pairwise, product
 
 from wse_sim.kernels.collective import scalar
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room
+from wse_sim.kernels.kernel import Allocator, MeshKernel, Placed
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
@@ -105,7 +105,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
     7-point star, five the 25-point star. Columns are forwarded by one PE in four directions at the same time, once for
     each distance.
     """
-    radius, room = len(weights) - 1, Room()
+    radius, room = len(weights) - 1, Allocator()
     # Zero cells before and after the column: the cells above and below are the same vector with another start.
     room.take(radius, dtype)
     u = room.place("u", rect, rect.height, rect.width * cells, dtype)

@@ -21,7 +21,7 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Memory
 from wse_sim.isa.packing import pack, view_elements
 from wse_sim.kernels.collective import scalar
-from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room, base_of
+from wse_sim.kernels.kernel import INDEX, Allocator, MeshKernel, Placed, base_of
 from wse_sim.layout import Rect, part_range
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Seq
@@ -73,7 +73,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     length of the longest list. Rows of a are distributed along y, and its columns and the rows of b along x. Every PE
     processes as many elements as the fullest one; missing ones are zero. c ends in the first column of PEs.
     """
-    (n, k), room = a.shape, Room()
+    (n, k), room = a.shape, Allocator()
     most = elements_of(a, rect, dtype).shape[1] // rect.width
     column = Rect(rect.x, rect.y, 1, rect.height)
     c = room.place("c", column, n, columns, dtype, column_kind="replicated")
@@ -145,7 +145,7 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     inputs, outputs = weights.shape
     feeders = Rect(rect.x, rect.y, 1, rect.height)
     mesh = Rect(rect.x + 1, rect.y, rect.width - 1, rect.height)
-    room = Room()
+    room = Allocator()
     x = room.place("x", mesh, inputs, tokens, dtype)
     y = room.place("y", mesh, outputs, tokens, dtype, row_kind="replicated")
     length = stream_of(weights, rect.height, dtype).shape[1]
@@ -185,7 +185,7 @@ def _inputs(weights: np.ndarray, rows: int, row: int) -> slice:
 
 
 def _row(
-    mesh: Rect, row: int, weights: np.ndarray, room: Room, placed: tuple[Placed, Placed, Placed], numbers: Memory
+    mesh: Rect, row: int, weights: np.ndarray, room: Allocator, placed: tuple[Placed, Placed, Placed], numbers: Memory
 ) -> Phase:
     """Return the phase of row `row` of PEs: the weights of its inputs arrive, and its PEs accumulate products in y.
 

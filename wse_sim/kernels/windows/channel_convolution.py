@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room, base_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, Allocator, MeshKernel, Placed, base_of, operand_at
 from wse_sim.kernels.windows.image_bands import Lines, Neighbours, cut
 from wse_sim.kernels.windows.window import Pair, Window
 from wse_sim.layout import Rect, ceil_div
@@ -47,7 +47,7 @@ class _Channels:
         self.is_shared = images.channels < min(rect.width, images.outputs)
         widest = images.outputs if self.is_shared else images.channels
         self.rect = rect = rect.limit_size(widest, self.bands.height)
-        self.images, self.window, self.dtype, self.room = images, window, dtype, Room()
+        self.images, self.window, self.dtype, self.room = images, window, dtype, Allocator()
         self.block = images.channels if self.is_shared else ceil_div(images.channels, rect.width)
         how = {"constant": 0.0} if self.is_shared else {"counts": 1}
         self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", **how)

@@ -11,7 +11,7 @@ import numpy as np
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
 from wse_sim.isa.packing import word_count
-from wse_sim.kernels.kernel import Room, operand_at
+from wse_sim.kernels.kernel import Allocator, operand_at
 from wse_sim.kernels.windows.window import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Par, Phase, Shift
@@ -155,7 +155,7 @@ class Lines:
 class Neighbours:
     """The exchange of rows that overlapping bands share with the PEs above and below."""
 
-    def __init__(self, rect: Rect, room: Room, lines: Lines):
+    def __init__(self, rect: Rect, room: Allocator, lines: Lines):
         self.rect, self.room, self.lines, bands = rect, room, lines, lines.bands
         last = bands.above + bands.rows_in
         # Rows of other bands, and own rows that other bands read: above, below.

@@ -11,7 +11,7 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, round_to
+from wse_sim.kernels.kernel import WIDE, Allocator, MeshKernel, Placed, round_to
 from wse_sim.kernels.windows.window import Pair, Window
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
@@ -26,7 +26,7 @@ class _Planes:
     def __init__(
         self, rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str, is_wide: bool = False
     ):
-        self.extents, self.window, self.room = extents, window, Room()
+        self.extents, self.window, self.room = extents, window, Allocator()
         self.places = window.places(extents)
         self.x = self.room.place("x", rect, rows, columns, dtype, depth=extents[0] * extents[1])
         self.y = self.room.place("y", rect, rows, columns, dtype, depth=self.places[0] * self.places[1])

@@ -10,7 +10,7 @@ from lazytensor.errors import LazyError
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
 from wse_sim.isa.packing import word_count
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, operand_at
+from wse_sim.kernels.kernel import Allocator, MeshKernel, Placed, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Seq, Shift
 
@@ -52,7 +52,7 @@ def convolution(
         what = f"an image of {width} x {height} pixels cannot be cut into tiles for {rect.width} x {rect.height} PEs"
         hint = f"Choose extents that give equal tiles of at least {radius} pixels in each dimension."
         raise LazyError(what, hint=hint)
-    room, window = Room(), 2 * radius + 1
+    room, window = Allocator(), 2 * radius + 1
     x = room.place("x", rect, height, width * channels, dtype)
     weights = room.whole("weights", rect, window * window * channels, outputs, dtype)
     y = room.place("y", rect, height, width * outputs, dtype)
@@ -81,7 +81,7 @@ class _Borders:
     """
 
     rect: Rect
-    room: Room
+    room: Allocator
     frame: _Frame
     radius: int
 
@@ -118,7 +118,7 @@ class _Borders:
         return Local(self.rect, out.body()), Par(tuple(moves)), Local(self.rect, back.body())
 
 
-def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
+def _windows(room: Allocator, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
     """Return the instructions that compute y in place: for each tap, channel and output, all pixels of the tile times
     one weight.
 
