@@ -550,6 +550,36 @@ def check_15_2(answer: int | None, limit: Callable[[int], str]) -> None:
     return say(True, f"{answer} users are limited by the {limit(answer)}.")
 
 
+def check_16_1(answer: int | None, cycles: Callable[[int], tuple[int, int]]) -> None:
+    """Check the smallest side of a tile from which on the exchange takes less than 5 % of the cycles.
+
+    `cycles` returns the cycles of the exchange and of all.
+    """
+    if answer is None:
+        return say(False, "put a side into `answer_1`.")
+    if not 2 <= answer <= 60:
+        return say(False, "give a side from 2 to 60.")
+    shares = {side: moved / whole for side in range(answer - 1, 61) for moved, whole in [cycles(side)]}
+    for side in range(answer, 61):
+        if shares[side] >= 0.05:
+            return say(False, f"with {side} the exchange takes {shares[side]:.1%}. Odd and even sides differ.")
+    if shares[answer - 1] < 0.05:
+        return say(False, f"with {answer - 1} it takes {shares[answer - 1]:.1%} already.")
+    return say(True, f"with {answer} the exchange takes {shares[answer]:.1%}, with one less {shares[answer - 1]:.1%}.")
+
+
+def check_16_2(check: Callable[[], Any]) -> None:
+    """Check the kernel of a box in its three readings; `check` returns a `KernelCheck`."""
+    try:
+        found = check()
+    except LazyError as error:
+        return say(False, str(error))
+    failures = [row.failure for row in found.rows if row.failure]
+    if failures:
+        return say(False, failures[0])
+    return say(True, f"all readings agree, in {found.simulated} cycles.")
+
+
 def say(is_right: bool, sentence: str) -> None:
     """Print "Right:" or "Not yet:" with a sentence."""
     print("Right:" if is_right else "Not yet:", sentence)

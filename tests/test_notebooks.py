@@ -72,7 +72,7 @@ SOLUTIONS = {
         "answer_3 = None": "answer_3 = 1024",
     },
     "12_checkpoints_and_workers": {
-        "answer_1 = None": "answer_1 = 12",
+        "answer_1 = None": "answer_1 = 31",
         "return items  # yours": "return items[worker::workers]",
         "answer_3 = set()": 'answer_3 = {"weights", "position"}',
     },
@@ -85,6 +85,10 @@ SOLUTIONS = {
     "15_serving": {
         "return 0  # yours": "return 2 * 2 * layers * kv_heads * head_size * tokens",
         "answer_2 = None": "answer_2 = 32",
+    },
+    "16_a_kernel_of_ones_own": {
+        "answer_1 = None": "answer_1 = 31",
+        "return tiles.width, 0": "return tiles.width + 2, -1",
     },
 }
 """Chapter -> text of an unsolved cell -> the text that solves it."""

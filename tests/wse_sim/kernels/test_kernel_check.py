@@ -15,6 +15,7 @@ from wse_sim import (
     AllReduce,
     Broadcast,
     Local,
+    Memory,
     MeshKernel,
     Par,
     Rect,
@@ -61,6 +62,43 @@ def test_strided_shifts_send_the_columns_that_numpy_slices(width, height, rows, 
     radius = data.draw(st.integers(1, columns))
     kernel = exchange(Rect(0, 0, width, height), rows * height, columns * width, radius)
     check_kernel(kernel, lambda u: left_borders(u, width, radius), machine=machine, rtol=0, atol=0).expect_agreement()
+
+
+def prefix_sum(rect, rows, columns):
+    """y[r, c] = x[r, 0] + ... + x[r, c]: sums of each tile, then sums of tiles over 1, 2, 4, ... PEs."""
+    memory = Allocator()
+    x, y = (memory.place(name, rect, rows, columns, "float32") for name in "xy")
+    height, width = x.tile_rows, x.tile_columns
+    total, received = memory.vector(height), memory.vector(height)
+
+    def receive(hops):
+        build = memory.builder()
+        build.move(received, 0.0, height)
+        return Local(rect, build.body()), Shift(rect, "x", height, hops, take=total.base, put=received.base)
+
+    first, add, last = (memory.builder() for _ in range(3))
+    first.move(y.vector(), x.vector(), height * width)
+    if width > 1:
+        with first.loop(height):
+            row, after = y.vector(steps=(width,)), y.vector(steps=(width,), start=1)
+            first.add(after, row, after, width - 1)
+    first.move(total, y.vector(stride=width, start=width - 1), height)
+    add.add(total, total, received, height)
+    with last.loop(height):
+        row = y.vector(steps=(width,))
+        last.add(row, row, Memory(received.base, stride=0, steps=(1,)), width)
+    steps = [Local(rect, first.body())]
+    for power in range((rect.width - 1).bit_length()):
+        steps += [*receive(2**power), Local(rect, add.body())]
+    return MeshKernel(Seq((*steps, *receive(1), Local(rect, last.body()))), (x,), (y,), memory.words)
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 5), st.integers(1, 40))
+def test_prefix_sum_of_a_user_agrees_in_all_readings(width, height, rows, columns):
+    kernel = prefix_sum(Rect(1, 1, width, height), rows, columns)
+    check_kernel(kernel, lambda x: np.cumsum(x, 1), rtol=1e-4, atol=1e-4).expect_agreement()
 
 
 def test_strided_shift_costs_as_much_as_a_dense_one():
