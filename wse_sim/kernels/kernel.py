@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import LazyError, PlacementError
+from lazytensor.errors import LazyError, PlacementError, ShapeError
 from wse_sim.fabric import RunResult, simulate_phase
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
@@ -364,8 +364,9 @@ def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
 def verified_memory(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | None) -> np.ndarray:
     """Return the memories of `scatter`, after the kernel has been verified.
 
-    Raises LazyError for operands as in `scatter`, and for an invalid phase as in `verify_phase`. Raises PlacementError
-    if the kernel needs more memory than a PE of `machine` has. With None any memory is large enough.
+    Raises ShapeError for a matrix of another shape than its operand's, LazyError for operands as in `scatter`, and
+    LazyError or PlacementError for an invalid phase as in `verify_phase`. Raises PlacementError if the kernel needs
+    more memory than a PE of `machine` has. With None any memory is large enough.
     """
     needed = kernel.words * WORD_BYTES
     if machine and needed > machine.usable_bytes_per_pe:
@@ -376,6 +377,12 @@ def verified_memory(kernel: MeshKernel, values: Mapping[str, Any], machine: Mach
             hint="Use more PEs or smaller matrices.",
         )
     memory = scatter(kernel, values)
+    for placed in kernel.operands:
+        shape = np.shape(values[placed.name]) if placed.is_given else ()
+        extents = placed.rows, placed.columns * placed.depth
+        # A transposed matrix has the right number of elements. Vectors and arrays of more axes may have any shape.
+        if len(shape) == len(extents) and 1 not in (*shape, *extents) and shape != extents:
+            raise ShapeError(f"operand {placed.name!r} has shape {shape}", hint=f"Give a matrix of shape {extents}.")
     verify_phase(kernel.phase, *memory.shape)
     return memory
 
@@ -385,8 +392,7 @@ def as_data(
 ) -> dict[str, np.ndarray]:
     """Return the results of a kernel, by name, computed with NumPy for the global matrices `values`; see `apply`.
 
-    `values` are as in `scatter`. `machine` is a machine, its name or None. Raises LazyError or PlacementError as in
-    `verified_memory`.
+    `values` are as in `scatter`. `machine` is a machine, its name or None. Raises the errors of `verified_memory`.
 
     >>> from wse_sim import Allocator, Broadcast, MeshKernel, Rect, as_data
     >>> memory, rect = Allocator(), Rect(0, 0, 2, 1)
@@ -404,8 +410,8 @@ def as_wavelets(
 ) -> tuple[dict[str, np.ndarray], RunResult]:
     """Run a kernel cycle by cycle for the global matrices `values`, as in `scatter`.
 
-    `machine` is a machine or its name. Return (results by name, result of the run). Raises LazyError or PlacementError
-    as in `verified_memory`, and LazyError if the run does not finish.
+    `machine` is a machine or its name. Return (results by name, result of the run). Raises the errors of
+    `verified_memory`, and LazyError if the run does not finish.
 
     >>> from wse_sim import Allocator, Broadcast, MeshKernel, Rect, as_wavelets
     >>> memory, rect = Allocator(), Rect(0, 0, 2, 1)

@@ -189,6 +189,8 @@ def test_expected_results_of_another_shape_or_name_are_refused():
         check_kernel(kernel, lambda x: {"z": x})
     with pytest.raises(LazyError, match="Give 2 x 6 elements"):
         check_kernel(kernel, copied, {"x": np.zeros(5)})
+    with pytest.raises(ShapeError, match=r"operand 'x' has shape \(6, 2\)\n  Give a matrix of shape \(2, 6\)"):
+        check_kernel(kernel, copied, {"x": np.zeros((6, 2))})
     with pytest.raises(LazyError, match="indices, which cannot be random"):
         check_kernel(copies(Rect(0, 0, 3, 2), "uint16"), copied)
     with pytest.raises(LazyError, match="no results"):
