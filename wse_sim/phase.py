@@ -70,6 +70,21 @@ def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> Non
         raise LazyError(f"a reduction with algorithm {algorithm!r} cannot use groups of {size} PEs", hint=hint)
 
 
+def _make_tuple(phase: object, name: str) -> None:
+    """Replace the field `name` of a phase by a tuple of its items, since phases are keys of tables.
+
+    Raises LazyError for a value without items, such as the only part in parentheses without a comma.
+    """
+    items = getattr(phase, name)
+    if isinstance(items, tuple):
+        return
+    try:
+        object.__setattr__(phase, name, tuple(items))
+    except TypeError:
+        what = f"{name} of a {type(phase).__name__} is a {type(items).__name__}"
+        raise LazyError(what, hint="Give a tuple or a list, such as (one,) with a comma.") from None
+
+
 @dataclass(frozen=True)
 class Compute:
     """A phase in which every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each.
@@ -117,6 +132,7 @@ class Local:
     body: "tuple[Instruction, ...]"
 
     def __post_init__(self) -> None:
+        _make_tuple(self, "body")
         for instruction in self.body:
             for operand in getattr(instruction, "operands", ()):
                 # Tested by attribute, since the operand classes are not imported here.
@@ -324,6 +340,9 @@ class Seq:
 
     parts: "tuple[Phase, ...]"
 
+    def __post_init__(self) -> None:
+        _make_tuple(self, "parts")
+
 
 @dataclass(frozen=True)
 class Par:
@@ -338,6 +357,9 @@ class Par:
     """
 
     parts: "tuple[Phase, ...]"
+
+    def __post_init__(self) -> None:
+        _make_tuple(self, "parts")
 
 
 @dataclass(frozen=True)

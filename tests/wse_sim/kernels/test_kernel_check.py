@@ -274,6 +274,14 @@ def test_machine_is_taken_by_name_wherever_there_is_one():
         cost(kernel.phase, 3)
 
 
+def test_parts_and_instructions_may_be_lists():
+    step, work = Broadcast(BOX, "x", 1), doubled(0)
+    assert Par([step, Seq([work])]) == Par((step, Seq((work,))))
+    assert hash(Local(BOX, list(work.body))) == hash(work)
+    with pytest.raises(LazyError, match=r"parts of a Seq is a Broadcast\n  .*\(one,\) with a comma"):
+        Seq(step)
+
+
 def test_old_name_of_the_allocator_warns():
     with pytest.warns(DeprecationWarning, match="Room is now wse_sim.Allocator"):
         from wse_sim.kernels.kernel import Room  # noqa: PLC0415
