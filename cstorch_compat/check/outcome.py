@@ -11,6 +11,7 @@ STATUS_REFUSED, STATUS_CLEAN, STATUS_CRASHED = 1, 0, 2
 UNCHECKED_ASPECTS = (
     "code that the first step does not reach",
     "what closures do with the values of later steps",
+    "the client's code after step 2, such as a second torch.save under the same name",
     "placement and memory in the compilation on the cluster",
 )
 """What no check covers."""

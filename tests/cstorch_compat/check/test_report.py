@@ -109,7 +109,14 @@ def test_closures_get_the_values_of_the_first_batch(checked):
 def test_lists_that_closures_fill_are_filled_after_the_loop(checked):
     text = FETCHED.replace("print(loss.item())", "losses.append(loss.item())").replace("count = 0", "losses = []")
     answer = checked(text + "mean = sum(losses) / len(losses)\nassert len(losses) == 2\n")
-    assert (answer["exit"], len(answer["not_covered"])) == (0, 3), answer
+    # The script was followed to its end, so no aspect is about where it stopped.
+    assert (answer["exit"], [one for one in answer["not_covered"] if "script_0.py" in one]) == (0, []), answer
+
+
+@pytest.mark.process
+def test_a_second_file_of_one_name_after_step_2_is_said_to_be_unchecked(checked):
+    text = FETCHED + "import torch\ntorch.save({}, 'a.pt')\ntorch.save({}, 'a.pt')\n"
+    assert any("after step 2, such as a second torch.save" in one for one in checked(text)["not_covered"])
 
 
 @pytest.mark.process
