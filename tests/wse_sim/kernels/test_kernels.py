@@ -17,6 +17,8 @@ from wse_sim.kernels import KERNELS, MeshKernel, Placed, as_data, as_wavelets, g
 from wse_sim.kernels.compare import SAMPLES, SIZES, compare, table
 from wse_sim.kernels.matmul import gemm
 from wse_sim.kernels.solvers.bicgstab import NEIGHBOURS
+from wse_sim.kernels.windows.pooling import window_numbers
+from wse_sim.kernels.windows.window import Window
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Par, Reduce, Repeat, Rounds, Seq
@@ -189,3 +191,35 @@ def test_comparison_is_a_line_of_the_table():
     head, line = table([row]).splitlines()
     assert len(head) == len(line)
     assert line.split() == ["bias_relu", "2", "x", "2", "3", "x", "3", "float32", *[f"{row.closed:,}"] * 2, "+0.0%"]
+
+
+NAN = float("nan")
+WITH_NANS = np.array([[1, 2, NAN, 0], [5, NAN, 3, 9], [0, 1, 2, 3], [NAN, 1, 2, 3]], np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("run", [as_data, lambda *args: as_wavelets(*args)[0]], ids=["data", "wavelets"])
+@pytest.mark.parametrize(
+    "padding, places",
+    [
+        (0, [[5, 5, 2], [5, 5, 7], [12, 10, 11]]),
+        (1, [[0, 1, 2, 2, 3], [4, 5, 5, 2, 7], [4, 5, 5, 7, 7], [12, 12, 10, 11, 11], [12, 12, 14, 15, 15]]),
+    ],
+)
+def test_pooling_finds_the_last_nan_of_a_window_as_pytorch_does(padding, places, run, dtype):
+    """The indices are those of torch.nn.functional.max_pool2d(x, 2, 1, padding, return_indices=True)."""
+    frame = Window((2, 2), padding=((padding, padding),) * 2)
+    kernel = KERNELS["window_argmax"](Rect(0, 0, 2, 1), 1, 2, (4, 4), frame, dtype)
+    images = np.stack([WITH_NANS, np.full_like(WITH_NANS, -np.inf)])[None]
+    found = run(kernel, {"x": images, **window_numbers((4, 4), frame)}, WSE2)
+    indices, largest = (np.asarray(found[name]).reshape(2, -1) for name in ("places", "y"))
+    assert indices[0].tolist() == np.ravel(places).tolist()
+    np.testing.assert_array_equal(largest[0], WITH_NANS.ravel()[np.ravel(places)])
+    assert np.isneginf(largest[1]).all()
+
+
+@pytest.mark.parametrize("run", [as_data, lambda *args: as_wavelets(*args)[0]], ids=["data", "wavelets"])
+def test_argmax_finds_the_first_nan(run):
+    line, frame = np.array([[[[1, NAN, 9, NAN]]]], np.float32), Window((1, 4))
+    kernel = KERNELS["window_argmax"](Rect(0, 0, 1, 1), 1, 1, (1, 4), frame, is_first_nan=True)
+    assert run(kernel, {"x": line, **window_numbers((1, 4), frame)}, WSE2)["places"].ravel().tolist() == [1]

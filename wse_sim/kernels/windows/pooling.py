@@ -35,18 +35,18 @@ class _Planes:
         self.plane = down * self.line
         self.frame = self.room.vector(self.planes * self.plane, WIDE if is_wide else dtype)
 
-    def _in_frame(self, start: int, stride: int, rows: int, step: int) -> Memory:
-        """Return `rows` rows of every image in the frame as an operand.
+    def _rows_in(self, frame: Memory, start: int, stride: int, rows: int, step: int) -> Memory:
+        """Return `rows` rows of every image in a frame as an operand.
 
         They start at element `start` of the image, `step` elements apart; `stride` is within a row.
         """
         outer = (self.planes, self.plane), (rows, step)
-        return replace(self.frame, base=self.frame.base + start, stride=stride, outer=outer)
+        return replace(frame, base=frame.base + start, stride=stride, outer=outer)
 
     def inner(self) -> Memory:
         """Return the part of the frame with the images, without their padding, as an operand."""
         (top, _), (left, _) = self.window.padding
-        return self._in_frame(top * self.line + left, 1, self.extents[0], self.line)
+        return self._rows_in(self.frame, top * self.line + left, 1, self.extents[0], self.line)
 
     def fill(self, build: Builder, value: float) -> None:
         """Append an instruction that sets the frame to `value`."""
@@ -59,14 +59,28 @@ class _Planes:
         build.move(self.inner(), self.x.vector(), self.x.elements)
         return build
 
-    def seen(self) -> Iterator[tuple[int, Memory]]:
+    def seen(self, frame: Memory | None = None) -> Iterator[tuple[int, Memory]]:
         """Yield for each tap (offset of its pixel from the window's corner, the pixels that it reads for all
         outputs).
+
+        The pixels are those in `frame`, by default in the frame with the images.
         """
         (high, broad), (down, across) = self.window.dilation, self.window.stride
         for i, j in product(*map(range, self.window.kernel)):
-            memory = self._in_frame(i * high * self.line + j * broad, across, self.places[0], down * self.line)
+            start = i * high * self.line + j * broad
+            memory = self._rows_in(frame or self.frame, start, across, self.places[0], down * self.line)
             yield i * high * self.extents[1] + j * broad, memory
+
+    def nan_mask(self, build: Builder) -> Memory:
+        """Append instructions that mark the NaNs of the frame, and return a frame of their marks: 1 for NaN, else 0."""
+        length = self.planes * self.plane
+        mask, smaller = (self.room.vector(length, self.frame.dtype) for _ in range(2))
+        # Every number is above minus infinity or below infinity; a NaN is neither.
+        build.greater(mask, self.frame, float("-inf"), length)
+        build.greater(smaller, float("inf"), self.frame, length)
+        build.max(mask, mask, smaller, length)
+        build.sub(mask, 1.0, mask, length)
+        return mask
 
 
 def window_sum(
@@ -105,29 +119,45 @@ def window_spread(
 
 
 def window_argmax(
-    rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
+    rect: Rect,
+    rows: int,
+    columns: int,
+    extents: Pair,
+    window: Window,
+    dtype: str = "float32",
+    is_first_nan: bool = False,
 ) -> MeshKernel:
     """Return a kernel that computes the index `places` of the first largest pixel under each window, and the pixel, y.
 
     The images x and the arguments are those of `window_sum`, with padding of minus infinity. Pixels are numbered row by
     row, without padding; `places` is float32. The operand `origins` has the numbers of the windows' corners, which may
-    be in the padding, and `firsts` those of their first pixels; `window_numbers` returns both. If a window has a NaN, y
-    is NaN and `places` is the largest pixel before it.
+    be in the padding, and `firsts` those of their first pixels; `window_numbers` returns both. If a window has NaNs, y
+    is NaN and `places` is the last NaN, as in PyTorch's pooling, or the first NaN if `is_first_nan`, as in argmax.
     """
     on = _Planes(rect, rows, columns, extents, window, dtype)
     count = on.places[0] * on.places[1]
     origins, firsts = (on.room.whole(name, rect, 1, count, WIDE) for name in ("origins", "firsts"))
     places, better, number = (on.room.wide(on.y, name) for name in ("places", "better", "number"))
     build, count = on.padded(float("-inf")), on.y.elements
+    nans = list(on.seen(on.nan_mask(build)))
     build.move(on.y.vector(), float("-inf"), count)
     build.move(places.vector(), _for_all(on, firsts), count)
-    for ahead, seen in on.seen():
-        build.greater(better.vector(), seen, on.y.vector(), count)
-        build.max(on.y.vector(), on.y.vector(), seen, count)
-        # If the pixel is larger, the index becomes that of this tap: all are integers, so sums of them are exact.
+
+    def replace_places(ahead: int, where: Memory) -> None:
+        # The index becomes that of this tap where `where` is 1: all are integers, so sums of them are exact.
         build.add(number.vector(), _for_all(on, origins), float(ahead), count)
         build.sub(number.vector(), number.vector(), places.vector(), count)
-        build.fmac(places.vector(), number.vector(), better.vector(), places.vector(), count)
+        build.fmac(places.vector(), number.vector(), where, places.vector(), count)
+
+    for (ahead, seen), (_, is_nan) in zip(on.seen(), nans, strict=True):
+        build.greater(better.vector(), seen, on.y.vector(), count)
+        build.max(on.y.vector(), on.y.vector(), seen, count)
+        if not is_first_nan:
+            build.max(better.vector(), better.vector(), is_nan, count)
+        replace_places(ahead, better.vector())
+    if is_first_nan:
+        for ahead, is_nan in reversed(nans):
+            replace_places(ahead, is_nan)
     operands = (on.x, origins, firsts)
     return MeshKernel(Local(rect, build.body()), operands, (places, on.y), on.room.words)
 

@@ -98,7 +98,8 @@ def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` that finds the index of the first largest element under each window.
 
     The window is over the last dimensions, as many as the attribute `kernel` has. If the instruction writes a second
-    array, it gets the elements themselves. Raises LazyError for windows of more than two dimensions.
+    array, it gets the elements themselves. The last NaN counts as the largest element, as in PyTorch's pooling. Raises
+    LazyError for windows of more than two dimensions.
     """
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
@@ -108,7 +109,8 @@ def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Return the `MeshCall` that finds the index of the first largest element along the attribute `dim`.
 
-    Raises LazyError for the smallest element, and for more than `LONGEST` elements.
+    The first NaN counts as the largest element. Raises LazyError for the smallest element, and for more than `LONGEST`
+    elements.
     """
     attrs, (x,) = attributes(instr), reads
     if attrs["kind"] != "max":
@@ -119,11 +121,19 @@ def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> Mes
         what = f"the largest of {extent:,} elements is searched, but a mesh kernel searches at most {LONGEST:,}"
         raise LazyError(what, hint="Split the dimension, and search the parts one by one.")
     # One window over all elements.
-    return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim)
+    return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim, is_first_nan=True)
 
 
-def _largest(cores: Cores, x: Type, lead: tuple[int, ...], extents: Pair, window: Window, dim: int = -1) -> MeshCall:
-    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, x.dtype.name)
+def _largest(
+    cores: Cores,
+    x: Type,
+    lead: tuple[int, ...],
+    extents: Pair,
+    window: Window,
+    dim: int = -1,
+    is_first_nan: bool = False,
+) -> MeshCall:
+    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, x.dtype.name, is_first_nan)
     numbers = window_numbers(extents, window)
     return single(kernel, lambda arrays: {"x": np.moveaxis(arrays[0], dim, -1), **numbers})
 
