@@ -19,13 +19,17 @@ from cstorch_compat.run.file_journal import FileJournal
 from lazytensor.core import abstract_step
 from lazytensor.core.abstract_step import StepFamily, leading_extent
 from lazytensor.core.dtype import DType, float16
-from lazytensor.errors import LazyError, TraceError
+from lazytensor.errors import LazyError, ShapeError, TraceError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 
 NO_STEP_MESSAGE = "the script ended without a call of a model or of a traced function"
 """The error for a script without a step."""
+SCALE_HINT = (
+    "Use the extent of the batch (x.shape[0] or len(x)), take the tensor from the data loader, or omit --batch."
+)
+"""The way out for a tensor whose extent does not follow the batch size, such as labels written as a list."""
 
 
 def record_script(
@@ -80,6 +84,10 @@ def record_script(
     def again(size: int) -> Program:
         try:
             return record(StepBatch(own, size, shows_zeros))[1]
+        except ShapeError as e:
+            what = f"the script's step has {own} samples; with {size} its shapes do not fit: {e.what}"
+            hint = f"An extent of {own} is fixed in the script, such as labels in a list. {SCALE_HINT}"
+            raise TraceError(what, where=e.where or path, hint=hint) from e
         except LazyError:
             raise
         except Exception as e:
