@@ -177,11 +177,13 @@ function timelinePicture(width) {
     right.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: (n + 1) * high, y2: (n + 1) * high }));
   });
   left.append(draw("text", { class: "soft axis-name", x: 0, y: tall - 22 }, "lane"));
-  for (const [lane, layer, sweep, from, to, critical] of spans) {
+  for (const [lane, layer, sweep, start, to, critical, waiting] of spans) {
+    const from = start + waiting;
+    if (waiting) right.append(draw("line", { class: "waiting", x1: start * scale, x2: from * scale, y1: (lane + 0.5) * high, y2: (lane + 0.5) * high }));
     if (to === from) continue;
     const row = mode().rows[layer], words = () =>
       `${row ? row.label : lanes[lane]} ${SWEEPS[sweep] || ""}\n${lanes[lane]}\n${whole(from)} to ${whole(to)}: ${time(to - from)}` +
-      (critical ? "\non the critical path" : "");
+      (waiting ? `\nafter waiting ${time(waiting)}` : "") + (critical ? "\non the critical path" : "");
     const chosen = layer >= 0 && layer === state.layer ? " chosen" : "";
     const hears = told(words, () => layer >= 0 && choose(layer));
     // A thousand bars are no stops for the keyboard: the table of layers is.

@@ -189,7 +189,7 @@ def _row_data(row: LayerRow) -> dict[str, Any]:
 
 
 def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
-    """Return the lanes of a timeline, its end, and its spans as [lane, layer, sweep, start, end, is critical].
+    """Return the lanes of a timeline, its end, and its spans as [lane, layer, sweep, start, end, is critical, waiting].
 
     Lane, layer and sweep are indices; layer and sweep are -1 if unknown. Times are in cycles.
     """
@@ -205,7 +205,7 @@ def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
         layer = first.get(span.label.removesuffix(sweep).rstrip(), first.get(span.lane, -1))
         lane, kind = lanes.index(span.lane), SWEEPS.index(sweep) if sweep else -1
         is_critical = int(id(span) in critical)
-        spans.append([lane, layer, kind, span.start_cycles, span.end_cycles, is_critical])
+        spans.append([lane, layer, kind, span.start_cycles, span.end_cycles, is_critical, span.wait_cycles])
     return {"lanes": lanes, "spans": spans, "end": timeline.end_cycles}
 
 

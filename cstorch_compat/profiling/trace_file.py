@@ -157,12 +157,12 @@ def _plan_lanes(plan: Plan) -> Sequence[str]:
 
 
 def _lane_events(plan: Plan, lanes: Mapping[str, int], start_us: float) -> Iterator[TraceEvent]:
-    """Yield the spans of a plan's timeline for a step that begins at `start_us`."""
+    """Yield the spans of a plan's timeline for a step that begins at `start_us`, without their waiting."""
     timeline, microseconds = plan.chosen.timeline, 1e6 / plan.report.clock_hz
     for span in timeline.spans if timeline is not None else ():
-        cycles = span.end_cycles - span.start_cycles
+        cycles = span.end_cycles - span.busy_start_cycles
         if cycles:
-            begin = start_us + span.start_cycles * microseconds
+            begin = start_us + span.busy_start_cycles * microseconds
             yield _slice_event(WAFER_PROCESS, lanes[span.lane], span.label, begin, cycles * microseconds, cycles=cycles)
 
 

@@ -53,12 +53,16 @@ class ChannelTiming:
 
 @dataclass(frozen=True)
 class LaneSpan:
-    """A scheduled step. The lane is ready at `start_cycles` and finished at `end_cycles`, waiting included."""
+    """A scheduled step. The lane is ready at `start_cycles` and finished at `end_cycles`.
+
+    `wait_cycles` of them are waiting for the other lane of a transfer.
+    """
 
     lane: str
     label: str
     start_cycles: int
     end_cycles: int
+    wait_cycles: int = 0
 
 
 def schedule_lanes(
@@ -75,7 +79,8 @@ def schedule_lanes(
     waiting: dict[str, tuple[str, SendStep | ReceiveStep, int]] = {}
 
     def done(lane: str, step: LaneStep, end: int) -> None:
-        spans.append(LaneSpan(lane, step.label, now[lane], end))
+        busy = step.cycles if isinstance(step, BusyStep) else setup_cycles + step.words + step.tail_cycles
+        spans.append(LaneSpan(lane, step.label, now[lane], end, end - now[lane] - busy))
         at[lane], now[lane] = at[lane] + 1, end
 
     # A lane runs until it has to wait for its partner. The partner that arrives second continues both.

@@ -16,13 +16,26 @@ class TimelineTask:
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """A scheduled task. `cause` is the index of the span whose end started it, None for one that starts at cycle 0."""
+    """A scheduled task, from the cycle in which it can start until it ends.
+
+    - `lane`, `label`: its lane and its name
+    - `start_cycles`, `end_cycles`: its first cycle, and the cycle after the last
+    - `cause`: index of the span whose end started it, None for one that starts at cycle 0
+    - `wait_cycles`: cycles in which it waits, for example for weights that are still arriving. They are counted at its
+      start, wherever they are
+    """
 
     lane: str
     label: str
     start_cycles: int
     end_cycles: int
     cause: int | None = None
+    wait_cycles: int = 0
+
+    @property
+    def busy_start_cycles(self) -> int:
+        """Return the first cycle after all of its waiting."""
+        return self.start_cycles + self.wait_cycles
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,8 @@ class Timeline:
         return {lane: tuple(spans) for lane, spans in lanes.items()}
 
     def busy_cycles(self, lane: str) -> int:
-        """Return the total cycles of the spans on `lane`."""
-        return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
+        """Return the total cycles of the spans on `lane`, without those in which they wait."""
+        return sum(s.end_cycles - s.busy_start_cycles for s in self.spans if s.lane == lane)
 
     def critical_path(self) -> tuple[TimeSpan, ...]:
         """Return the chain of spans from cycle 0 to the end, without gaps, that determines the total time.

@@ -148,16 +148,15 @@ def floor_plan(report: ModeReport, machine: Machine | str) -> Figure:
 
 
 def gantt(timeline: Timeline) -> Figure:
-    """Return a figure with a bar for each span on its lane. Spans of the critical path are red."""
+    """Return a figure with a bar for each span on its lane, without its waiting. Spans of the critical path are red."""
     lanes, critical = timeline.lanes, set(timeline.critical_path())
     figure, ((axes,),) = _make_figure(1.2 + _ROW_HEIGHT_INCHES * len(lanes))
     for i, spans in enumerate(lanes.values()):
         for span in spans:
-            long, colour = (
-                span.end_cycles - span.start_cycles,
-                _CRITICAL_SPAN_COLOUR if span in critical else _SPAN_COLOUR,
+            start, colour = span.busy_start_cycles, _CRITICAL_SPAN_COLOUR if span in critical else _SPAN_COLOUR
+            axes.barh(
+                i, span.end_cycles - start, left=start, height=0.8, color=colour, edgecolor="white", linewidth=0.3
             )
-            axes.barh(i, long, left=span.start_cycles, height=0.8, color=colour, edgecolor="white", linewidth=0.3)
     axes.set_yticks(range(len(lanes)), list(lanes))
     axes.invert_yaxis()
     axes.set_xlabel("cycle")

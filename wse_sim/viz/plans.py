@@ -7,7 +7,7 @@ from wse_sim.machine import Machine
 from wse_sim.planner.report import LayerRow, ModeReport
 from wse_sim.planner.timeline import Timeline, TimeSpan
 
-_IDLE_SIGN = "."
+_IDLE_SIGN, _WAIT_SIGN = ".", "-"
 
 
 def floor_plan(report: ModeReport, machine: Machine | str, columns: int = 72) -> str:
@@ -42,7 +42,7 @@ def _legend(stages: Mapping[floor_drawing.RectTuple, Sequence[LayerRow]]) -> Ite
 def gantt(timeline: Timeline, columns: int = 72) -> str:
     """Return a timeline as text, with a bar for each lane over `columns` characters.
 
-    "#" is busy, and "+" is busy on the critical path.
+    "#" is busy, "+" is busy on the critical path, and "-" waits, for example for weights that are still arriving.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY, plan
@@ -66,11 +66,15 @@ def gantt(timeline: Timeline, columns: int = 72) -> str:
 def _bar_text(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, columns: int) -> str:
     cells = [_IDLE_SIGN] * columns
     for span in spans:
-        if span.end_cycles == span.start_cycles:
-            continue
-        first = span.start_cycles * columns // end
-        # Round outwards, so that every span is visible.
-        last = max(first + 1, -(-span.end_cycles * columns // end))
-        mark = "+" if span in critical else "#"
-        cells[first:last] = [mark] * (min(last, columns) - first)
+        work = "+" if span in critical else "#"
+        for mark, start, stop in (
+            (_WAIT_SIGN, span.start_cycles, span.busy_start_cycles),
+            (work, span.busy_start_cycles, span.end_cycles),
+        ):
+            if start == stop:
+                continue
+            first = start * columns // end
+            # Round outwards, so that every span is visible.
+            last = max(first + 1, -(-stop * columns // end))
+            cells[first:last] = [mark] * (min(last, columns) - first)
     return "".join(cells)

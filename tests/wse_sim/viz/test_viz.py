@@ -223,7 +223,7 @@ def test_picture_of_a_plan_has_a_rectangle_for_each_kernel_and_a_bar_for_each_sp
     timeline = plan(mlp(), WSE2).streaming.timeline
     bars = pictures.gantt(timeline).axes[0].patches
     assert sorted((b.get_x(), b.get_width()) for b in bars) == sorted(
-        (s.start_cycles, s.end_cycles - s.start_cycles) for s in timeline.spans
+        (s.busy_start_cycles, s.end_cycles - s.busy_start_cycles) for s in timeline.spans
     )
     assert pictures.gantt(Timeline(())).axes
 

@@ -271,9 +271,9 @@ def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> I
 def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Timeline:
     """Return the lanes of a step as a timeline, in order of start and end.
 
-    A span starts when the previous one on its lane ends, so waiting is included. One more span on the lane "the rest"
-    covers the remaining cycles of the step, if any: micro-batches without spans, and sums over copies. Layers of equal
-    name get their number appended.
+    A span starts when the previous one on its lane ends, and may wait for another lane. One more span on the lane "the
+    rest" covers the remaining cycles of the step, if any: micro-batches without spans, and sums over copies. Layers of
+    equal name get their number appended.
     """
     # Lanes start at cycle 0 and have no gaps, so the lane that ends last is the critical path.
     names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}
@@ -283,7 +283,9 @@ def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Tim
     for span in ordered:
         lane = names.get(span.lane, span.lane)
         lane = f"{lane} {span.lane.removeprefix('layer ')}" if list(names.values()).count(lane) > 1 else lane
-        spans.append(TimeSpan(lane, span.label, span.start_cycles, span.end_cycles, last.get(span.lane)))
+        spans.append(
+            TimeSpan(lane, span.label, span.start_cycles, span.end_cycles, last.get(span.lane), span.wait_cycles)
+        )
         last[span.lane] = len(spans) - 1
     latest = max(range(len(spans)), key=lambda n: spans[n].end_cycles)
     if spans[latest].end_cycles < step_cycles:

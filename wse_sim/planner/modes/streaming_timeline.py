@@ -394,7 +394,7 @@ class _LaneClock:
         self.ahead, self.end = ahead, 0
         self._lanes: tuple[int, int, int | None] = 0, 0, None
         self._meshes: list[int] = []
-        self._shown: list[tuple[int, int, int | None]] = []
+        self._shown: list[tuple[tuple[int, int, int | None], tuple[int, int, int]]] = []
 
     def add(self, turns: Iterable[tuple[int, int, int]], is_shown: bool) -> None:
         """Schedule further turns after those so far, given their cycles on each lane. Record their ends if `is_shown`.
@@ -414,7 +414,7 @@ class _LaneClock:
             if leaving:
                 left = max((left or 0) + leaving, computed)
             if is_shown:
-                self._shown.append((arrived, computed, left if leaving else None))
+                self._shown.append(((arrived, computed, left if leaving else None), (arriving, computing, leaving)))
         self._lanes = arrived, computed, left
         self.end = max(computed, left or 0)
 
@@ -437,14 +437,15 @@ class _LaneClock:
     def spans(self, names: Sequence[str]) -> list[TimeSpan]:
         """Return the spans of the recorded turns, three lanes for each turn, with their causes.
 
-        A span starts when its cause ends, so waiting is included. `names` has a name for each recorded turn; another
-        number raises ValueError. A turn that sends nothing has no span on the last lane.
+        A span starts when its cause ends; `wait_cycles` are those in which its lane does not work. `names` has a name
+        for each recorded turn; another number raises ValueError. A turn that sends nothing has no span on the last
+        lane.
         """
         spans: list[TimeSpan] = []
         last: list[int | None] = [None, None, None]
         meshes: list[int] = []
-        for name, ends in zip(names, self._shown, strict=True):
-            for lane, end in enumerate(ends):
+        for name, (ends, cycles) in zip(names, self._shown, strict=True):
+            for lane, (end, busy) in enumerate(zip(ends, cycles, strict=True)):
                 if end is None:
                     continue
                 cause = last[lane]
@@ -456,5 +457,5 @@ class _LaneClock:
                 if lane == 1:
                     meshes.append(len(spans))
                 start = spans[cause].end_cycles if cause is not None else 0
-                spans.append(TimeSpan(LANES[lane], name, start, end, cause))
+                spans.append(TimeSpan(LANES[lane], name, start, end, cause, end - start - busy))
         return spans

@@ -23,7 +23,8 @@ from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE1, WSE2
 from wse_sim.planner.modes import MODE_PLANNERS, plan, simulate
-from wse_sim.planner.timeline import TimelineTask, schedule_tasks
+from wse_sim.planner.timeline import Timeline, TimelineTask, TimeSpan, schedule_tasks
+from wse_sim.viz import gantt
 
 few = settings(deadline=None, max_examples=3, print_blob=False)
 """Each example is placed several times; the campaign draws more."""
@@ -504,3 +505,21 @@ def test_energy_lies_between_idle_and_mean_power():
         watts = mode.joules_per_sample * mode.samples_per_s
         assert 16_100 <= watts <= 22_800 * (1 + 1e-9)
     assert plan(tiny_mlp(), TINY).report.chosen.joules_per_sample == 0
+
+
+@few
+@given(mlps(), machines())
+def test_lanes_of_a_streamed_step_are_busy_only_while_they_transfer_or_compute(program, machine):
+    """On a slow edge the mesh waits for weights, which is no work of the mesh."""
+    slow = replace(machine, edge_bits_per_s=machine.edge_bits_per_s / 1000)
+    fast, outcome = (plan(program, m, "streaming").streaming for m in (machine, slow))
+    assume(outcome.timeline is not None and outcome.report.micro_batches == fast.report.micro_batches == 1)
+    busy = [made.timeline.busy_cycles("mesh") for made in (fast, outcome)]
+    assert busy[0] == busy[1]
+    assert all(0 <= s.wait_cycles <= s.end_cycles - s.start_cycles for s in outcome.timeline.spans)
+
+
+def test_gantt_chart_shows_waiting_apart_from_work():
+    waits = TimeSpan("mesh", "fc forward", 0, 100, None, 60)
+    (_, bar) = gantt(Timeline((waits,)), columns=10).splitlines()
+    assert bar.split() == ["mesh", "------++++"]
