@@ -36,6 +36,7 @@ from wse_sim.planner.kernel_selection import RECIPES, phase_program
 from wse_sim.planner.modes import MODES, Plan, plan, simulate
 from wse_sim.planner.prices import Prices
 from wse_sim.planner.report import LayerRow, ModeReport, Report
+from wse_sim.planner.resource_shares import RESOURCES, ResourceShare, resource_shares
 from wse_sim.planner.timeline import Timeline
 from wse_sim.serving.decoder import Decoder
 from wse_sim.serving.report import ServingPlan
@@ -50,6 +51,7 @@ __all__ = [
     "MODES",
     "PRECISION_LEVELS",
     "RECIPES",
+    "RESOURCES",
     "TINY",
     "WSE1",
     "WSE2",
@@ -71,6 +73,7 @@ __all__ = [
     "Rect",
     "Report",
     "ServingPlan",
+    "ResourceShare",
     "SweepRecord",
     "Timeline",
     "WaferBackend",
@@ -81,6 +84,7 @@ __all__ = [
     "phase_program",
     "plan",
     "serve",
+    "resource_shares",
     "simulate",
     "sweep",
     "to_frame",

@@ -19,8 +19,12 @@ function redraw(name) {
 }
 
 function verdictOf(own) {
-  return own.fits ? own.verdict : `The step does not fit. ${own.reason}`;
+  const one = step();
+  // A row with shares of resources has a verdict on the same plan that names the resource.
+  const row = DATA.rows.find((r) => hasResources(r) && r.machine === one.machine.name && r.systems === one.systems && r.batch_size === one.batch && r.mode === own.mode);
+  return own.fits ? (row || own).verdict : `The step does not fit. ${own.reason}`;
 }
+const hasResources = (row) => (row.resources || []).length > 0;
 
 section("compared", "Machines and batches", () => {
   const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
@@ -45,6 +49,26 @@ section("compared", "Machines and batches", () => {
   return [el("div", { class: "tools" }, copyButton(csv)), el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
     el("thead", null, el("tr", null, columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)))), el("tbody", null, body)))];
 }, () => DATA.rows.length > 1);
+
+// Shares of the resources in a step, for each row of the plan that has them.
+const gained = (r) => `+${percent(r.gain - 1)}`;
+function resourceTable(row) {
+  const name = `batch ${whole(row.batch_size)} on ${whole(row.systems)} ${row.machine}${DATA.has_workers ? `, workers ${whole(row.workers)}` : ""}, ${row.mode}`;
+  const columns = [["twice as fast", "words", (r) => r.resource], ["share of the step", "", (r) => percent(r.share)],
+    ["step", "", (r) => quantity(r.step_seconds, "s")], ["samples/s", "", gained]];
+  const head = columns.map(([text, kind]) => el("th", { scope: "col", class: kind }, text));
+  const body = row.resources.map((r) => el("tr", null, columns.map(([, kind, cell]) => el("td", { class: kind }, cell(r)))));
+  return [el("h3", null, name), el("p", null, row.verdict), el("div", { class: "scroll", tabindex: 0, "aria-label": `Resources: ${name}` },
+    el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)))];
+}
+section("resources", "What if a resource were twice as fast", () => {
+  const fields = ["resource", "share", "step_seconds", "gain"], places = ["batch_size", "machine", "systems", "workers", "mode"];
+  const rows = DATA.rows.filter(hasResources);
+  const csv = () => [[...places, ...fields], ...rows.flatMap((row) => row.resources.map((r) => [...places.map((f) => row[f]), ...fields.map((f) => r[f])]))];
+  return [el("div", { class: "tools" }, copyButton(csv)),
+    el("p", { class: "note" }, "Each line is a plan of the step with one resource twice as fast. A share is twice the time that this saves. The last share is time in which several resources work at once."),
+    ...rows.flatMap(resourceTable)];
+}, () => DATA.rows.some(hasResources));
 
 section("figures", "A step", () => {
   const own = mode(), one = step(), m = one.machine, figures = {
@@ -132,7 +156,8 @@ section("timeline", "Timeline of a step", (width) => {
   const what = state.mode === "streaming" ? "The first micro-batches: weights and batch enter, layers run in turn, gradients leave." : "The first sample passes an empty pipeline forward and backward; updates follow.";
   return [
     el("div", { class: "tools" }, el("button", { type: "button", onclick: zoom(2) }, "Zoom in"), el("button", { type: "button", onclick: zoom(0.5) }, "Zoom out"),
-      SWEEPS.map((s) => key(`var(--${s})`, s)), mode().timeline.spans.some((span) => span[2] < 0) && key("var(--cold)", "other"), key("var(--critical)", "critical path (outline)")),
+      SWEEPS.map((s) => key(`var(--${s})`, s)), mode().timeline.spans.some((span) => span[2] < 0) && key("var(--cold)", "other"), key("var(--critical)", "critical path (outline)"),
+      mode().timeline.spans.some((span) => span[6]) && el("span", null, "dashed line: waiting")),
     timelinePicture(width),
     el("p", { class: "note" }, `${what} ${time(mode().timeline.end)}.`)];
 }, () => Boolean(mode().timeline));

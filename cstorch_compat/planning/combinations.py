@@ -14,6 +14,7 @@ from wse_sim import WSE2, WSE3, SweepRecord, sweep
 from wse_sim.number_format import format_estimate, format_percent
 from wse_sim.planner.micro_batches import micro_batch_text
 from wse_sim.planner.modes import MODE_PLANNERS
+from wse_sim.planner.resource_shares import shares_text
 
 SCHEMA_NAME = "lazywafer-plan"
 """The name of the JSON document's schema."""
@@ -40,7 +41,7 @@ class PlanRequest:
     """The requested combinations. Empty `batches` and `systems` stand for those of the script.
 
     `workers` are numbers of input workers of one system. If it is empty, plans have the default of `wse_sim.host` and
-    the table has no column of workers.
+    the table has no column of workers. With `has_resources` each row has the shares of the resources.
     """
 
     batches: tuple[int, ...] = ()
@@ -49,6 +50,7 @@ class PlanRequest:
     workers: tuple[int, ...] = ()
     mode: str = "auto"
     precision_level: int | None = None
+    has_resources: bool = False
 
     def named(self, batch_size: int) -> list[str]:
         """Return a description of each row, in order. `batch_size` is that of the script."""
@@ -89,6 +91,7 @@ def plan_rows(
         workers=wanted.workers,
         precision_level=wanted.precision_level,
         has_routes=True,
+        has_resources=wanted.has_resources,
         has_digests=False,
         on_record=checked,
     )
@@ -159,7 +162,20 @@ def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
         asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
         told += [f"{_row_name(row, has_workers)}: {micro_batch_text(row)}" for row in asked]
     told += _explain_slower_wse3(rows)
-    return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *_format_bands(rows))]
+    return [
+        *(fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in told),
+        *_format_resources(rows, has_workers),
+        *(fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in _format_bands(rows)),
+    ]
+
+
+def _format_resources(rows: Sequence[SweepRecord], has_workers: bool) -> list[str]:
+    """Return the table of resources of each row that has one, under a line with the row's name."""
+    return [
+        f"{_row_name(row, has_workers)}, with one resource twice as fast:\n\n{shares_text(row.resources)}"
+        for row in rows
+        if row.resources
+    ]
 
 
 def _format_bands(rows: Sequence[SweepRecord]) -> list[str]:
@@ -228,7 +244,13 @@ def _table_cells(columns: Sequence[Column], row: SweepRecord) -> list[Any]:
 
 
 def _format_limit(row: SweepRecord) -> str:
-    """Return the limiting resource of a row and its place in the script, in short form."""
+    """Return the limiting resource of a row and its place in the script, in short form.
+
+    With shares of resources it is the one with the largest share.
+    """
+    if row.resources:
+        largest = max(row.resources, key=lambda one: one.share)
+        return f"{largest.resource}, {format_percent(largest.share)} of the step"
     # The base name is enough: the file is the script or a module in its folder.
     bound = next((b for b in row.bounds if b.kind == row.limit), None)
     if bound is None:

@@ -68,6 +68,11 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         metavar="N,...",
         help=f"input workers of one system (default: {APPLIANCE.workers}); adds a column to the table",
     )
+    planner.add_argument(
+        "--what-if",
+        action="store_true",
+        help="plan each row again with every resource twice as fast, and print the gains; takes several times as long",
+    )
     planner.add_argument("--mode", default="auto", choices=PLAN_MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the data type of matrix products")
     levels = sorted(PRECISION_LEVELS)
@@ -98,7 +103,15 @@ def plan_script(options: argparse.Namespace) -> int:
     if wrong := check_serving_options(options):
         print_escaped(f"lazywafer plan: {wrong}", sys.stderr)
         return 2
-    wanted = PlanRequest(options.batch, options.machine, options.systems, options.workers, options.mode, options.pol)
+    wanted = PlanRequest(
+        options.batch,
+        options.machine,
+        options.systems,
+        options.workers,
+        options.mode,
+        options.pol,
+        has_resources=options.what_if,
+    )
     journal = FileJournal()
     try:
         if options.serve:

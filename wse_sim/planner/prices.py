@@ -6,6 +6,8 @@ a deep model have only a few kinds of kernels.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -93,6 +95,17 @@ class Prices:
         self._phases: dict[int, tuple[Phase, Cost]] = {}
         self._sparse: set[tuple[int, int, int]] = set()
         self._colours: dict[tuple[int, int, int], int] = {}
+
+    def with_edge_of(self, machine: Machine) -> "Prices":
+        """Return prices on `machine`: these, if it differs at most in the rate of the edge, else new ones.
+
+        No kernel transfers anything over the edge of the wafer, so its rate changes no price.
+        """
+        if replace(machine, edge_bits_per_s=self.machine.edge_bits_per_s) != self.machine:
+            return Prices(machine)
+        prices = copy(self)
+        prices.machine = machine
+        return prices
 
     def kind(self, dataflow: Dataflow, i: int) -> int:
         """Return the kind of kernel `i` of a program: a number that equal kernels of any program share."""

@@ -35,6 +35,7 @@ def sweep(
     workers: Sequence[int] = (),
     precision_level: int | None = None,
     has_routes: bool = False,
+    has_resources: bool = False,
     has_digests: bool = True,
     on_record: Callable[[SweepRecord], object] = lambda record: None,
 ) -> list[SweepRecord]:
@@ -56,6 +57,8 @@ def sweep(
     - `host`: the computers around the wafers
     - `precision_level`: one of `PRECISION_LEVELS`; by default that of each program
     - `has_routes`: whether records of pipelines include the routes between stages
+    - `has_resources`: whether records include the shares of resources (`resource_shares`); a point then takes several
+      times as long. Records that the file has already stay as they are
     - `has_digests`: if False, records of a single program without executor and file have no digest, which saves time
       for deep networks
     - `on_record`: called with each record when it is planned; an error that it raises ends the sweep. Without an
@@ -78,7 +81,7 @@ def sweep(
         _step_digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _empty_digest
     )
     tasks = [
-        replace(task, has_routes=has_routes)
+        replace(task, has_routes=has_routes, has_resources=has_resources)
         for task in _make_tasks(steps, places, modes, batches, systems, workers, host, precision_level, digest)
     ]
     facts = {

@@ -11,6 +11,7 @@ from wse_sim.host import APPLIANCE
 from wse_sim.planner.bounds import RateBound
 from wse_sim.planner.micro_batches import ExploredSize
 from wse_sim.planner.report import Alternative, ModeReport, Report, RouteRow
+from wse_sim.planner.resource_shares import ResourceShare, format_verdict
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class SweepRecord:
     - `error_band`: how far such figures were from published ones
     - `router_colours`: colours of routes and kernels on the fullest router of a pipeline
     - `routes`: routes between stages, if the sweep requested them
+    - `resources`: shares of the resources in a step, if the sweep requested them; `verdict` then names the largest
     - `error`: why the point could not be planned
 
     >>> import lazytensor as lt, wse_sim
@@ -105,6 +107,7 @@ class SweepRecord:
     error_band: str = ""
     router_colours: int = 0
     routes: tuple[RouteRow, ...] = ()
+    resources: tuple[ResourceShare, ...] = ()
     error: str = ""
 
     @property
@@ -132,16 +135,21 @@ class SweepRecord:
         """
         bounds = tuple(RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
-        # Records of earlier versions have no routes and no explored sizes.
+        # Records of earlier versions have no routes, explored sizes and resources.
         routes = tuple(RouteRow(**route) for route in data.get("routes", ()))
         explored = tuple(ExploredSize(**one) for one in data.get("explored", ()))
-        return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes, "explored": explored})
+        resources = tuple(ResourceShare(**one) for one in data.get("resources", ()))
+        rows = {"bounds": bounds, "alternatives": others, "routes": routes, "explored": explored}
+        return cls(**{**data, **rows, "resources": resources})
 
 
-def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> SweepRecord:
+def make_record(
+    point: SweepPoint, whole: Report, has_routes: bool = False, resources: tuple[ResourceShare, ...] = ()
+) -> SweepRecord:
     """Return the record of a planned point, whether it fits or not. `whole` is the report of its plan.
 
-    It has the figures of the chosen mode. Routes are included only if `has_routes`.
+    It has the figures of the chosen mode. Routes are included only if `has_routes`. With `resources` the verdict is
+    that of the largest share.
     """
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
@@ -154,7 +162,7 @@ def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> S
         step_cycles=report.step_cycles,
         step_seconds=report.step_cycles / whole.clock_hz,
         limit=report.limit,
-        verdict=report.verdict,
+        verdict=format_verdict(resources, report.verdict) if resources else report.verdict,
         peak_bytes_per_pe=report.peak_bytes_per_pe,
         usable_bytes_per_pe=whole.usable_bytes_per_pe,
         reason=report.reason,
@@ -172,6 +180,7 @@ def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> S
         router_colours=report.router_colours,
         # Routes are optional because a deep pipeline has hundreds.
         routes=report.routes if has_routes else (),
+        resources=resources,
     )
 
 

@@ -17,6 +17,7 @@ from wse_sim.machine import Machine
 from wse_sim.planner.modes import Source, plan
 from wse_sim.planner.modes.mode_plan import AnalysisCache
 from wse_sim.planner.prices import Prices
+from wse_sim.planner.resource_shares import ResourceShare, resource_shares
 from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord, make_failed_record, make_record
 
 SweepStep = Program | Source
@@ -39,6 +40,7 @@ class SweepTask:
     - `step`: the program or recorded step, or its pickled form
     - `machine`, `host`, `precision_level`: as in `plan`
     - `has_routes`: whether the record includes routes
+    - `has_resources`: whether the record includes the shares of resources
     - `readings`: data-flow facts shared with other tasks of the same step
     """
 
@@ -48,6 +50,7 @@ class SweepTask:
     host: Host
     precision_level: int | None
     has_routes: bool = False
+    has_resources: bool = False
     readings: AnalysisCache | None = field(default=None, repr=False, compare=False)
 
 
@@ -59,8 +62,9 @@ def plan_task(task: SweepTask) -> SweepRecord:
     point = task.point
     # An error in one point must not end the sweep.
     try:
+        step = _unpack_step(task.step) if isinstance(task.step, bytes) else task.step
         whole = plan(
-            _unpack_step(task.step) if isinstance(task.step, bytes) else task.step,
+            step,
             task.machine,
             point.mode,
             point.batch_size,
@@ -70,8 +74,21 @@ def plan_task(task: SweepTask) -> SweepRecord:
             other=point.mode == "auto",
             precision_level=task.precision_level,
             readings=task.readings,
-        )
-        return make_record(point, whole.report, task.has_routes)
+        ).report
+        resources: tuple[ResourceShare, ...] = ()
+        if task.has_resources:
+            resources = resource_shares(
+                step,
+                task.machine,
+                whole.mode,
+                point.batch_size,
+                point.systems,
+                task.host,
+                _thread_prices(task.machine),
+                precision_level=task.precision_level,
+                readings=task.readings,
+            )
+        return make_record(point, whole, task.has_routes, resources)
     except Exception as error:
         return make_failed_record(point, error)
 

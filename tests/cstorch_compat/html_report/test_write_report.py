@@ -17,6 +17,7 @@ from cstorch_compat.html_report.write_report import make_texts, write_page
 from cstorch_compat.planning.recording import record_script
 from lazytensor import config
 from tests.conftest import ROOT, lazywafer, training
+from tests.shown_numbers import value_of
 from wse_sim import WSE2, plan
 
 pytestmark = pytest.mark.slow
@@ -133,6 +134,28 @@ def risky(tmp_path_factory):
 @pytest.fixture(scope="module")
 def residual(tmp_path_factory):
     return page(tmp_path_factory.mktemp("residual"), text=RESIDUAL)
+
+
+@pytest.fixture(scope="module")
+def what_if(tmp_path_factory):
+    return page(tmp_path_factory.mktemp("what_if"), "--what-if", "--machine", "tiny", "--mode", "streaming")
+
+
+@pytest.mark.process
+def test_the_page_has_a_line_for_each_resource_if_their_shares_were_planned(window, what_if, plain):
+    (row,) = data_of(what_if.read_text())["rows"]
+    lines = "[...document.querySelectorAll('#resources tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    window.open(what_if)
+    shown = window.value(lines)
+    assert [line[0] for line in shown] == [one["resource"] for one in row["resources"]]
+    assert [value_of(line[1]) for line in shown] == pytest.approx(
+        [100 * r["share"] for r in row["resources"]], rel=0.01
+    )
+    assert row["verdict"] in window.text("#resources")
+    assert window.text("#verdict") == row["verdict"]
+    window.open(plain)
+    assert window.value(lines) == []
+    assert window.faults == []
 
 
 def test_the_page_has_every_figure_of_the_plan_and_the_lines_of_the_script(plain):
@@ -529,7 +552,11 @@ def violations(window):
 
 
 @pytest.mark.parametrize(
-    "net, dark", [("plain", False), ("residual", False), ("residual", True), ("risky", False), ("risky", True)]
+    "net, dark",
+    [
+        *(("plain", False), ("residual", False), ("residual", True), ("risky", False), ("risky", True)),
+        *(("what_if", False), ("what_if", True)),
+    ],
 )
 def test_axe_finds_no_fault_in_the_page(window, request, net, dark):
     window.open(request.getfixturevalue(net), dark=dark)

@@ -151,6 +151,45 @@ def test_document_has_the_input_workers_of_each_row(plan):
     assert numbers == [[5], [20], [3, 1]]
 
 
+@pytest.mark.slow
+def test_what_if_prints_a_line_for_each_resource_and_names_the_largest(plan):
+    schema = json.loads((ROOT / "cstorch_compat" / "planning" / "plan.schema.json").read_text())
+    options = ("--what-if", "--mode", "streaming", "--machine", "CS-2")
+    document = json.loads(plan(PLAIN, *options, "--json").stdout)
+    assert faults(document, schema, schema) == []
+    (row,) = document["rows"]
+    assert sum(one["share"] for one in row["resources"]) == pytest.approx(1)
+    shown = plan(PLAIN, *options).stdout
+    table = shown.partition("with one resource twice as fast:")[2]
+    for one in row["resources"]:
+        (line,) = (line for line in table.splitlines() if line.startswith(one["resource"]))
+        assert float(line.rpartition("+")[2].removesuffix("%")) == pytest.approx(100 * (one["gain"] - 1), rel=0.01)
+    largest = max(row["resources"], key=lambda one: one["share"])["resource"]
+    assert f"  {largest}, " in shown.partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("labels", ["torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])", "labels"])
+def test_labels_that_are_written_as_a_list_are_named_for_another_batch(plan, labels):
+    text = f"""
+import torch, torch.nn as nn, torch.nn.functional as F
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+x = torch.randn(8, 4)
+for epoch in range(3):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), {labels})
+    loss.backward()
+    optimizer.step()
+"""
+    assert plan(text, "--batch", "8").returncode == 0
+    outcome = plan(text, "--batch", "8,16")
+    assert outcome.returncode == 1
+    assert "script.py:9: the script's step has 8 samples; with 16 its shapes do not fit" in outcome.stderr
+    assert "the labels int64[8]" in outcome.stderr
+    assert "such as labels in a list" in outcome.stderr and "or omit --batch" in outcome.stderr
+
+
 def test_a_plan_has_at_least_one_input_worker(plan):
     outcome = plan(PLAIN, "--workers", "5,0")
     assert outcome.returncode == 2
