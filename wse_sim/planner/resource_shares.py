@@ -56,14 +56,22 @@ RESOURCES: Mapping[str, Resource] = {
     # One measured number of the WSE-3 covers setups and jumps back in loops, so they are one resource.
     "vector setups": Resource(
         "Use longer vectors: a larger batch, wider layers, or fewer small operations",
-        times=("dsd_setup_cycles", "loop_cycles"),
+        times=("dsd_setup_cycles", "descriptor_load_cycles", "loop_cycles"),
     ),
     "multiply-add lanes": Resource(
-        "Use 16-bit types or smaller products", rates=("fma_f16_per_cycle", "fma_f32_per_cycle")
+        "Use 16-bit types or smaller products",
+        rates=("fma_f16_per_cycle", "fma_f32_per_cycle", "product_f16_per_cycle"),
     ),
     "memory ports": Resource(
         "Use 16-bit types, or fewer additions and copies",
-        rates=("add_f16_per_cycle", "add_f32_per_cycle", "move_f16_per_cycle", "move_f32_per_cycle"),
+        rates=(
+            "add_f16_per_cycle",
+            "add_f32_per_cycle",
+            "shifted_add_f32_per_cycle",
+            "conflict_add_f32_per_cycle",
+            "move_f16_per_cycle",
+            "move_f32_per_cycle",
+        ),
         factors=("conflict_slowdown",),
     ),
     "divisions and exponentials": Resource(
