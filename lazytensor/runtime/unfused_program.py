@@ -7,9 +7,9 @@ nest is computed separately: the arithmetic of a nest does not depend on what is
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,14 @@ from lazytensor import config
 from lazytensor.compiler.index_map import MOVEMENT_OPS
 from lazytensor.compiler.pipeline import HOST, Compilation, Target
 from lazytensor.compiler.scalar_bodies import has_function, is_literal, is_pointwise
-from lazytensor.core.dtype import round_to
+from lazytensor.core.dtype import DType, float64, round_to
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import Kernel, Match
 from lazytensor.kernels.routines import BY_INDEX, REORDERED, routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, schedule, softmax_rows
+from lazytensor.runtime import blas, schedule, softmax_rows, thread_pool
 from lazytensor.runtime.binders import kernel_binder
 from lazytensor.runtime.element_functions import element_function
 from lazytensor.runtime.ordered_sums import reduced
@@ -34,8 +34,7 @@ Value = Any
 """An array, or a tuple of arrays for an operation with several results."""
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """One operation to run.
 
     - `function`: computes the value of the operation from those of its operands.
@@ -68,7 +67,8 @@ class Unfused:
         self._constants = [(numbers[n], _constant(n)) for n in nodes if n.value is not None or is_literal(n)]
         self._roots = [numbers[r] for r in lowered.roots()]
         known = {k for k, _ in self._constants} | set(self._batch) | set(self._states.values())
-        calls = [(n, *_function(n, matches)) for n in nodes if numbers[n] not in known]
+        setting = config.current().jit, thread_pool.team().threads
+        calls = [(n, *_function(n, matches, setting)) for n in nodes if numbers[n] not in known]
         last = {numbers[i]: k for k, (_, _, operands) in enumerate(calls) for i in operands}
         kept = {*self._roots, *known}
         self._calls = [
@@ -118,21 +118,52 @@ def _constant(n: Node) -> np.ndarray:
     return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
-def _function(n: Node, matches: Mapping[Node, tuple[Kernel, Match]]) -> tuple[Callable[..., Value], tuple[Node, ...]]:
+_functions: dict[tuple[Any, ...], Callable[..., Value]] = {}
+MAX_FUNCTIONS = 4096
+"""The maximum number of cached functions. Graphs that differ in each iteration consist of the same operations."""
+_CACHEABLE_TYPES = frozenset((int, float, bool, str, tuple, NoneType, DType, Type))
+
+
+def _function(
+    n: Node, matches: Mapping[Node, tuple[Kernel, Match]], setting: tuple[Any, ...]
+) -> tuple[Callable[..., Value], tuple[Node, ...]]:
     """Return the function that computes a node, and the nodes whose values it takes.
 
-    The function does not take attributes; its result is rounded for half types.
+    The function does not take attributes; its result is rounded for half types. It is cached by the operation, its
+    attributes, the types of operands and results, and `setting`, which is a key of the configuration. A full cache is
+    cleared first.
     """
-    if n in matches:
-        kernel, match = matches[n]
-        return _of_kernel(n, kernel, match), match.operands
+    kernel, match = matches.get(n, (None, None))
+    operands = n.inputs if match is None else match.operands
+    # Arrays and functions among the attributes must not be kept alive, and the number of a float64 constant is part of
+    # the text of a kernel.
+    if any(item[2] not in _CACHEABLE_TYPES for item in n.items) or any(
+        is_literal(i) and i.type.dtype is float64 for i in operands
+    ):
+        return _make_function(n, kernel, match), operands
+    chosen: Any = None
+    if kernel is not None and match is not None:
+        chosen = kernel.name, *(item for item in match.attrs.items() if item[0] != "attrs")
+    key = n.op, n.items, n.type, chosen, setting, *[i.type for i in operands]
+    function = _functions.get(key)
+    if function is None:
+        if len(_functions) >= MAX_FUNCTIONS:
+            _functions.clear()
+        function = _functions[key] = _make_function(n, kernel, match)
+    return function, operands
+
+
+def _make_function(n: Node, kernel: Kernel | None, match: Match | None) -> Callable[..., Value]:
+    """Return the function that computes a node, by a library kernel if there is a match."""
+    if kernel is not None and match is not None:
+        return _of_kernel(n, kernel, match)
     if n.op == "result":
-        return partial(_part, n.attrs["index"]), n.inputs
+        return partial(_part, n.attrs["index"])
     if n.op in MOVEMENT_OPS or n.op == "arange":
-        return partial(OPS[n.op].eval, **n.attrs), n.inputs
+        return partial(OPS[n.op].eval, **n.attrs)
     if n.op == "reduce":
-        return partial(_rounded, reduced(n.inputs[0].type, **n.attrs), n.type), n.inputs
-    return partial(_rounded, element_function(n), n.type), n.inputs
+        return partial(_rounded, reduced(n.inputs[0].type, **n.attrs), n.type)
+    return partial(_rounded, element_function(n), n.type)
 
 
 def _part(index: int, values: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -155,8 +186,7 @@ def _of_kernel(n: Node, kernel: Kernel, match: Match) -> Callable[..., Value]:
     if rows is not None:
         results: Callable[..., tuple[np.ndarray, ...]] = partial(_rows_rounded, rows, outs)
     else:
-        instr = Instr(kernel=kernel.name, reads=(), writes=(), attrs=match.attrs, where=n.where)
-        results = partial(_run, kernel_binder(instr, outs, ins, {}, is_general=True), outs)
+        results = _RepeatedKernel(Instr(kernel.name, (), (), match.attrs), outs, ins)
     return results if isinstance(n.type, tuple) else partial(_first, results)
 
 
@@ -164,17 +194,50 @@ def _first(function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray)
     return function(*arrays)[0]
 
 
-def _run(
-    bind: Callable[[list[np.ndarray]], list[Any]], outs: tuple[Type, ...], *arrays: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Bind a library kernel to fresh result arrays, run it, and return these arrays."""
-    results = [np.empty(t.shape, t.dtype.host) for t in outs]
-    # The list keeps the arrays alive: steps of machine code hold only addresses.
-    operands = [np.asarray(a, order="C") for a in arrays]
-    steps, _ = schedule.chains(bind([*operands, *results]))
+class _RepeatedKernel:
+    """A library kernel that runs on arrays of its types and returns a tuple of new arrays.
+
+    `instr` is a call of the kernel, and `outs` and `ins` are the types of its results and operands. Binding a kernel
+    takes as long as a small product takes to run, so its argument tables are kept, and a later call writes the
+    addresses of its arrays into them. A kernel with steps of NumPy is bound in each call.
+    """
+
+    def __init__(self, instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]):
+        self._outs = [(t.shape, t.dtype.host) for t in outs]
+        self._bind = kernel_binder(instr, outs, ins, {}, is_general=True)
+        # Argument tables that no thread uses now.
+        self._tables: list[tuple[list[Any], list[list[schedule.Word]], list[int]]] = []
+
+    def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        results = [np.empty(shape, dtype) for shape, dtype in self._outs]
+        # The list keeps the arrays alive: steps of machine code hold only addresses.
+        operands = [*(np.asarray(a, order="C") for a in arrays), *results]
+        addresses = [a.__array_interface__["data"][0] for a in operands]
+        try:
+            runs, words, before = self._tables.pop()
+        except IndexError:
+            steps = self._bind(operands)
+            runs, words = schedule.chains(steps)[0], _address_words(steps, len(operands))
+        else:
+            for words_of_operand, address, old in zip(words, addresses, before, strict=True):
+                for table, place in words_of_operand if address != old else ():
+                    table[place] += address - old
+        for run in runs:
+            run()
+        if words:
+            self._tables.append((runs, words, addresses))
+        return tuple(results)
+
+
+def _address_words(steps: Sequence[Any], count: int) -> list[list[schedule.Word]]:
+    """Return the words that hold addresses in each of `count` operands; an empty list if a step is not machine code."""
+    if not all(isinstance(step, schedule.Parts) for step in steps):
+        return []
+    words: list[list[schedule.Word]] = [[] for _ in range(count)]
     for step in steps:
-        step()
-    return tuple(results)
+        for operand, word in step.addresses():
+            words[operand].append(word)
+    return words
 
 
 def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -191,7 +254,7 @@ def _routine(name: str, attrs: tuple[tuple[str, Any], ...], out: Type, ins: tupl
     instr = Instr("call", (), (), {"op": name, "attrs": dict(attrs)})
     if routine_of(instr, (out,), ins) is None:
         return None
-    return partial(_first, partial(_run, kernel_binder(instr, (out,), ins, {}, is_general=True), (out,)))
+    return partial(_first, _RepeatedKernel(instr, (out,), ins))
 
 
 def _by_routine(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:

@@ -47,7 +47,14 @@ def assert_equal_bits(graph, arrays, state=None, target=HOST):
     executable = HostBackend().compile(compile_graph(graph, target), store)
     fetched = [np.array(v) for v in executable.step(arrays)]
     updated = [store.array(name) for name in graph.updates]
-    values = Unfused(graph, target).run(arrays, state or {})
+    unfused, others = Unfused(graph, target), [a.copy() for a in arrays]
+    before = [v.copy() for v in unfused.run(others, state or {})]
+    # A later run must read its own arrays.
+    for array in others:
+        array.fill(1)
+    values = unfused.run(arrays, state or {})
+    for got, again in zip(values, before, strict=True):
+        np.testing.assert_array_equal(got, again)
     for got, want in zip(values, (*updated, *fetched), strict=True):
         assert (got.shape, got.dtype) == (want.shape, want.dtype)
         np.testing.assert_array_equal(got, want)
