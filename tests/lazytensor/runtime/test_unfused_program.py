@@ -184,6 +184,12 @@ def indexed_calls(rng, rows):
     along = rng.integers(0, rows, x.shape)
     picks = tuple(rng.integers(0, rows, 40).tolist())
     window = {"size": (rows, 80), "stride": (90, 1), "offset": 3}
+    triangle = np.tril(rng.standard_normal((rows, rows), dtype="f4")) + 4 * np.eye(rows, dtype="f4")
+    modes = {"mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
+    images, samples = (rng.standard_normal(shape, dtype="f4") for shape in ((2, 3, 5, 6), (2, 3, rows, 4)))
+    grid = rng.uniform(-1, 1, (2, rows, 4, 2)).astype("f4")
+    log_probs = np.log(rng.dirichlet(np.ones(5), (rows, 2)).astype("f4"))
+    scores = log_probs, np.array([[0, 1, 0], [0, 4, 0]]), np.array([[rows, 1], [rows - 1, 1]])
     return (
         ("index_get", {"dims": (0,)}, x, index),
         ("index_put", {"dims": (0,), "accumulate": True}, x, y[np.zeros(50, int)], index),
@@ -196,6 +202,12 @@ def indexed_calls(rng, rows):
         *(("scan", {"kind": k, "dim": 1, "reverse": True}, x) for k in ("add", "mul", "logaddexp")),
         ("pair_distances", {}, x, y),
         ("pair_pull", {}, y[:, :rows], x, y),
+        ("triangular_solve", {"lower": True, "adjoint": False}, triangle, x),
+        ("grid_sample", modes, images, grid),
+        ("grid_sample_image_grad", {"extents": (5, 6), **modes}, samples, grid),
+        ("grid_sample_grid_grad", modes, samples, images, grid),
+        ("ctc_loss", {"zero_infinity": False}, *scores),
+        ("ctc_loss_grad", {"zero_infinity": False}, samples[:2, 0, 0, 0].copy(), *scores),
     )
 
 
