@@ -23,7 +23,7 @@ from wse_sim.host import APPLIANCE
 from wse_sim.planner.report import ModeReport
 
 GPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
-FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
+FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18, weight_transfer_s=0, step_control_s=0)
 MODES = ("pipelined", "streaming")
 MAX_SLOWDOWN_RATIO = 1.05
 """Cycles of a sample on the larger mesh over those on the smaller one."""

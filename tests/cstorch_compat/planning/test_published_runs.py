@@ -7,6 +7,8 @@ from cstorch_compat.planning.published_runs import PLACED_FILE, SCRIPTS, SHARED_
 GPT3 = ("--width", "5120", "--heads", "40", "--dropout", "0", "--batch_size", "720")
 # Script, arguments, layers, and the parameters that are published of the model, in millions.
 MODELS = {
+    "ESM-2 35M": ("esm2.py", (), 12, 33.5),
+    "ViT-Base": ("vit.py", (), 12, 86.6),
     "BERT-large": ("bert_large.py", (), 24, 335),
     "GPT-2 small": ("gpt2.py", (), 12, 124),
     "GPT-3 13B": ("gpt2.py", GPT3, 40, 12_853),

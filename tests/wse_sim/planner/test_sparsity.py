@@ -24,7 +24,7 @@ from wse_sim.planner.sparsity import find_sparsity, streamed_bytes
 
 few = settings(deadline=None, max_examples=5, print_blob=False)
 shares = st.lists(st.floats(0.001, 0.999), min_size=2, max_size=4).map(sorted)
-FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18)
+FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, worker_tokens_per_s=1e18, weight_transfer_s=0, step_control_s=0)
 
 
 def masked(samples=64, inputs=64, outputs=48, share=0.1, is_masked=True, groups=(1, 1)):

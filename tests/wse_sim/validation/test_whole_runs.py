@@ -208,10 +208,18 @@ def test_no_published_run_needs_more_than_the_peak_of_its_machine():
     assert [run.id for run in load_planned_runs() if run.peak_share > 1] == []
 
 
-def test_input_limits_fc_mnist_and_one_constant_gives_its_rows():
+def test_host_limits_fc_mnist_and_two_constants_give_its_rows():
     rows = [run for run in load_planned_runs() if run.id.startswith("fcmnist")]
-    assert [run.limit for run in rows] == ["input"] * 3
+    assert {run.limit for run in rows} == {"control", "weights"}
     assert max(run.factor for run in rows) <= 1.4
+
+
+def test_input_workers_limit_published_runs_of_small_models():
+    limits = {run.id: run.limit for run in load_planned_runs()}
+    small = ("bert_eval_cs3", "esm2_35m_cs3", "vit_base_cs2", "vit_base_cs3")
+    assert [limits[name] for name in small] == ["input"] * 4
+    factors = {run.id: run.factor for run in load_planned_runs() if run.is_test}
+    assert max(factors[name] for name in ("bert_eval_cs3", "vit_base_cs3")) <= 1.3
 
 
 def test_recorded_runs_name_no_folder():

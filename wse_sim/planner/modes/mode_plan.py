@@ -9,7 +9,7 @@ from lazytensor.errors import LazyError, PlacementError
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Program
 from wse_sim.cost_model.relayout import adapter_cycles
-from wse_sim.host import Host
+from wse_sim.host import Host, InputLoad
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.planner.attention_blocks import fuse_attention_blocks
@@ -384,18 +384,29 @@ def samples_per_second(samples: int, cycles: float, machine: Machine) -> float:
 def host_bounds(case: PlanningCase) -> list[RateBound]:
     """Return the bounds of the computers around the wafers: "input" workers, and "control" of steps if it takes time.
 
-    There is no input bound without a batch. For a share of a batch, the bounds are those of all copies together.
+    There is no input bound without a batch, and no control bound without an instruction. For a share of a batch, the
+    bounds are those of all copies together.
     """
-    dataflow, host = case.dataflow, case.host
-    batch_bytes = sum(dataflow.type(b).nbytes for b in case.program.batch)
-    samples = case.batch_size
-    if case.share is not None:
-        # Workers prepare the batch of all copies, so scale the bytes of this copy's share.
-        batch_bytes, samples = batch_bytes * case.share.batch_size // samples, case.share.batch_size
+    host, load, samples = case.host, _input_load(case), case.batch_size
     bounds = []
-    if batch_bytes:
-        rate = samples / host.input_seconds(batch_bytes, case.systems)
-        bounds.append(RateBound("input", rate, host.sources["worker_bytes_per_s"]))
-    if host.step_control_s:
+    if seconds := host.input_seconds(load, case.systems):
+        # Each sample takes the same time of a worker in every share.
+        bounds.append(RateBound("input", samples / seconds, host.input_source(load)))
+    if case.share is not None:
+        samples = case.share.batch_size
+    if host.step_control_s and case.program.instrs:
         bounds.append(RateBound("control", samples / host.step_control_s, host.sources["step_control_s"]))
     return bounds
+
+
+def _input_load(case: PlanningCase) -> InputLoad:
+    """Return the work of the input workers for the batch of a case.
+
+    A tensor with at least three dimensions for each sample holds pictures. The largest tensor of integers with more
+    than one for each sample holds texts; masks, labels and positions of the same texts are made from it.
+    """
+    types = [case.dataflow.type(b) for b in case.program.batch]
+    pictures = [t for t in types if len(t.shape) > 3]
+    others = [t for t in types if len(t.shape) <= 3]
+    texts = [t.size for t in others if len(t.shape) > 1 and t.dtype.kind in "iu"]
+    return InputLoad(sum(t.nbytes for t in others), max(texts, default=0), sum(t.size for t in pictures))

@@ -187,7 +187,8 @@ class StreamedRun:
         """Return the cycles of a turn for one micro-batch: on the three lanes, and three parts of these.
 
         The parts are those of weights, of kernels and of moved activations. Weights and results are limited by the
-        slower of the wafer's edge and the weight host's stream, the batch by the edge only. The mesh takes the longer
+        slower of the wafer's edge and the weight host's stream, the batch by the edge only. The weights of a turn and
+        its results are a transfer each, which takes a fixed time of the host too. The mesh takes the longer
         of kernels and moved activations, which overlap.
         """
         machine, host = self.case.machine, self.case.host
@@ -197,9 +198,12 @@ class StreamedRun:
         work, moving = self._spread(turn.kernels, words)
         # Kernels process rows as they arrive from the previous layer's layout.
         mesh = max(work, moving)
-        weights = turn.bytes.weights * 8 / bits
+        # The weights of a layer are one transfer, and so are its gradients.
+        transfer = host.weight_transfer_s * machine.clock_hz
+        weights = transfer + turn.bytes.weights * 8 / bits if turn.bytes.weights else 0.0
+        leaving = transfer + turn.bytes.out * 8 / bits if turn.bytes.out else 0.0
         batch = self.share * turn.bytes.batch * 8 / machine.edge_bits_per_cycle
-        lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes.out * 8 / bits)
+        lanes = math.ceil(weights + batch), mesh, math.ceil(leaving)
         return lanes, weights, work, moving
 
     def _spread(self, kernels: Sequence[int], words: int) -> tuple[int, int]:

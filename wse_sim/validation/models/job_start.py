@@ -12,9 +12,8 @@ def programming_seconds(case: RowCase) -> float:
 
 
 def sending_seconds(case: RowCase) -> float:
-    """Return the seconds for sending the initial weights in 16 bits, without the fixed time of a start."""
-    weights = round(case["weights"] * _WEIGHT_BYTES)
-    return APPLIANCE.start_seconds(weights) - APPLIANCE.start_seconds(0)
+    """Return the seconds for sending the initial weights in 16 bits."""
+    return APPLIANCE.first_weights_seconds(round(case["weights"] * _WEIGHT_BYTES))
 
 
 MODELS = {

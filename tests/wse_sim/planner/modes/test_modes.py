@@ -28,7 +28,15 @@ from wse_sim.viz import gantt
 
 few = settings(deadline=None, max_examples=3, print_blob=False)
 """Each example is placed several times; the campaign draws more."""
-FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
+FREE_HOST = replace(
+    APPLIANCE,
+    worker_bytes_per_s=1e18,
+    worker_tokens_per_s=1e18,
+    worker_picture_elements_per_s=1e18,
+    stream_bits_per_s=1e18,
+    weight_transfer_s=0,
+    step_control_s=0,
+)
 """A host that never limits, so that figures are the wafer's."""
 
 
@@ -484,7 +492,7 @@ def test_whole_samples_make_micro_batches_that_fit(batch):
     whole = batch * small.clock_hz / report.step_cycles
     assert rates["fill"] == pytest.approx(whole)
     assert rates["compute"] >= whole * (1 - 1e-4)
-    assert report.samples_per_s == pytest.approx(min(whole, rates["input"]))
+    assert report.samples_per_s == pytest.approx(min(whole, rates["input"], rates["control"]))
 
 
 @pytest.mark.slow
@@ -523,3 +531,28 @@ def test_gantt_chart_shows_waiting_apart_from_work():
     waits = TimeSpan("mesh", "fc forward", 0, 100, None, 60)
     (_, bar) = gantt(Timeline((waits,)), columns=10).splitlines()
     assert bar.split() == ["mesh", "------++++"]
+def test_rate_never_rises_with_a_larger_model_at_the_same_batch():
+    for batch in (4, 64):
+        rates = [
+            plan(Sized((64, *[256] * depth, 64), batch), TINY, "streaming").report.samples_per_s for depth in (1, 2, 4)
+        ]
+        assert rates == sorted(rates, reverse=True)
+
+
+def test_rate_never_falls_with_twice_the_input_workers():
+    for mode in ("streaming", "pipelined"):
+        rates = [
+            plan(Sized((64, 64, 64), 64), TINY, mode, host=replace(APPLIANCE, workers=n)).report.samples_per_s
+            for n in (1, 2, 4, 8)
+        ]
+        assert rates == sorted(rates)
+
+
+def test_fixed_times_of_a_step_lose_their_share_in_larger_batches():
+    fixed = replace(FREE_HOST, step_control_s=1e-3, weight_transfer_s=1e-4)
+    shares = []
+    for batch in (8, 128, 2048):
+        step = Sized((64, 64, 64), batch)
+        free, slow = (plan(step, TINY, "streaming", host=host).report.samples_per_s for host in (FREE_HOST, fixed))
+        shares.append(1 - slow / free)
+    assert shares == sorted(shares, reverse=True) and shares[0] > 2 * shares[-1]

@@ -16,7 +16,7 @@ from wse_sim.planner.modes import mode_plan
 from wse_sim.planner.modes.replicas import line_sum_cycles, max_line_bytes, replica_grid, tree_sum_cycles
 from wse_sim.planner.report import Report
 
-MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
+MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18, step_control_s=0)
 """A host that never limits."""
 WIDE = replace(TINY, edge_bits_per_s=TINY.edge_bits_per_s * 100)
 
