@@ -186,9 +186,7 @@ def test_unknown_row_is_refused_with_what_there_is(entry, capsys):
 
 # Later logs of the same pages: no part of the bar that the others were set.
 ADDED = {"gptj_cs2_2_r171", "gptj_cs2_2_r192", "gptj_cs3", "llama7_cs3", "llama3_8b_cs3"}
-# Runs beyond the bar and why; one that comes within it has to leave this table.
-BEYOND: dict[str, str] = {"bert_eval_cs3": "a step takes 38 ms, of which the wafer explains 13"}
-WORST, MEDIAN = 2.5, 1.5
+WORST, MEDIAN = 1.8, 1.3
 
 
 def test_every_run_is_recorded():
@@ -199,7 +197,7 @@ def test_every_run_is_recorded():
 
 def test_published_runs_are_planned_within_the_bar():
     judged = [run for run in load_planned_runs() if run.id not in ADDED]
-    assert {run.id for run in judged if run.factor > WORST} == BEYOND.keys()
+    assert [run.id for run in judged if run.factor > WORST] == []
     assert make_error_band("all", (run.factor for run in judged)).median <= MEDIAN
 
 
