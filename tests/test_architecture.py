@@ -33,6 +33,7 @@ LAYERS = """
     lazytensor.runtime.backend  lazytensor.runtime.aligned_arrays  lazytensor.core.source \
         lazytensor.core.element_bytes
     lazytensor.core.file_array  lazytensor.core.life_cycle  lazytensor.cirh
+    lazytensor.hlo
     lazytensor.ops
     lazytensor.autograd.gradient_graph  lazytensor.core.autocast  lazytensor.runtime.state_store \
         lazytensor.runtime.reference

@@ -11,6 +11,8 @@ from lazytensor.cirh.generic_parser import read_graph
 from lazytensor.compiler.pipeline import PASSES, RESULT_FORMS, Compilation, Target
 from lazytensor.errors import LazyError
 from lazytensor.exchange.onnx_model import onnx_model
+from lazytensor.hlo.parser import is_hlo, read_hlo
+from lazytensor.hlo.printer import hlo_generic_text
 from lazytensor.ir.graph import Graph
 from lazytensor.system.command_line import comma_separated, existing_file, new_file, one_of
 from lazytensor.system.output_files import write_file_atomically
@@ -18,7 +20,8 @@ from lazytensor.system.terminal import print_escaped
 
 HELP = """Read a graph in MLIR's generic form, run compiler passes on it in the given order, and print the result of the
 last one: a graph in the same form, or a text of kernels, loops or programs. The result of each pass is checked. Runs on
-the wafer write such graphs to the files torch.generic.mlir and cirh.generic.mlir."""
+the wafer write such graphs to the files torch.generic.mlir, hlo.generic.mlir and cirh.generic.mlir. The pass unwrap
+takes a graph of custom calls, also in the form of the file hlo.mlir."""
 STORE_PASSES = ("bind",)
 """Passes that need a store with values. They cannot be run by this command."""
 
@@ -85,18 +88,24 @@ def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
 
     Raises LazyError for an invalid graph, and for a pass whose input no earlier pass produces.
     """
-    graph = read_graph(text)
-    # The pass "record" comes first, because it checks the graph.
-    passes = (PASSES["record"], *(PASSES[name] for name in names if name != "record"))
+    form, graph = ("hlo", read_hlo(text)) if is_hlo(text) else ("graph", read_graph(text))
+    # The pass "record" comes first, because it checks the graph. Custom calls are checked while they are read.
+    if form == "graph":
+        names = ["record", *(name for name in names if name != "record")]
+    elif not names:
+        return form, graph
+    passes = tuple(PASSES[name] for name in names)
     # Check that each pass gets its input. The error names passes, because the command line has no names for forms.
-    available = {"graph", "heading"}
+    available = {form, "heading"}
     for p in passes:
         if missing := set(p.reads) - available:
-            given_by = next(q.name for q in PASSES.values() if q.gives in missing)
+            sources = [q for q in PASSES.values() if q.gives in missing]
+            given_by = next((q for q in sources if available.issuperset(q.reads)), sources[0]).name
             raise LazyError(f"pass {p.name} needs the result of pass {given_by}", hint=f"Run {given_by} before it.")
         available.add(p.gives)
     # A separate target, so that only the requested passes run.
-    return passes[-1].gives, Compilation(graph, Target("opt", passes))[passes[-1].name]
+    wrapped: dict[str, Any] = {"hlo": graph} if form == "hlo" else {}
+    return passes[-1].gives, Compilation(graph, Target("opt", passes), **wrapped)[passes[-1].name]
 
 
 def _format_result(last: tuple[str, Any], options: argparse.Namespace, is_lowered: bool) -> str:
@@ -115,4 +124,8 @@ def _format_result(last: tuple[str, Any], options: argparse.Namespace, is_lowere
     if options.onnx:
         write_file_atomically(options.onnx, onnx_model(result).SerializeToString())
         return ""
-    return dot_text(result) if options.dot else generic_text(result, CIRH_DIALECT if is_lowered else ATEN_DIALECT)
+    if options.dot:
+        return dot_text(result)
+    if form == "hlo":
+        return hlo_generic_text(result)
+    return generic_text(result, CIRH_DIALECT if is_lowered else ATEN_DIALECT)

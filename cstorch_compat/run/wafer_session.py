@@ -35,6 +35,7 @@ from lazytensor.core.step import StepRunner
 from lazytensor.core.storage import Storage
 from lazytensor.core.tensor import CPU, Tensor, tensor_from_storage
 from lazytensor.errors import StateError, TraceError
+from lazytensor.hlo.printer import hlo_generic_text, hlo_text
 from lazytensor.ir.graph import Graph, Node, distinct_uses, leaf, merge_equal_nodes
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.types import Type
@@ -451,18 +452,20 @@ class WaferSession(ExecutionSession):
         warnings.warn(str(lost), UserWarning, stacklevel=2)
 
     def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
-        """Write the step's graph and its lowered form into the folder, which is created.
+        """Write the step's graph, its wrapped and its lowered form into the folder, which is created.
 
-        The files are torch.mlir and cirh.mlir, and both in MLIR's generic form as torch.generic.mlir and
-        cirh.generic.mlir.
+        The files are torch.mlir, hlo.mlir and cirh.mlir, and each in MLIR's generic form, as in torch.generic.mlir.
         """
         folder = self.settings.folder
         folder.mkdir(parents=True, exist_ok=True)
+        wrapped = compilation["wrap_custom_calls"]
         # Also write the generic form, which MLIR tools and `lazywafer opt` read.
         texts = {
             "torch": torch_text(graph),
+            "hlo": hlo_text(wrapped),
             "cirh": compilation.text,
             "torch.generic": generic_text(graph, ATEN_DIALECT),
+            "hlo.generic": hlo_generic_text(wrapped),
             "cirh.generic": generic_text(compilation["lower_to_cirh"], CIRH_DIALECT),
         }
         for name, text in texts.items():

@@ -7,7 +7,7 @@ dialect: `torch.aten.add` as traced, `cirh.add` as lowered. `generic_parser` rea
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from lazytensor.ir.types import Type
 ATEN_DIALECT, CIRH_DIALECT = "torch.aten", "cirh"
 """The dialects: for traced and for lowered graphs."""
 LEAF_OPS = ("batch", "state")
+CONSTANT_OPS = ("const", "leaf")
+"""Operations without operands whose attribute in the text is the array `value`."""
 LEAF_ATTRIBUTE_PREFIX = "lt."
 """Prefix of the name of each attribute of a leaf."""
 
@@ -30,33 +32,23 @@ def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
 
     cbfloat16, which MLIR does not have, is written as f16. Raise CompileError for an attribute that has no text.
     """
-    leaves = [*graph.inputs, *graph.state.values()]
-    # A leaf that is not in the graph's inputs or state is an argument too, so that the text is complete.
-    nodes = graph.nodes()
-    leaves = list(dict.fromkeys([*leaves, *(n for n in nodes if n.op in LEAF_OPS)]))
-    names = {n: f"%arg{i}" for i, n in enumerate(leaves)}
-    lines: list[str] = []
-    for n in nodes:
-        if n.op == "result":
-            names[n] = f"{names[n.inputs[0]]}#{n.attrs['index']}"
-        elif n not in names:
-            names[n] = f"%{len(lines)}"
-            lines.append(f"    {_operation(n, names, dialect)}")
+    return generic_module(graph, lambda n: (f"{dialect}.{n.op}", node_attributes(n)))
+
+
+def generic_module(graph: Graph, spell: Callable[[Node], tuple[str, str]]) -> str:
+    """Return the graph as a module with one function.
+
+    `spell(node)` returns the full name of the node's operation and the text of its attributes, "" if there are none.
+    It is not called for leaves of the step and for nodes that pick one of several results.
+    """
+    leaves, operations, names = number_values(graph)
+    lines = [f"    {_operation(n, names, *spell(n))}" for n in operations]
     roots = graph.roots()
     results = ", ".join(type_text(r.type) for r in roots)
     arguments = ", ".join(f"{names[n]}: {type_text(n.type)}" for n in leaves)
     signature = f"({', '.join(type_text(n.type) for n in leaves)}) -> ({results})"
-    # In MLIR, attributes of arguments need a dialect prefix.
-    of_leaves = ", ".join(
-        _attributes({"lt.leaf": n.op} | {f"{LEAF_ATTRIBUTE_PREFIX}{name}": value for name, value in n.attrs.items()})
-        for n in leaves
-    )
-    of_results = ", ".join(
-        [
-            *(_attributes({"lt.state": state}) for state in graph.updates),
-            *(_attributes({"cs.output_name": name}) for name in graph.output_names),
-        ]
-    )
+    of_leaves = ", ".join(map(leaf_attributes, leaves))
+    of_results = ", ".join(result_attributes(graph))
     return "\n".join(
         [
             '"builtin.module"() ({',
@@ -73,31 +65,77 @@ def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
     )
 
 
-def _operation(n: Node, names: dict[Node, str], dialect: str) -> str:
+def number_values(graph: Graph) -> tuple[list[Node], list[Node], dict[Node, str]]:
+    """Return the arguments of the function, the operations of its body in order, and the name of each node's value."""
+    nodes = graph.nodes()
+    # A leaf that is not in the graph's inputs or state is an argument too, so that the text is complete.
+    leaves = list(dict.fromkeys([*graph.inputs, *graph.state.values(), *(n for n in nodes if n.op in LEAF_OPS)]))
+    names = {n: f"%arg{i}" for i, n in enumerate(leaves)}
+    operations: list[Node] = []
+    for n in nodes:
+        if n.op == "result":
+            names[n] = f"{names[n.inputs[0]]}#{n.attrs['index']}"
+        elif n not in names:
+            names[n] = f"%{len(operations)}"
+            operations.append(n)
+    return leaves, operations, names
+
+
+def leaf_attributes(n: Node) -> str:
+    """Return the attributes of the function's argument that is the leaf `n`, with the prefix that MLIR requires."""
+    return attributes_text({"lt.leaf": n.op} | {f"{LEAF_ATTRIBUTE_PREFIX}{name}": v for name, v in n.attrs.items()})
+
+
+def result_attributes(graph: Graph) -> list[str]:
+    """Return the attributes of each result of the function: the name of the new state or of the output."""
+    return [
+        *(attributes_text({"lt.state": state}) for state in graph.updates),
+        *(attributes_text({"cs.output_name": name}) for name in graph.output_names),
+    ]
+
+
+def result_names(n: Node, names: dict[Node, str]) -> str:
+    """Return the left side of an operation's equation: %4, or %4:2 for two results."""
+    return f"{names[n]}:{len(n.type)}" if isinstance(n.type, tuple) else names[n]
+
+
+def function_type(n: Node) -> str:
+    """Return the types of an operation's operands and results: (tensor<2xf32>) -> tensor<2xf32>."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
-    left = f"{names[n]}:{len(types)}" if isinstance(n.type, tuple) else names[n]
-    # Constants and leaves are printed by their elements; their internal attributes mean nothing in the text.
-    attrs = {"value": _value(n)} if n.op in ("const", "leaf") else n.attrs
+    results = ", ".join(map(type_text, types))
+    operands = ", ".join(type_text(i.type) for i in n.inputs)
+    return f"({operands}) -> {results if len(types) == 1 else f'({results})'}"
+
+
+def node_attributes(n: Node) -> str:
+    """Return the attributes of a node as text, "" if it has none. Raise CompileError for one that has no text.
+
+    Constants have their elements as the attribute `value`; their other attributes mean nothing in the text.
+    """
+    attrs = {"value": constant_elements(n)} if n.op in CONSTANT_OPS else n.attrs
     try:
-        said = _attributes(attrs, n.type)
+        return attributes_text(attrs, n.type) if attrs else ""
     except CompileError as e:
         raise CompileError(f"{n.op}: {e.what}", where=n.where) from e
-    operands = ", ".join(type_text(i.type) for i in n.inputs)
-    results = ", ".join(map(type_text, types))
-    results = f"({results})" if len(types) != 1 else results
-    called = f'"{dialect}.{n.op}"({", ".join(names[i] for i in n.inputs)})'
-    return f"{left} = {called}{said and ' ' + said} : ({operands}) -> {results}"
 
 
-def _value(n: Node) -> np.ndarray:
+def _operation(n: Node, names: dict[Node, str], name: str, attributes: str) -> str:
+    operands = ", ".join(names[i] for i in n.inputs)
+    return f'{result_names(n, names)} = "{name}"({operands}){attributes and " " + attributes} : {function_type(n)}'
+
+
+def constant_elements(n: Node) -> np.ndarray:
+    """Return the elements of a node in `CONSTANT_OPS`."""
     if n.value is not None:
         return n.value
     return np.frombuffer(n.attrs["data"], n.type.dtype.host).reshape(n.type.shape)
 
 
-def _attributes(attrs: Any, type: Any = None) -> str:
-    if not attrs:
-        return "{}" if type is None else ""
+def attributes_text(attrs: Mapping[str, Any], type: Any = None) -> str:
+    """Return attributes as a dictionary of MLIR. `type` is the type of an array among them.
+
+    Raise CompileError for a value that has no text.
+    """
     return "{" + ", ".join(f"{name} = {_attribute(value, type)}" for name, value in attrs.items()) + "}"
 
 

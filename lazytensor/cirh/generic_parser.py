@@ -5,13 +5,13 @@ mlir-opt.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from lazytensor.cirh.generic import LEAF_ATTRIBUTE_PREFIX, LEAF_OPS
+from lazytensor.cirh.generic import CONSTANT_OPS, LEAF_ATTRIBUTE_PREFIX, LEAF_OPS
 from lazytensor.core.dtype import ALL, DType, bfloat16, cbfloat16
 from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.graph import Graph, Node, leaf, node
@@ -41,7 +41,7 @@ class ParsedOperation:
     - `attrs`: its attributes.
     - `body`: the operations in its regions.
     - `arguments`: names and types of the block arguments.
-    - `line`: its line in the text.
+    - `place`: its line and column in the text, as in "line 4, column 5".
     """
 
     name: str
@@ -51,31 +51,42 @@ class ParsedOperation:
     attrs: dict[str, Any] = field(default_factory=dict)
     body: list["ParsedOperation"] = field(default_factory=list)
     arguments: list[tuple[str, Type]] = field(default_factory=list)
-    line: int = 0
+    place: str = ""
 
 
 def read_graph(text: str) -> Graph:
     """Return the graph of a module in MLIR's generic form.
 
-    Raise CompileError with the line for a syntax error, for an unknown operation, and for a result type that differs
-    from the one the operation infers. Raise it too unless the module has exactly one function.
+    Raise CompileError with the line and the column for a syntax error, for an unknown operation, and for a result type
+    that differs from the one the operation infers. Raise it too unless the module has exactly one function.
     """
-    reader = _GenericParser(text)
+    return read_module(GenericParser(text), _define)
+
+
+def read_module(reader: "GenericParser", define: "Define") -> Graph:
+    """Return the graph of the module that `reader` parses. `define` creates the node of each of its operations.
+
+    Raise CompileError with the line and the column, as `read_graph` does.
+    """
     try:
         operations = [reader.operation()]
+        if reader.kind:
+            reader.raise_error(f"the end of the text is expected after the module, but got {reader.token!r}")
         while operations and operations[0].name == "builtin.module":
             operations = operations[0].body
         functions = [o for o in operations if o.name == "func.func"]
         if len(functions) != 1:
             reader.raise_error(f"the module has {len(functions)} functions, but exactly one is expected")
-        return _graph(functions[0])
+        return _graph(functions[0], define)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
         # Well-formed MLIR, but not a graph: for example, an attribute is missing or has the wrong type.
         reader.raise_error(f"the text is not a graph: {type(e).__name__}: {e}")
 
 
-class _GenericParser:
+class GenericParser:
     """A recursive-descent parser: a text, a position in it, and the token there."""
+
+    hint = "Pass a graph in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
 
     def __init__(self, text: str):
         if len(text) > MAX_CHARACTERS:
@@ -83,16 +94,19 @@ class _GenericParser:
                 f"the text has {len(text):,} characters, but the maximum is {MAX_CHARACTERS:,}",
                 hint="Split the module, or shorten its constants.",
             )
-        self.text, self.at = text, 0
+        self.text, self.at, self.start = text, 0, 0
         self.kind, self.token = "", ""
         self.match: Any = None
         self.advance()
 
+    def place(self) -> str:
+        """Return the line and the column of the current token, both counted from 1."""
+        line = self.text.count("\n", 0, self.start) + 1
+        return f"line {line}, column {self.start - self.text.rfind(chr(10), 0, self.start)}"
+
     def raise_error(self, what: str) -> NoReturn:
-        line = self.text.count("\n", 0, self.at) + 1
-        raise CompileError(
-            f"line {line}: {what}", hint="Pass a graph in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
-        )
+        """Raise CompileError with the place of the current token and what is wrong there."""
+        raise CompileError(f"{self.place()}: {what}", hint=self.hint)
 
     def advance(self) -> None:
         """Move to the next token. Comments are skipped. At the end of the text, `kind` and `token` are "".
@@ -102,13 +116,15 @@ class _GenericParser:
         while True:
             self.match = _TOKEN_PATTERN.match(self.text, self.at)
             if self.match is None:
-                if self.text[self.at :].strip():
+                # Spaces at the end of the text are no token either.
+                self.start = len(self.text) - len(self.text[self.at :].lstrip())
+                if self.start < len(self.text):
                     self.raise_error(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
                 self.kind = self.token = ""
                 return
             self.at = self.match.end()
             self.kind = next(k for k, v in self.match.groupdict().items() if v is not None)
-            self.token = self.match[self.kind]
+            self.token, self.start = self.match[self.kind], self.match.start(self.kind)
             if self.kind != "comment":
                 return
 
@@ -162,17 +178,17 @@ class _GenericParser:
         """Parse an operation in the generic form, with its regions. The types of its operands and its location are
         dropped.
         """
-        results: list[str] = []
-        line = self.text.count("\n", 0, self.at) + 1
-        while self.kind == "value":
-            name, count = self.value()
-            results += [f"{name}#{k}" for k in range(count)] if count else [name]
-            if not self.takes(","):
-                self.expect("=")
+        place = self.place()
+        op = self.generic_operation(self.results())
+        op.place = place
+        return op
+
+    def generic_operation(self, results: list[str]) -> ParsedOperation:
+        """Parse an operation in the generic form after the left side of its equation, without its place."""
         name = _unquote(self.take("string"))
         self.expect("(")
         operands = [self.value()[0] for _ in self.items(")")]
-        op = ParsedOperation(name=name, results=results, operands=operands, types=[], line=line)
+        op = ParsedOperation(name=name, results=results, operands=operands, types=[])
         if self.takes("<"):
             op.attrs |= self.attributes()
             self.expect(">")
@@ -185,6 +201,18 @@ class _GenericParser:
         _, op.types = self.function_type()
         self.location()
         return op
+
+    def results(self) -> list[str]:
+        """Parse the left side of an equation and its mark. Return the names of the values, none if there is no left
+        side.
+        """
+        results: list[str] = []
+        while self.kind == "value":
+            name, count = self.value()
+            results += [f"{name}#{k}" for k in range(count)] if count else [name]
+            if not self.takes(","):
+                self.expect("=")
+        return results
 
     def location(self) -> None:
         """Skip a location, if there is one."""
@@ -237,7 +265,7 @@ class _GenericParser:
         if self.kind == "mark" and self.token == "(":
             return self.function_type()
         if self.takes("dense"):
-            return self.dense()
+            return self.dense()[0]
         for word, value in (("true", True), ("false", False), ("unit", None)):
             if self.takes(word):
                 return value
@@ -258,8 +286,8 @@ class _GenericParser:
             self.raise_error(f"{text} : {kind} is a hexadecimal float of an unknown type")
         return float(_parse_element(text, DTYPES[kind]))
 
-    def dense(self) -> np.ndarray:
-        """Parse the elements of a constant to an array of its type.
+    def dense(self) -> tuple[np.ndarray, Type]:
+        """Parse the elements of a constant after the word `dense`. Return them as an array, and its type.
 
         Raise CompileError for more than MAX_CHARACTERS bytes, and for elements that do not fit the type.
         """
@@ -273,7 +301,7 @@ class _GenericParser:
         if t.nbytes > MAX_CHARACTERS:
             self.raise_error(f"a constant of type {t} has {t.nbytes:,} bytes, but the maximum is {MAX_CHARACTERS:,}")
         try:
-            return _array(elements, t)
+            return _array(elements, t), t
         except (ValueError, OverflowError) as e:
             self.raise_error(f"the elements of a constant of type {t} are invalid: {e}")
 
@@ -359,7 +387,11 @@ def _parse_element(text: str, d: DType) -> Any:
     return np.frombuffer(bits, f"<f{d.itemsize}")[0]
 
 
-def _graph(function: ParsedOperation) -> Graph:
+Define = Callable[[dict[str, Node], ParsedOperation, tuple[Node, ...]], None]
+"""A function that creates the node of a parsed operation with given operands, and enters its results by name."""
+
+
+def _graph(function: ParsedOperation, define: Define) -> Graph:
     """Return the graph of a parsed function. Arguments with the attribute `lt.leaf = "state"` are state, others the
     batch.
 
@@ -378,11 +410,11 @@ def _graph(function: ParsedOperation) -> Graph:
     returned: list[Node] = []
     results = list(function.attrs.get("res_attrs") or ())
     for op in function.body:
-        operands = tuple(_lookup_value(values, name, op.line) for name in op.operands)
+        operands = tuple(_lookup_value(values, name, op.place) for name in op.operands)
         if op.name == "func.return":
             returned = list(operands)
         else:
-            _define(values, op, operands)
+            define(values, op, operands)
     return _graph_of_results(inputs, state, returned, results)
 
 
@@ -414,10 +446,10 @@ def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
     return node(kind, (), attrs, t)
 
 
-def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
+def _lookup_value(values: dict[str, Node], name: str, place: str) -> Node:
     if name not in values:
         raise CompileError(
-            f"line {line}: {name} is used before it is defined",
+            f"{place}: {name} is used before it is defined",
             hint="Move the operation that defines the value before its uses.",
         )
     return values[name]
@@ -431,10 +463,14 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
     name = op.name.rpartition(".")[2]
     if name not in OPS:
         raise CompileError(
-            f"line {op.line}: the operation {op.name!r} does not exist",
+            f"{op.place}: the operation {op.name!r} does not exist",
             hint="Use an operation of the table, such as torch.aten.add.",
         )
-    n = _node(op, name, operands)
+    enter_results(values, op, _node(op, name, operands))
+
+
+def enter_results(values: dict[str, Node], op: ParsedOperation, n: Node) -> None:
+    """Enter the results of a parsed operation in `values` by name. `n` is its node."""
     if not isinstance(n.type, tuple):
         values[op.results[0]] = n
         return
@@ -447,24 +483,37 @@ def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
 
     Raise CompileError if its operands or attributes do not fit, or if its types differ from the inferred ones.
     """
-    if name in ("const", "leaf"):
-        (t,), array = op.types, op.attrs["value"]
-        if name == "leaf":
-            return leaf(array, t)
-        constant = node("const", (), {"data": array.tobytes(), "type": t}, t)
-        constant.value = array if constant.value is None else constant.value
-        return constant
+    if name in CONSTANT_OPS:
+        return constant_node(name, op)
+    return node(name, operands, op.attrs, infer_type(op, name, operands, op.attrs))
+
+
+def constant_node(name: str, op: ParsedOperation) -> Node:
+    """Return the node of a parsed constant: "const", which is shared with equal constants, or "leaf"."""
+    (t,), array = op.types, op.attrs["value"]
+    if name == "leaf":
+        return leaf(array, t)
+    constant = node("const", (), {"data": array.tobytes(), "type": t}, t)
+    constant.value = array if constant.value is None else constant.value
+    return constant
+
+
+def infer_type(op: ParsedOperation, name: str, operands: tuple[Node, ...], attrs: dict[str, Any]) -> Any:
+    """Return the type, or the types, that the operation `name` infers from its operands and attributes.
+
+    Raise CompileError if they do not fit, or if the parsed operation `op` declares other types.
+    """
     try:
-        inferred = OPS[name].infer(*(i.type for i in operands), **op.attrs)
+        inferred = OPS[name].infer(*(i.type for i in operands), **attrs)
     except (LazyError, TypeError, ValueError, IndexError, KeyError, AttributeError) as e:
         raise CompileError(
-            f"line {op.line}: {op.name}: {e}", hint="Correct the operands or attributes of this operation."
+            f"{op.place}: {op.name}: {e}", hint="Correct the operands or attributes of this operation."
         ) from e
     given = inferred if isinstance(inferred, tuple) else (inferred,)
     if list(given) != op.types or len(op.results) != len(given):
         shown = ", ".join(map(str, given))
         raise CompileError(
-            f"line {op.line}: {op.name} returns {shown}, but the text declares {', '.join(map(str, op.types))}",
+            f"{op.place}: {op.name} returns {shown}, but the text declares {', '.join(map(str, op.types))}",
             hint="Correct the declared result type.",
         )
-    return node(name, operands, op.attrs, inferred)
+    return inferred

@@ -12,9 +12,10 @@ from lazytensor.ir.graph import Node
 UNKNOWN = "unknown"
 
 
-def location(n: Node | None) -> str:
+def location(n: Node | None, operation: str = "") -> str:
     """Return the location of a node, such as "fc.fwd/aten::add"("forward"("train.py":12:0)).
 
+    `operation` is the name of the ATen operation if the location of the node has none; by default that of the node.
     Callers follow the innermost frame. A gradient has the location of its forward operation. "unknown" for no location.
     """
     if n is None or n.where is None:
@@ -28,7 +29,7 @@ def location(n: Node | None) -> str:
     last = frames.pop() if frames else _line(place.file, place.line, folders)
     # The innermost frame comes first, and its caller follows `at`, with its own callers.
     chain = functools.reduce(lambda callers, frame: f"callsite({frame} at {callers})", reversed(frames), last)
-    return f"{_quote(f'{scope}aten::{place.operation or n.op}')}({chain})"
+    return f"{_quote(f'{scope}aten::{place.operation or operation or n.op}')}({chain})"
 
 
 def append_locations(rows: Iterable[tuple[str, Node | None]]) -> list[str]:

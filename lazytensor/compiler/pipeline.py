@@ -21,6 +21,8 @@ from lazytensor.compiler.match import match
 from lazytensor.compiler.plan import plan
 from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import CompileError, refuse
+from lazytensor.hlo.custom_calls import unwrap, wrap_custom_calls
+from lazytensor.hlo.printer import hlo_text
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Program
@@ -40,6 +42,7 @@ class ResultForm:
 
 RESULT_FORMS: Mapping[str, ResultForm] = {
     "graph": ResultForm(verify.check_graph, dump.graph_text),
+    "hlo": ResultForm(verify.check_custom_calls, hlo_text),
     "cirh": ResultForm(None, str),
     "matches": ResultForm(verify.check_matches, dump.matches_text),
     "calls": ResultForm(verify.check_calls, dump.calls_text),
@@ -122,6 +125,9 @@ def _bind(program: Program, backend: Backend, store: Store) -> Executable:
 
 # The recorded graph has a pass too, so that it is checked and printed like the others.
 RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=dump.GRAPHS)
+# The vendor's front end captures a step through XLA. These two passes are its stage in HLO, and change no result.
+WRAP_CUSTOM_CALLS = Pass("wrap_custom_calls", wrap_custom_calls, ("graph",), "hlo", level=dump.REWRITES)
+UNWRAP = Pass("unwrap", unwrap, ("hlo",), "graph", level=dump.REWRITES)
 LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=dump.REWRITES)
 LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level=dump.REWRITES)
 SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=dump.REWRITES)
@@ -143,7 +149,9 @@ class Target:
 
 
 HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, MATCH, CAUSAL, FUSE, PLAN, BIND))
-CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, MATCH, FUSE_LAYERS, PLAN, BIND))
+CSX = Target(
+    "csx", (RECORD, WRAP_CUSTOM_CALLS, UNWRAP, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, MATCH, FUSE_LAYERS, PLAN, BIND)
+)
 UNLOWERED = Target("as is", (RECORD, MATCH, FUSE, PLAN, BIND))
 """A target for a graph that is run as it is, without rewriting."""
 

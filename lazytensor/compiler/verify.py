@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from lazytensor.compiler.kernel_calls import KernelCall, is_leaf, stored_type, stored_value
 from lazytensor.compiler.match import Matches
 from lazytensor.errors import CompileError
-from lazytensor.ir.graph import Graph, Node
+from lazytensor.hlo.custom_calls import CUSTOM_CALL, wrapped_operation
+from lazytensor.ir.graph import Attrs, Graph, Node
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
@@ -23,13 +24,7 @@ def check_graph(graph: Graph, result: Graph) -> None:
     for n in result.nodes():
         if n.op == "leaf":
             continue  # a leaf takes its type from its array
-        if n.op not in OPS:
-            raise CompileError(f"the operation {n.op} does not exist", where=n.where, hint=_REPORT_HINT)
-        expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
-        if expected != n.type:
-            raise CompileError(
-                f"{n.op} returns {expected}, but its node has the type {n.type}", where=n.where, hint=_REPORT_HINT
-            )
+        _check_type(n, n.op, n.attrs)
     for state, update in result.updates.items():
         if update.type != result.state[state].type:
             raise CompileError(
@@ -37,6 +32,27 @@ def check_graph(graph: Graph, result: Graph) -> None:
                 where=update.where,
                 hint=_REPORT_HINT,
             )
+
+
+def check_custom_calls(graph: Graph, wrapped: Graph) -> None:
+    """Raise CompileError unless each custom call wraps an operation of the op table and has the type that it infers.
+
+    `graph` is not used.
+    """
+    for n in wrapped.nodes():
+        if n.op == CUSTOM_CALL:
+            _check_type(n, wrapped_operation(n), n.attrs["backend_config"])
+
+
+def _check_type(n: Node, op: str, attrs: Attrs) -> None:
+    """Raise CompileError unless the operation `op` exists and infers the type of `n` from `attrs` and the inputs."""
+    if op not in OPS:
+        raise CompileError(f"the operation {op} does not exist", where=n.where, hint=_REPORT_HINT)
+    expected = OPS[op].infer(*(i.type for i in n.inputs), **attrs)
+    if expected != n.type:
+        raise CompileError(
+            f"{op} returns {expected}, but its node has the type {n.type}", where=n.where, hint=_REPORT_HINT
+        )
 
 
 def check_matches(graph: Graph, matches: Matches) -> None:

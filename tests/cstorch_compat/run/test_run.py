@@ -429,7 +429,8 @@ print(open("cerebras_logs/executors/000001/cirh.mlir").read())
         "CSX",
     )
     passes = [line for line in done.stderr.splitlines() if line.startswith("--- ")]
-    assert passes == [f"--- {name}" for name in "record lower_to_cirh print_cirh rewrites simplify".split()]
+    names = "record wrap_custom_calls unwrap lower_to_cirh print_cirh rewrites simplify"
+    assert passes == [f"--- {name}" for name in names.split()]
     printed = done.stderr.split("--- print_cirh\n")[1].split("\n--- ")[0].strip()
     assert printed.startswith("#loc0") and printed in done.stdout
 

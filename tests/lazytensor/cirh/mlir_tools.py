@@ -3,6 +3,7 @@
 import io
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ RELEASES = range(40, 14, -1)
 """Of MLIR, newest first. In 14 a function was another operation than since then."""
 
 
-def by_way_of_xdsl(text: str) -> str:
-    """A text as xDSL prints it."""
+def by_way_of_xdsl(text: str, *dialects: Any, is_generic: bool = True) -> str:
+    """A text as xDSL prints it. `dialects` are those that it loads in addition to builtin and func."""
     xdsl = pytest.importorskip("xdsl.parser", reason="xdsl is an extra of the tests")
     from xdsl.context import Context  # noqa: PLC0415 - only where it is installed
     from xdsl.dialects.builtin import Builtin  # noqa: PLC0415
@@ -20,12 +21,12 @@ def by_way_of_xdsl(text: str) -> str:
     from xdsl.printer import Printer  # noqa: PLC0415
 
     context = Context(allow_unregistered=True)
-    context.load_dialect(Builtin)
-    context.load_dialect(Func)
+    for dialect in (Builtin, Func, *dialects):
+        context.load_dialect(dialect)
     module = xdsl.Parser(context, text).parse_module()
     module.verify()
     out = io.StringIO()
-    Printer(out, print_generic_format=True).print_op(module)
+    Printer(out, print_generic_format=is_generic).print_op(module)
     return out.getvalue()
 
 
@@ -39,3 +40,22 @@ def by_way_of_mlir(*texts: str) -> list[str]:
     done = subprocess.run([path, *options], input=CUT.join(texts), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split(CUT)
+
+
+def by_way_of_xdsl_stablehlo(text: str, is_generic: bool) -> str:
+    """A text of StableHLO as the dialect of xDSL prints it."""
+    stablehlo = pytest.importorskip("xdsl_jax.dialects.stablehlo", reason="pip install xdsl-jax")
+    return by_way_of_xdsl(text, stablehlo.StableHLO, is_generic=is_generic)
+
+
+def by_way_of_stablehlo(text: str, is_generic: bool) -> str:
+    """A text of StableHLO as the dialect itself prints it after verification."""
+    pytest.importorskip("jax", reason="pip install jax")
+    from jax.interpreters import mlir  # noqa: PLC0415 - only where it is installed
+    from jaxlib.mlir import ir  # noqa: PLC0415
+
+    with mlir.make_ir_context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+        assert module.operation.verify()
+        return module.operation.get_asm(print_generic_op_form=is_generic)

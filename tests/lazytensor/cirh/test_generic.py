@@ -13,13 +13,16 @@ from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
 from lazytensor.core import dtype as dt
 from lazytensor.errors import CompileError
+from lazytensor.hlo.custom_calls import unwrap
+from lazytensor.hlo.parser import read_hlo
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const, full
 from lazytensor.testing import batch, graphs, state
 from tests.conftest import lazywafer, training
 from tests.lazytensor.cirh.mlir_tools import by_way_of_mlir, by_way_of_xdsl
-from tests.lazytensor.ops.op_rows import ROWS, Draw
+from tests.lazytensor.ops.every_operation import graph_of_every_operation
+from tests.lazytensor.ops.op_rows import ROWS
 
 X = batch(0, Type((2, 3), dt.float32))
 
@@ -37,16 +40,7 @@ def test_a_graph_comes_back_by_our_reader_and_by_way_of_xdsl(graph):
 
 @pytest.fixture(scope="module")
 def every_operation() -> Graph:
-    """One graph with a node of each operation that has a row of operands."""
-    outputs, inputs = [], []
-    for name, row in sorted(ROWS.items()):
-        kind = {"f": dt.float32, "i": dt.int32, "b": dt.bool_}[row.kinds[0]]
-        arrays, attrs = row.make(Draw((3, 3, 3), kind, 0))
-        operands = [batch(len(inputs) + k, Type(a.shape, dt.dtype_of_array(a))) for k, a in enumerate(arrays)]
-        inputs += operands
-        n = call(name, *operands, **attrs)
-        outputs += [call("result", n, index=k) for k in range(len(n.type))] if isinstance(n.type, tuple) else [n]
-    return Graph(tuple(inputs), {}, tuple(outputs), {})
+    return graph_of_every_operation()
 
 
 @pytest.mark.slow
@@ -103,21 +97,30 @@ def text_of_sum() -> str:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("torch.aten.add", "torch.aten.nothing", r"line 4: the operation 'torch.aten.nothing' does not exist"),
-        ("%arg0, %arg0)", "%arg0, %arg7)", r"line 4: %arg7 is used before it is defined"),
+        (
+            "torch.aten.add",
+            "torch.aten.nothing",
+            r"line 4, column 5: the operation .*nothing' does not exist",
+        ),
+        ("%arg0, %arg0)", "%arg0, %arg7)", r"line 4, column 5: %arg7 is used before it is defined"),
         (
             "-> tensor<2x3xf32>\n",
             "-> tensor<2x4xf32>\n",
-            r"line 4: .*add returns float32\[2, 3\], but the text declares",
+            r"line 4, column 5: .*add returns float32\[2, 3\], but the text declares",
         ),
         ("tensor<2x3xf32>)", "tensor<2x3xcomplex>)", "is not a supported tensor type"),
-        ('"torch.aten.add"(', '"torch.aten.add"[', r"line 4: '\(' is missing"),
+        ('"torch.aten.add"(', '"torch.aten.add"[', r"line 4, column 26: '\(' is missing"),
         ('"func.func"', '"func.call"', "has 0 functions"),
         ("%arg0", "§", "is not understood"),
         ('"func.func"', "(" * 5000, "is missing"),
         ("^bb0(", "^bb0(%other: tensor<2xf32>, ", "the text is not a graph"),
         ('lt.leaf = "batch"', 'lt.leaf = "disk"', "'disk', but the only kinds are batch, state"),
-        ("torch.aten.add", "torch.aten.transpose", "line 4: torch.aten.transpose"),
+        (
+            "}) : () -> ()\n",
+            "}) : () -> ()\n}",
+            "line 8, column 1: the end of the text is expected after the module, but got",
+        ),
+        ("torch.aten.add", "torch.aten.transpose", "line 4, column 5: torch.aten.transpose"),
     ],
 )
 def test_a_text_that_is_no_graph_is_refused_with_its_line(old, new, says):
@@ -167,10 +170,13 @@ def test_opt_says_what_is_wrong(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_leaves_both_graphs_in_a_form_that_tools_read(script, tmp_path):
+def test_a_run_writes_its_graphs_in_a_form_that_tools_read(script, tmp_path):
     done = script(training(steps=1))
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "cerebras_logs" / "executors" / "000001"
+    aten = (folder / "torch.generic.mlir").read_text()
+    for name in ("hlo", "hlo.generic"):
+        assert generic_text(unwrap(read_hlo((folder / f"{name}.mlir").read_text()))) == aten
     for name, dialect in (("torch", "torch.aten"), ("cirh", "cirh")):
         text = (folder / f"{name}.generic.mlir").read_text()
         graph = read_graph(text)

@@ -19,6 +19,8 @@ from lazytensor.cirh.printer import cirh_text, torch_text
 from lazytensor.core import dtype as dt
 from lazytensor.core.dtype import round_to
 from lazytensor.errors import CompileError
+from lazytensor.hlo.custom_calls import unwrap
+from lazytensor.hlo.parser import read_hlo
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
@@ -238,6 +240,16 @@ def test_tools_read_both_graphs_of_every_program(way, programs):
         # Nodes are interned: while the first graph lives, an equal one has its nodes, with attributes in their order.
         graph = read_graph(text)
         assert generic_text(read_graph(again), dialect) == generic_text(graph, dialect) == text
+
+
+@pytest.mark.process
+def test_custom_calls_of_every_program_unwrap_to_its_graph(programs):
+    folders = [p.parent for p in programs.rglob("hlo.mlir")]
+    assert len(folders) == len(list((GOLDEN / "cirh").glob("*.mlir")))
+    for folder in folders:
+        for name in ("hlo", "hlo.generic"):
+            graph = unwrap(read_hlo((folder / f"{name}.mlir").read_text()))
+            assert generic_text(graph) == (folder / "torch.generic.mlir").read_text()
 
 
 @pytest.mark.process
