@@ -462,7 +462,7 @@ class WaferSession(ExecutionSession):
         # Also write the generic form, which MLIR tools and `lazywafer opt` read.
         texts = {
             "torch": torch_text(graph),
-            "hlo": hlo_text(wrapped),
+            "hlo": hlo_text(wrapped, locations=True),
             "cirh": compilation.text,
             "torch.generic": generic_text(graph, ATEN_DIALECT),
             "hlo.generic": hlo_generic_text(wrapped),

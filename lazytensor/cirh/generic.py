@@ -161,7 +161,7 @@ def _attribute(value: Any, type: Any = None) -> str:
     if isinstance(value, DType):
         return value.mlir
     if isinstance(value, np.ndarray) and isinstance(type, Type):
-        return _elements(value, type)
+        return elements_text(value, type)
     raise CompileError(
         f"the attribute value {value!r} cannot be written as MLIR",
         hint="Use numbers, texts, types, and lists of them as attributes.",
@@ -184,7 +184,8 @@ def _string(value: str) -> str:
     return f'"{"".join(plain)}"'
 
 
-def _elements(array: np.ndarray, type: Type) -> str:
+def elements_text(array: np.ndarray, type: Type) -> str:
+    """Return a constant with the bytes of its elements: dense<"0x0000803F"> : tensor<1xf32>."""
     # Booleans are written as words, because MLIR's hexadecimal form packs them into bits.
     if type.dtype.kind == "b" or not array.size:
         return dense_text(array, type)

@@ -4,6 +4,7 @@ from lazytensor.cirh.generic import (
     CONSTANT_OPS,
     attributes_text,
     constant_elements,
+    elements_text,
     function_type,
     generic_module,
     leaf_attributes,
@@ -23,9 +24,10 @@ _API_VERSION = 4
 """The version of StableHLO's custom calls whose `backend_config` is a dictionary. In older ones it is a string."""
 
 
-def hlo_text(wrapped: Graph) -> str:
-    """Return a wrapped graph as StableHLO prints it, with the locations of the user's code.
+def hlo_text(wrapped: Graph, locations: bool = False) -> str:
+    """Return a wrapped graph as StableHLO prints it.
 
+    `locations` is whether each operation has its location in the user's code.
     cbfloat16, which MLIR does not have, is written as f16. Raise CompileError for an attribute that has no text.
     """
     leaves, operations, names = number_values(wrapped)
@@ -38,10 +40,7 @@ def hlo_text(wrapped: Graph) -> str:
     lines = [
         "module {",
         f"  func.func @graph({arguments}) -> ({results}) {{",
-        *(
-            f"    {_line(n, names)}{f' loc({location(n, wrapped_operation(n))})' if n.where else ''}"
-            for n in operations
-        ),
+        *(f"    {_line(n, names)}{_place(n) if locations else ''}" for n in operations),
         f"    return {returned}" if roots else "    return",
         "  }",
         "}",
@@ -64,9 +63,8 @@ def _line(n: Node, names: dict[Node, str]) -> str:
     """Return the line of an operation in the dialect's form, without its location."""
     left = f"{result_names(n, names)} ="
     if n.op in CONSTANT_OPS:
-        value = attributes_text({"value": constant_elements(n)}, n.type)
         mark = f"{{{_LEAF_MARK}}} " if n.op == "leaf" else ""
-        return f"{left} {CONSTANT_NAME} {mark}{value.removeprefix('{value = ').removesuffix('}')}"
+        return f"{left} {CONSTANT_NAME} {mark}{elements_text(constant_elements(n), n.type)}"
     operands = ", ".join(names[i] for i in n.inputs)
     target = n.attrs["call_target_name"]
     return f"{left} {CALL_NAME} @{target}({operands}) {{{_call_attributes(n)}}} : {function_type(n)}"
@@ -78,8 +76,8 @@ _LEAF_MARK = 'lt.leaf = "leaf"'
 
 def _generic_operation(n: Node) -> tuple[str, str]:
     if n.op in CONSTANT_OPS:
-        value = attributes_text({"value": constant_elements(n)}, n.type)
-        return CONSTANT_NAME, f"{{{_LEAF_MARK}, {value[1:]}" if n.op == "leaf" else value
+        mark = f"{_LEAF_MARK}, " if n.op == "leaf" else ""
+        return CONSTANT_NAME, f"{{{mark}value = {elements_text(constant_elements(n), n.type)}}}"
     return CALL_NAME, f'{{{_call_attributes(n)}, call_target_name = "{n.attrs["call_target_name"]}"}}'
 
 
