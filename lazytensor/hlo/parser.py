@@ -23,7 +23,7 @@ _STABLEHLO_LINE_PATTERN = re.compile(r'^[^"\n]*"?stablehlo\.', re.MULTILINE)
 
 def is_hlo(text: str) -> bool:
     """Return whether a text is for `read_hlo`: it is not in MLIR's generic form, or has operations of StableHLO."""
-    return text.lstrip().startswith("module") or _STABLEHLO_LINE_PATTERN.search(text) is not None
+    return text.lstrip().startswith(("module", "builtin.module")) or _STABLEHLO_LINE_PATTERN.search(text) is not None
 
 
 def read_hlo(text: str) -> Graph:

@@ -147,12 +147,15 @@ def test_text_that_ends_early_is_refused(cut):
 
 def test_opt_wraps_and_unwraps_from_text_to_text(tmp_path):
     graph = Graph((X,), {}, ((X + 0.0) * 1.0 + call("relu", X),), {})
+    empty = Graph((X,), {}, (X,), {})
     aten, (dialect, generic) = generic_text(graph), texts(graph)
     for text, passes, expected in [
         (aten, "wrap_custom_calls", generic),
         (aten, "wrap_custom_calls,unwrap", aten),
         (generic, "unwrap", aten),
         (dialect, "unwrap", aten),
+        (dialect.replace("module", "builtin.module", 1), "unwrap", aten),
+        (generic_text(empty), "unwrap", generic_text(empty)),
     ]:
         (tmp_path / "graph.mlir").write_text(text)
         done = lazywafer("opt", "-p", passes, "graph.mlir", cwd=tmp_path)
@@ -160,9 +163,11 @@ def test_opt_wraps_and_unwraps_from_text_to_text(tmp_path):
 
 
 def test_opt_names_the_pass_that_is_missing_and_the_place_of_an_error(tmp_path):
-    dialect, generic = texts(Graph((X,), {}, (X + X,), {}))
+    graph = Graph((X,), {}, (X + X,), {})
+    dialect, generic = texts(graph)
     for text, options, output, message in [
         (generic, (), generic, ""),
+        (generic_text(graph), ("-p", "unwrap"), "", "line 4, column 5: stablehlo.custom_call or stablehlo.constant is"),
         (generic, ("-p", "simplify"), "", "simplify needs the result of pass unwrap"),
         (dialect.replace("@aten.add", "@aten.nothing"), ("-p", "unwrap"), "", "line 3, column 5: the call target"),
     ]:
