@@ -8,8 +8,12 @@ from typing import Any
 from lazytensor.cirh.dot import dot_text
 from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
 from lazytensor.cirh.generic_parser import read_graph
+from lazytensor.cirh.pdl_parser import read_patterns
+from lazytensor.compiler.pdl_printer import print_rules, rule_natives
+from lazytensor.compiler.pdl_rewrite import rewrite_with_patterns
 from lazytensor.compiler.pipeline import PASSES, RESULT_FORMS, Compilation, Target
-from lazytensor.errors import LazyError
+from lazytensor.compiler.simplify import RULES
+from lazytensor.errors import CompileError, LazyError
 from lazytensor.exchange.onnx_model import onnx_model
 from lazytensor.hlo.parser import is_hlo, read_hlo
 from lazytensor.hlo.printer import hlo_generic_text
@@ -54,6 +58,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="write the graph as an ONNX model, for example for Netron (needs the extra `onnx`)",
     )
+    parser.add_argument(
+        "--pdl",
+        type=existing_file,
+        metavar="FILE",
+        help="rewrite the graph with the patterns in FILE, in MLIR's dialect pdl, before the passes",
+    )
+    parser.add_argument(
+        "--print-pdl",
+        action="store_true",
+        help="print the rewrite rules of the pass simplify as patterns of MLIR's dialect pdl, without reading a graph; "
+        "comments name the parts that are Python functions",
+    )
     parser.set_defaults(execute=optimize)
 
 
@@ -65,9 +81,14 @@ def _parse_graph_file(text: str) -> pathlib.Path | str:
 def optimize(options: argparse.Namespace) -> int:
     """Run the command. Return the exit status: 1 if the graph or a pass is refused or a file cannot be read, else 0."""
     names = list(options.passes)
+    if options.print_pdl:
+        print_escaped(print_rules(RULES.rules), end="")
+        return 0
     try:
         text = sys.stdin.read() if options.file == "-" else options.file.read_text(encoding="utf-8")
-        print_escaped(_format_result(_run_passes(text, names), options, is_lowered=_is_lowered(text, names)), end="")
+        print_escaped(
+            _format_result(_run_passes(text, names, options.pdl), options, is_lowered=_is_lowered(text, names)), end=""
+        )
     except BrokenPipeError:
         raise  # the reader has closed the pipe
     except (LazyError, OSError, UnicodeDecodeError) as e:
@@ -81,9 +102,23 @@ def _is_lowered(text: str, names: list[str]) -> bool:
     return f'"{CIRH_DIALECT}.' in text or "lower_to_cirh" in names
 
 
-def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
-    """Run the passes `names` on the graph in `text`. Return the result of the last one, after the name of its form.
+def _rewrite(graph: Graph, patterns_file: pathlib.Path, dialect: str) -> Graph:
+    """Return the graph after rewriting it with the patterns in a file. Print how often each one was applied."""
+    natives = rule_natives(RULES.rules)
+    try:
+        patterns = read_patterns(patterns_file.read_text(encoding="utf-8"), dialect, natives.names)
+    except LazyError as e:
+        raise CompileError(e.what, where=patterns_file, hint=e.hint) from e
+    rewritten, counts = rewrite_with_patterns(graph, patterns, natives)
+    for pattern in patterns:
+        print_escaped(f"lazywafer: rewrites by pattern {pattern.name}: {counts[pattern.name]:,}", sys.stderr)
+    return rewritten
 
+
+def _run_passes(text: str, names: list[str], patterns_file: pathlib.Path | None) -> tuple[str, Any]:
+    """Run the patterns in a file, if there is one, and the passes `names` on the graph in `text`.
+
+    Return the result of the last pass, after the name of its form.
     The pass "record", which checks the graph, runs first in any case. Without `names`, its graph is the result.
 
     Raises LazyError for an invalid graph, and for a pass whose input no earlier pass produces.
@@ -91,6 +126,13 @@ def _run_passes(text: str, names: list[str]) -> tuple[str, Any]:
     # A generic text without operations is the same in all dialects, so the first pass decides too.
     is_wrapped = is_hlo(text) or PASSES[next(iter(names), "record")].reads == ("hlo",)
     form, graph = ("hlo", read_hlo(text)) if is_wrapped else ("graph", read_graph(text))
+    if patterns_file is not None:
+        if form == "hlo":
+            raise LazyError(
+                "the patterns match ATen or CIRH operations, but the graph has custom calls",
+                hint="Run -p unwrap first, and rewrite its result.",
+            )
+        graph = _rewrite(graph, patterns_file, CIRH_DIALECT if _is_lowered(text, []) else ATEN_DIALECT)
     # The pass "record" comes first, because it checks the graph. Custom calls are checked while they are read.
     if form == "graph":
         names = ["record", *(name for name in names if name != "record")]

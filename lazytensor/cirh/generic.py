@@ -136,10 +136,10 @@ def attributes_text(attrs: Mapping[str, Any], type: Any = None) -> str:
 
     Raise CompileError for a value that has no text.
     """
-    return "{" + ", ".join(f"{name} = {_attribute(value, type)}" for name, value in attrs.items()) + "}"
+    return "{" + ", ".join(f"{name} = {attribute_text(value, type)}" for name, value in attrs.items()) + "}"
 
 
-def _attribute(value: Any, type: Any = None) -> str:
+def attribute_text(value: Any, type: Any = None) -> str:
     """Return the text of one attribute; `type` is the type of an array.
 
     None is "unit", and lists and tuples are MLIR lists. Raise CompileError for other values.
@@ -153,9 +153,9 @@ def _attribute(value: Any, type: Any = None) -> str:
     if isinstance(value, float):
         return f"{_float(value)} : f64"
     if isinstance(value, str):
-        return _string(value)
+        return string_text(value)
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_attribute(v) for v in value)}]"
+        return f"[{', '.join(attribute_text(v) for v in value)}]"
     if isinstance(value, Type):
         return type_text(value)
     if isinstance(value, DType):
@@ -176,7 +176,8 @@ def _float(value: float) -> str:
     return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
-def _string(value: str) -> str:
+def string_text(value: str) -> str:
+    """Return a string literal of MLIR."""
     # Bytes that are not printable ASCII are written in hexadecimal.
     plain: Iterable[str] = (
         chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value.encode("utf-8", "surrogateescape")

@@ -19,9 +19,9 @@ from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type
 
 DTYPES = {d.mlir: d for d in ALL if d is not cbfloat16}
-_TOKEN_PATTERN = re.compile(
+TOKEN_PATTERN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<tensor>tensor<[^>]*>)|(?P<value>%[\w$.-]+)(?:(?P<part>[#:])(?P<count>\d+))?
-    |(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))|(?P<word>[A-Za-z_][\w$.]*)|(?P<symbol>[@^][\w$.-]+)
+    |(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))|(?P<word>[A-Za-z_][\w$.]*)|(?P<symbol>[@^](?:[\w$.-]+|"(?:[^"\\]|\\.)*"))
     |(?P<mark>->|[(){}\[\]<>:,=])|(?P<comment>//[^\n]*))""",
     re.VERBOSE,
 )
@@ -84,7 +84,9 @@ def read_module(reader: "GenericParser", define: "Define") -> Graph:
 
 
 class GenericParser:
-    """A recursive-descent parser: a text, a position in it, and the token there."""
+    """A recursive-descent parser: a text, a position in it, and the token there. `tokens` matches one token."""
+
+    tokens = TOKEN_PATTERN
 
     hint = "Pass a graph in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
 
@@ -114,7 +116,7 @@ class GenericParser:
         Raise CompileError for characters that are no token.
         """
         while True:
-            self.match = _TOKEN_PATTERN.match(self.text, self.at)
+            self.match = self.tokens.match(self.text, self.at)
             if self.match is None:
                 # Spaces at the end of the text are no token either.
                 self.start = len(self.text) - len(self.text[self.at :].lstrip())
@@ -242,7 +244,7 @@ class GenericParser:
         self.expect("{")
         attrs: dict[str, Any] = {}
         for _ in self.items("}"):
-            name = _unquote(self.take()) if self.kind == "string" else self.take("word")
+            name = unquote(self.take()) if self.kind == "string" else self.take("word")
             attrs[name] = self.attribute() if self.takes("=") else None
         return attrs
 
@@ -253,7 +255,7 @@ class GenericParser:
         supported.
         """
         if self.kind == "string":
-            return _unquote(self.take())
+            return unquote(self.take())
         if self.kind == "number":
             return self.number()
         if self.kind == "tensor" or self.token in DTYPES:
@@ -292,7 +294,7 @@ class GenericParser:
         Raise CompileError for more than MAX_CHARACTERS bytes, and for elements that do not fit the type.
         """
         self.expect("<")
-        elements: Any = _unquote(self.take()) if self.kind == "string" else None
+        elements: Any = unquote(self.take()) if self.kind == "string" else None
         if elements is None and not (self.kind == "mark" and self.token == ">"):
             elements = self.nested()
         self.expect(">")
@@ -328,7 +330,7 @@ class GenericParser:
         return operands, [self.type() for _ in self.items(")")]
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
     r"""Return a string literal without its quotes and escapes. Escapes such as \C3 are bytes of UTF-8."""
 
     def plain(m: re.Match[str]) -> str:
@@ -478,7 +480,7 @@ def enter_results(values: dict[str, Node], op: ParsedOperation, n: Node) -> None
         values[result] = node("result", (n,), {"index": k}, n.type[k])
 
 
-def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
+def parsed_node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
     """Return the node of a parsed operation.
 
     Raise CompileError if its operands or attributes do not fit, or if its types differ from the inferred ones.

@@ -7,7 +7,7 @@ printed CIRH; the step that runs is the graph before these folds.
 import collections
 from collections.abc import Callable
 
-from lazytensor.compiler.simplify import RULES
+from lazytensor.compiler.simplify import RULES, fill_with_value
 from lazytensor.core import source
 from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs, unique_id
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
@@ -22,9 +22,7 @@ SKIPPED_RULE_NAMES = (
     "reshape(arg_reduce(x, keepdim))",
 )
 """Rules of `simplify` that merge or exchange two operations of a script, which the front end prints separately."""
-SPLAT_CAST_RULE = Rule(
-    "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
-)
+SPLAT_CAST_RULE = Rule("cast of one value", pat("cast", Pat("full", (), "k")), fill_with_value)
 """A rule that folds a cast of a constant with one value."""
 
 
@@ -42,7 +40,7 @@ SCALAR_PATTERN = pat("const", name="k", when=_is_scalar)
 FRONT_END_RULES = RuleSet(
     "front end",
     [
-        Rule("cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)),
+        SPLAT_CAST_RULE,
         Rule("cast of a scalar", pat("cast", SCALAR_PATTERN), _fold_scalar),
         Rule("broadcast of a scalar", pat("broadcast_in_dim", SCALAR_PATTERN), _fold_scalar),
         *(rule for rule in RULES.rules if rule.name not in SKIPPED_RULE_NAMES),

@@ -5,13 +5,14 @@ constants that have one value everywhere are folded, in the arithmetic of their 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from lazytensor.compiler.dump import REWRITES, is_shown, show
 from lazytensor.core import source
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, pat
+from lazytensor.ir.pattern import Bindings, KeepOperand, Pat, Rule, RuleSet, any_, pat
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import transpose
@@ -27,6 +28,7 @@ def _is_swap(n: Node) -> bool:
 
 
 def _flip_transpose_flags(bindings: Bindings, n: Node) -> Node:
+    """Rewrite a product of a transpose to a product with the flag transpose_a or transpose_b inverted."""
     a, b = n.inputs
     flags = dict(n.attrs)
     if "u" in bindings:
@@ -55,6 +57,7 @@ def _move_transpose_below_cast(bindings: Bindings, n: Node) -> Node:
 
 
 def _merge_transposes(bindings: Bindings, n: Node) -> Node:
+    """Rewrite two transposes to one with the composed permutation, or to none if it is the identity."""
     outer, inner = n.attrs["permutation"], n.inputs[0].attrs["permutation"]
     order = tuple(inner[p] for p in outer)
     x = bindings["x"]
@@ -65,11 +68,8 @@ def _swap_pattern(name: str) -> Pat:
     return pat("transpose", any_(name), when=_is_swap)
 
 
-def _drop_identity(bindings: Bindings, n: Node) -> Node | None:
-    return bindings["x"] if bindings["x"].type == n.type else None
-
-
 def _keeps_dims(n: Node) -> bool:
+    """Return whether a reduction keeps its reduced dimensions with extent 1."""
     return bool(n.attrs["keepdim"])
 
 
@@ -83,7 +83,13 @@ def _drop_kept_dims(bindings: Bindings, n: Node) -> Node | None:
     return short if short.type == n.type else None
 
 
+def fill_with_value(bindings: Bindings, n: Node) -> Node:
+    """Rewrite an operation on a constant of one value to a constant of that value with the type of the result."""
+    return full(bindings["k"].attrs["value"], n.type)
+
+
 def _fold_broadcast(bindings: Bindings, n: Node) -> Node | None:
+    """Rewrite a broadcast of a constant to a constant, unless the result has more than MAX_FOLDED_ELEMENTS."""
     # A folded constant takes memory for the life of the program; a broadcast in a nest costs nothing.
     if n.type.size > MAX_FOLDED_ELEMENTS:
         return None
@@ -103,16 +109,16 @@ def _fold_constants(operate: Callable[..., np.ndarray], bindings: Bindings, n: N
         return full(float(operate(kind(bindings["k"].attrs["value"]), kind(bindings["other"].attrs["value"]))), n.type)
 
 
-ANY_X = any_("x")
+ANY_X, KEEP_X = any_("x"), KeepOperand("x")
 SPLAT_K, SPLAT_OTHER = Pat("full", (), "k"), Pat("full", (), "other")
 RULES = RuleSet(
     "algebra",
     [
         # These rules keep all bits, also of NaN, infinities and signed zeros.
-        Rule("x * 1 = x", ANY_X * 1, lambda b, n: b["x"]),
-        Rule("1 * x = x", 1 * ANY_X, lambda b, n: b["x"]),
-        Rule("x / 1 = x", ANY_X / 1, lambda b, n: b["x"]),
-        Rule("x - 0 = x", ANY_X - 0, lambda b, n: b["x"] if _positive_zero(n.inputs[1]) else None),
+        Rule("x * 1 = x", ANY_X * 1, KEEP_X),
+        Rule("1 * x = x", 1 * ANY_X, KEEP_X),
+        Rule("x / 1 = x", ANY_X / 1, KEEP_X),
+        Rule("x - 0 = x", ANY_X - 0, KEEP_X),
         Rule("transpose(transpose(x))", pat("transpose", pat("transpose", ANY_X)), _merge_transposes),
         Rule("reshape(reduce(x, keepdim))", pat("reshape", pat("reduce", ANY_X, when=_keeps_dims)), _drop_kept_dims),
         Rule(
@@ -120,17 +126,15 @@ RULES = RuleSet(
             pat("reshape", pat("arg_reduce", ANY_X, when=_keeps_dims)),
             _drop_kept_dims,
         ),
-        Rule("reshape there and back", pat("reshape", pat("reshape", ANY_X)), _drop_identity),
+        Rule("reshape there and back", pat("reshape", pat("reshape", ANY_X)), KEEP_X),
         # This rule comes before those that absorb transposes of operands, so that no rule undoes another.
         Rule("transpose of a stack of products", _swap_pattern("p"), _transpose_product),
-        Rule(
-            "broadcast of one value", pat("broadcast_in_dim", SPLAT_K), lambda b, n: full(b["k"].attrs["value"], n.type)
-        ),
+        Rule("broadcast of one value", pat("broadcast_in_dim", SPLAT_K), fill_with_value),
         Rule("broadcast of a constant", pat("broadcast_in_dim", Pat("const", (), "k")), _fold_broadcast),
-        Rule("quotient of one value", SPLAT_K / SPLAT_OTHER, lambda b, n: _fold_constants(np.divide, b, n)),
-        Rule("product of one value", SPLAT_K * SPLAT_OTHER, lambda b, n: _fold_constants(np.multiply, b, n)),
-        Rule("reshape to the same shape", pat("reshape", ANY_X), _drop_identity),
-        Rule("cast to the same type", pat("cast", ANY_X), _drop_identity),
+        Rule("quotient of one value", SPLAT_K / SPLAT_OTHER, partial(_fold_constants, np.divide)),
+        Rule("product of one value", SPLAT_K * SPLAT_OTHER, partial(_fold_constants, np.multiply)),
+        Rule("reshape to the same shape", pat("reshape", ANY_X), KEEP_X),
+        Rule("cast to the same type", pat("cast", ANY_X), KEEP_X),
         Rule(
             "cast(transpose(x))",
             pat("cast", pat("transpose", ANY_X, name="t", when=_is_swap)),
@@ -140,10 +144,6 @@ RULES = RuleSet(
         Rule("product of a transpose, right", pat("matmul", any_("a"), _swap_pattern("v")), _flip_transpose_flags),
     ],
 )
-
-
-def _positive_zero(n: Node) -> bool:
-    return str(n.attrs["value"])[0] != "-"
 
 
 def simplify(graph: Graph) -> Graph:

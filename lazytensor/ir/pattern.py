@@ -3,6 +3,7 @@
 Rules must preserve IEEE arithmetic: `x * 0` is not 0 if x is NaN, and `x + 0` is not x if x is -0.0.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -60,9 +61,22 @@ def pat(op: str, *inputs: Pat, name: str = "", when: Callable[[Node], bool] | No
     return Pat(op, inputs, name, when)
 
 
+@dataclass(frozen=True)
+class SplatValue:
+    """A condition on a constant of one value: the number is `value` with the same sign, and is not a boolean."""
+
+    value: float
+
+    def __call__(self, n: Node) -> bool:
+        """Return whether the elements of `n` are the number."""
+        number = n.attrs["value"]
+        is_equal = number == self.value and not isinstance(number, bool)
+        return is_equal and math.copysign(1, number) == math.copysign(1, self.value)
+
+
 def splat_pattern(value: float) -> Pat:
-    """Return a pattern that matches a constant all of whose elements are `value`."""
-    return Pat("full", (), when=lambda n: n.attrs["value"] == value and not isinstance(n.attrs["value"], bool))
+    """Return a pattern that matches a constant all of whose elements are `value`. 0.0 does not match -0.0."""
+    return Pat("full", (), when=SplatValue(value))
 
 
 LocationScope = Callable[[Where | None], AbstractContextManager[None]]
@@ -83,6 +97,18 @@ class Rule:
     name: str
     pattern: Pat
     build: Callable[[Bindings, Node], Node | None]
+
+
+@dataclass(frozen=True)
+class KeepOperand:
+    """The result of a rule that replaces a node by the node bound to `name`, if both have the same type."""
+
+    name: str
+
+    def __call__(self, bindings: Bindings, n: Node) -> Node | None:
+        """Return the bound node, or None if its type differs from that of `n`."""
+        x = bindings[self.name]
+        return x if x.type == n.type else None
 
 
 class RuleSet:
