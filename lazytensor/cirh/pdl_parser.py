@@ -155,17 +155,21 @@ class _PdlParser(GenericParser):
 
     def position(self) -> Position:
         """Return the place of the current token; at the end of the text, the place after the last character."""
-        if self.match is None:  # the characters at `self.at` are no token
+        if not self.text[self.at :].strip() and not self.kind:
+            start = len(self.text.rstrip())
+        elif self.match is None:  # the characters at `self.at` are no token
             start = len(self.text) - len(self.text[self.at :].lstrip())
         else:
-            start = self.match.start(self.kind) if self.kind else len(self.text.rstrip())
+            start = self.match.start(self.kind)
         return Position(self.text.count("\n", 0, start) + 1, start - self.text.rfind("\n", 0, start))
 
     def raise_error(self, what: str) -> NoReturn:
         """Raise CompileError for the current token."""
-        if self.match is not None and not self.kind:
-            what = what.replace("before ''", "at the end of the text")
-        refuse_at(self.position(), what, "Write the pattern as in MLIR's reference of the dialect pdl.")
+        refuse_at(
+            self.position(),
+            what.replace("before ''", "at the end of the text"),
+            "Write the pattern as in MLIR's reference of the dialect pdl.",
+        )
 
     def all(self) -> list[PdlOperation]:
         """Parse the whole text."""
@@ -201,7 +205,6 @@ class _PdlParser(GenericParser):
             self.take()
             self.custom(op)
         self.location()
-        op.at = at if op.name != "operation" else op.at
         gives = GIVES.get(op.name)
         if result and gives is None:
             refuse_at(at, f"pdl.{op.name} has no result", f"Remove {result} =.")
@@ -414,19 +417,20 @@ class _PdlParser(GenericParser):
 
 
 @cache
-def known_attributes(name: str) -> frozenset[str]:
-    """Return the names that the attributes of an operation may have.
+def known_attributes(name: str) -> frozenset[str] | None:
+    """Return the names that the attributes of an operation may have, or None if its row does not list them.
 
-    They are the names of the parameters of the functions of its row. Empty if a row accepts any attribute.
+    They are the names of the parameters of the row's functions. A row does not list them if both its shape rule and its
+    NumPy function accept any keyword.
     """
     if name in ("const", "leaf"):
         return frozenset({"value"})
     record = OPS[name]
-    found: set[str] = set()
-    for function in (record.infer, record.eval, record.composite, record.vjp):
-        if function is not None:
-            found |= {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
-    return frozenset(found)
+    functions = [f for f in (record.infer, record.eval, record.composite, record.vjp) if f is not None]
+    signatures = [inspect.signature(f).parameters.values() for f in functions]
+    if all(any(p.kind is p.VAR_KEYWORD for p in parameters) for parameters in signatures[:2]):
+        return None
+    return frozenset(p.name for parameters in signatures for p in parameters if p.kind is not p.VAR_KEYWORD)
 
 
 class _PatternChecker:
@@ -501,11 +505,10 @@ class _PatternChecker:
             near = [f"{self.dialect}.{o}" for o in available]
             hint = hint or suggest(f"{self.dialect}.{bare}", near, f"Use an operation such as {self.dialect}.add.")
             refuse_at(op.at, f"the operation {full!r} does not exist", hint)
+        accepted = known_attributes(name)
         for attribute in names:
-            if attribute not in known_attributes(name):
-                hint = suggest(
-                    attribute, known_attributes(name), "Print a graph with `lazywafer opt` to see the names."
-                )
+            if accepted is not None and attribute not in accepted:
+                hint = suggest(attribute, accepted, "Print a graph with `lazywafer opt` to see the names.")
                 refuse_at(op.at, f"{full} has no attribute {attribute!r}", hint)
         op.attrs["op"] = name
 

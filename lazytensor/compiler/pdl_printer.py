@@ -32,7 +32,8 @@ def print_rules(rules: Iterable[Rule], dialect: str = ATEN_DIALECT) -> str:
 def rule_natives(rules: Iterable[Rule]) -> Natives:
     """Return the Python functions that the patterns of `print_rules` call."""
     rules = tuple(rules)
-    conditions = {_function_name(p.when): p.when for rule in rules for p in _parts(rule.pattern) if p.when is not None}
+    parts = [p for rule in rules for p in _parts(rule.pattern)]
+    conditions = {_function_name(p.when): p.when for p in parts if p.when is not None and _is_python(p)}
     return Natives(conditions, {rule.name: functools.partial(_apply, rule) for rule in rules if not _is_kept(rule)})
 
 

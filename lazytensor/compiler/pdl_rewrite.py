@@ -24,6 +24,9 @@ MIN_REWRITE_LIMIT = 10_000
 """The number of rewrites that is allowed for a small graph. A loop of one pattern reaches it in less than a second."""
 REWRITES_PER_NODE = 100
 """The number of rewrites that is allowed for each node of a larger graph."""
+MAX_VISITS = 500
+"""The number of visits of all nodes. A pattern whose result has a match below its root grows the graph by one match in
+each visit, and would reach the limit of rewrites only after minutes."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,19 @@ def rewrite_with_patterns(
     of an application is tried again. Visits are repeated until a visit of all nodes changes nothing.
 
     Raise CompileError if a pattern changes the type of a value, creates an operation that the op table refuses, or
-    erases an operation that is used, and if the number of applications exceeds MIN_REWRITE_LIMIT and REWRITES_PER_NODE.
+    erases an operation that is used. Raise it too after more applications than MIN_REWRITE_LIMIT or REWRITES_PER_NODE
+    allow, and after MAX_VISITS visits.
     """
     ordered = sorted(patterns, key=lambda p: -p.benefit)
     rewriter = _Rewriter(ordered, natives, max(MIN_REWRITE_LIMIT, REWRITES_PER_NODE * len(graph.nodes())))
-    while True:
+    for _ in range(MAX_VISITS):
         mapping = rebuild(graph.roots(), rewriter.change)
         again = graph.replace_roots(mapping.__getitem__)
         rewriter.check_erased(again)
         if again.roots() == graph.roots():
             return again, rewriter.counts
         graph = again
+    return rewriter.refuse_loop(f"{MAX_VISITS} visits of all nodes")
 
 
 class _Rewriter:
@@ -138,12 +143,15 @@ class _Rewriter:
         """Count an application. Raise CompileError if there are more than the limit."""
         self.counts[pattern.name] += 1
         if self.counts.total() > self.limit:
-            shown = ", ".join(f"{name} ({times:,} times)" for name, times in self.counts.most_common(3))
-            raise CompileError(
-                f"the rewrites do not end: pattern {pattern.name} ({pattern.at}) still applies after {self.limit:,}; "
-                f"most frequent: {shown}",
-                hint="Let the pattern match only what its result does not contain.",
-            )
+            self.refuse_loop(f"{self.limit:,} rewrites")
+
+    def refuse_loop(self, limit: str) -> NoReturn:
+        """Raise CompileError with the patterns that were applied most often. `limit` is what was exceeded."""
+        shown = ", ".join(f"{name} ({times:,} times)" for name, times in self.counts.most_common(3))
+        raise CompileError(
+            f"the patterns do not end after {limit}; most frequent: {shown}",
+            hint="Let a pattern match only what its result does not contain.",
+        )
 
     def check_erased(self, graph: Graph) -> None:
         """Raise CompileError if an operation that a pattern erased is still used."""

@@ -4,6 +4,7 @@ import io
 import shutil
 import subprocess
 from typing import Any
+from collections.abc import Iterable
 
 import pytest
 
@@ -14,14 +15,23 @@ RELEASES = range(40, 14, -1)
 
 def by_way_of_xdsl(text: str, *dialects: Any, is_generic: bool = True) -> str:
     """A text as xDSL prints it. `dialects` are those that it loads in addition to builtin and func."""
+def by_way_of_xdsl(text: str) -> str:
+    """A text as xDSL prints it."""
+    return printed_by_xdsl(text, is_generic=True)
+
+
+def printed_by_xdsl(text: str, is_generic: bool) -> str:
+    """A text as xDSL prints it, in the generic or the custom form."""
     xdsl = pytest.importorskip("xdsl.parser", reason="xdsl is an extra of the tests")
     from xdsl.context import Context  # noqa: PLC0415 - only where it is installed
     from xdsl.dialects.builtin import Builtin  # noqa: PLC0415
     from xdsl.dialects.func import Func  # noqa: PLC0415
+    from xdsl.dialects.pdl import PDL  # noqa: PLC0415
     from xdsl.printer import Printer  # noqa: PLC0415
 
     context = Context(allow_unregistered=True)
     for dialect in (Builtin, Func, *dialects):
+    for dialect in (Builtin, Func, PDL):
         context.load_dialect(dialect)
     module = xdsl.Parser(context, text).parse_module()
     module.verify()
@@ -59,3 +69,30 @@ def by_way_of_stablehlo(text: str, is_generic: bool) -> str:
         module = ir.Module.parse(text)
         assert module.operation.verify()
         return module.operation.get_asm(print_generic_op_form=is_generic)
+def rewritten_by_xdsl(graph: str, patterns: list[str], operations: Iterable[str]) -> str:
+    """A graph after xDSL's interpreter of pdl has applied patterns, which it tries in the given order."""
+    pytest.importorskip("xdsl.interpreters.pdl", reason="xdsl is an extra of the tests")
+    from xdsl.context import Context  # noqa: PLC0415 - only where it is installed
+    from xdsl.dialects import builtin, func, pdl  # noqa: PLC0415
+    from xdsl.interpreters.pdl import PDLRewritePattern  # noqa: PLC0415
+    from xdsl.irdl import IRDLOperation, irdl_op_definition, var_operand_def, var_result_def  # noqa: PLC0415
+    from xdsl.parser import Parser  # noqa: PLC0415
+    from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriteWalker  # noqa: PLC0415
+    from xdsl.printer import Printer  # noqa: PLC0415
+
+    context = Context(allow_unregistered=True)
+    for dialect in (builtin.Builtin, func.Func, pdl.PDL):
+        context.load_dialect(dialect)
+    # The interpreter compares names of operations, which only registered ones have.
+    for name in operations:
+        parts = {"name": name, "inputs": var_operand_def(), "outputs": var_result_def(), "__annotations__": {}}
+        context.load_op(irdl_op_definition(type("Operation", (IRDLOperation,), parts)))
+    module = Parser(context, graph).parse_module()
+    parsed = Parser(context, "\n".join(patterns)).parse_module()
+    parsed.verify()
+    rewrites = [PDLRewritePattern(op, context) for op in parsed.walk() if isinstance(op, pdl.RewriteOp)]
+    PatternRewriteWalker(GreedyRewritePatternApplier(rewrites)).rewrite_module(module)
+    module.verify()
+    out = io.StringIO()
+    Printer(out, print_generic_format=True).print_op(module)
+    return out.getvalue()

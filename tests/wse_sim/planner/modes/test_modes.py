@@ -531,6 +531,8 @@ def test_gantt_chart_shows_waiting_apart_from_work():
     waits = TimeSpan("mesh", "fc forward", 0, 100, None, 60)
     (_, bar) = gantt(Timeline((waits,)), columns=10).splitlines()
     assert bar.split() == ["mesh", "------++++"]
+
+
 def test_rate_never_rises_with_a_larger_model_at_the_same_batch():
     for batch in (4, 64):
         rates = [
