@@ -72,7 +72,8 @@ def test_check_finds_in_the_script_to_port_what_the_page_shows(tmp_path):
 
 
 def test_commands_in_texts_are_accepted_by_the_command_line(tmp_path, monkeypatch):
-    for name in ("PROBLEM.kgraph", "rows.json"):
+    files = ("PROBLEM.kgraph", "rows.json", "graph.mlir", "torch.generic.mlir", "patterns.pdl.mlir", "relu.pdl.mlir")
+    for name in files:
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
     parser, names = _make_parser()

@@ -187,7 +187,7 @@ class GenericParser:
 
     def generic_operation(self, results: list[str]) -> ParsedOperation:
         """Parse an operation in the generic form after the left side of its equation, without its place."""
-        name = _unquote(self.take("string"))
+        name = unquote(self.take("string"))
         self.expect("(")
         operands = [self.value()[0] for _ in self.items(")")]
         op = ParsedOperation(name=name, results=results, operands=operands, types=[])
@@ -468,7 +468,7 @@ def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, 
             f"{op.place}: the operation {op.name!r} does not exist",
             hint="Use an operation of the table, such as torch.aten.add.",
         )
-    enter_results(values, op, _node(op, name, operands))
+    enter_results(values, op, parsed_node(op, name, operands))
 
 
 def enter_results(values: dict[str, Node], op: ParsedOperation, n: Node) -> None:

@@ -3,8 +3,8 @@
 import io
 import shutil
 import subprocess
-from typing import Any
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -15,13 +15,6 @@ RELEASES = range(40, 14, -1)
 
 def by_way_of_xdsl(text: str, *dialects: Any, is_generic: bool = True) -> str:
     """A text as xDSL prints it. `dialects` are those that it loads in addition to builtin and func."""
-def by_way_of_xdsl(text: str) -> str:
-    """A text as xDSL prints it."""
-    return printed_by_xdsl(text, is_generic=True)
-
-
-def printed_by_xdsl(text: str, is_generic: bool) -> str:
-    """A text as xDSL prints it, in the generic or the custom form."""
     xdsl = pytest.importorskip("xdsl.parser", reason="xdsl is an extra of the tests")
     from xdsl.context import Context  # noqa: PLC0415 - only where it is installed
     from xdsl.dialects.builtin import Builtin  # noqa: PLC0415
@@ -30,8 +23,7 @@ def printed_by_xdsl(text: str, is_generic: bool) -> str:
     from xdsl.printer import Printer  # noqa: PLC0415
 
     context = Context(allow_unregistered=True)
-    for dialect in (Builtin, Func, *dialects):
-    for dialect in (Builtin, Func, PDL):
+    for dialect in (Builtin, Func, PDL, *dialects):
         context.load_dialect(dialect)
     module = xdsl.Parser(context, text).parse_module()
     module.verify()
