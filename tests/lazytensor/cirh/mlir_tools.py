@@ -61,6 +61,8 @@ def by_way_of_stablehlo(text: str, is_generic: bool) -> str:
         module = ir.Module.parse(text)
         assert module.operation.verify()
         return module.operation.get_asm(print_generic_op_form=is_generic)
+
+
 def rewritten_by_xdsl(graph: str, patterns: list[str], operations: Iterable[str]) -> str:
     """A graph after xDSL's interpreter of pdl has applied patterns, which it tries in the given order."""
     pytest.importorskip("xdsl.interpreters.pdl", reason="xdsl is an extra of the tests")

@@ -24,7 +24,7 @@ from lazytensor.ops import call, const, full
 from lazytensor.runtime.reference import evaluate
 from lazytensor.testing import batch, graphs, values_for
 from tests.conftest import lazywafer
-from tests.lazytensor.cirh.mlir_tools import printed_by_xdsl, rewritten_by_xdsl
+from tests.lazytensor.cirh.mlir_tools import by_way_of_xdsl, rewritten_by_xdsl
 from tests.lazytensor.ops.op_rows import ROWS, Draw
 
 T = Type((2, 3), dt.float32)
@@ -183,7 +183,7 @@ def test_patterns_in_xdsls_forms_do_the_same(case):
     text = "\n".join(texts)
     wanted = rewrite_with_patterns(graph, read_patterns(text))
     for is_generic in (True, False):
-        again, counts = rewrite_with_patterns(graph, read_patterns(printed_by_xdsl(text, is_generic)))
+        again, counts = rewrite_with_patterns(graph, read_patterns(by_way_of_xdsl(text, is_generic=is_generic)))
         assert (again.key, counts) == (wanted[0].key, wanted[1])
 
 
@@ -225,7 +225,7 @@ def test_printed_rules_simplify_as_the_compiler_does(graph):
 def test_printed_rules_are_read_by_xdsl_and_name_what_is_python(rules):
     text = print_rules(rules.rules)
     natives = rule_natives(rules.rules)
-    assert len(read_patterns(printed_by_xdsl(text, True), natives=natives.names)) == text.count("pdl.pattern @")
+    assert len(read_patterns(by_way_of_xdsl(text), natives=natives.names)) == text.count("pdl.pattern @")
     for rule in rules.rules:
         is_native = f'with "{rule.name}"' in text
         assert is_native == any("result computed" in reason for reason in native_reasons(rule))
