@@ -366,7 +366,7 @@ class _Rewrite:
         name = op.attrs["op"]
         try:
             types = types or _infer(name, operands, attrs)
-            parsed = ParsedOperation(op.attrs["opName"], [""] * len(types), [], types, attrs, line=op.at.line)
+            parsed = ParsedOperation(op.attrs["opName"], [""] * len(types), [], types, attrs, place=str(op.at))
             new = parsed_node(parsed, name, operands)
         except LazyError as e:
             self.refuse(op, e.what.removeprefix(f"line {op.at.line}: "))
