@@ -47,6 +47,7 @@ NOT_SHOWN = {
     "wse_sim.PipelineExecutable": "the same",
     "wse_sim.LayerRow": "`Report` shows one",
     "wse_sim.ModeReport": "`Report` shows one",
+    "wse_sim.ResourceShare": "`resource_shares` shows one",
     "wse_sim.to_frame": "needs pandas, which is an extra",
     "cstorch_compat.CheckReport": "`check` shows one",
 }

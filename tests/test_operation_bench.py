@@ -31,7 +31,7 @@ SAME_WORK = """
     native_layer_norm negative pinverse psi qr ravel resolve_conj resolve_neg row_stack slogdet squeeze stft subtract
     swapaxes swapdims t trapz true_divide unsafe_chunk unsafe_split unsafe_split_with_sizes split_with_sizes unsqueeze
     unfold_copy upsample upsample_bilinear upsample_nearest vsplit lu_solve lu_unpack
-    cholesky_ex inv_ex lu_factor_ex solve_ex tensorinv tensorsolve
+    real cholesky_ex inv_ex lu_factor_ex solve_ex tensorinv tensorsolve
 """
 """Other names of operations in the table, and variants that run the same kernels."""
 

@@ -27,7 +27,6 @@ PARTIAL_REASONS = {
     "torch.load": "loads only the classes of an allow list, and with weights_only=False also plain classes that the "
     "script has imported",
     "torch.linalg.qr": "the reduced form only",
-    "torch.linalg.svd": "the reduced form only (full_matrices=False)",
     "torch.nn.Embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.EmbeddingBag": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.LSTM": "no proj_size",

@@ -131,6 +131,15 @@ def new_folder(text: str) -> pathlib.Path:
     return pathlib.Path(text)
 
 
+def machine_field_setting(text: str) -> str:
+    """Return the text of a setting such as "wse2.hop_cycles=2". Raises ArgumentTypeError for another form."""
+    target, equals, number = text.partition("=")
+    machine, dot, field = target.partition(".")
+    if not (machine and dot and field and equals and number):
+        raise _refusal_error("MACHINE.FIELD=NUMBER, such as wse2.hop_cycles=2", text)
+    return text
+
+
 def nonempty_text(text: str) -> str:
     """Return the text. Raises ArgumentTypeError if it is empty."""
     if not text:

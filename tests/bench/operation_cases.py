@@ -23,7 +23,7 @@ UNARY = """
            sinc sinh sqrt square tan tanh trunc conj clone
     F: celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu relu6 selu silu softplus
        softshrink softsign tanhshrink
-    torch.special: entr i0e i1 i1e
+    torch.special: entr erfcx log_ndtr ndtr i0e i1 i1e
 """
 BINARY = """
     torch: add atan2 copysign div fmax fmin fmod hypot logaddexp logaddexp2 maximum minimum mul pow remainder rsub sub

@@ -208,7 +208,7 @@ class Report:
     >>> import lazytensor as lt, wse_sim
     >>> report = wse_sim.simulate(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)))
     >>> report.machine, report.streaming.limit, [(row.label, row.flops) for row in report.rows]
-    ('wse2', 'input', [('matmul', 41280)])
+    ('wse2', 'control', [('matmul', 41280)])
     """
 
     machine: str

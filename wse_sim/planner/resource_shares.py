@@ -141,7 +141,7 @@ def resource_shares(
     >>> import lazytensor as lt
     >>> shares = resource_shares(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "CS-2", "streaming")
     >>> shares[0].resource, round(shares[0].gain, 2), round(sum(row.share for row in shares), 6)
-    ('input workers', 2.0, 1.0)
+    ('step control', 2.0, 1.0)
     """
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
     readings = AnalysisCache() if readings is None else readings

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lazytensor.errors import LazyError
-from lazytensor.system.command_line import Parser, existing_file, nonempty_text
+from lazytensor.system.command_line import Parser, existing_file, machine_field_setting, nonempty_text
 from lazytensor.system.output_files import json_text
 from lazytensor.system.terminal import print_escaped
 from wse_sim.planner.modes import Source
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--set",
+        type=machine_field_setting,
         action="append",
         default=[],
         dest="settings",

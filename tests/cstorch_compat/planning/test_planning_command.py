@@ -130,8 +130,8 @@ def test_document_keeps_its_schema(plan):
 
 
 def test_rates_differ_by_input_workers_in_a_column_of_their_own(plan):
-    # Samples of 16 kB: five workers limit a wafer, and 2,000 do not.
-    wide = PLAIN.replace("randn(80, 1, 4, 4)", "randn(80, 1, 64, 64)").replace("Linear(16,", "Linear(4096,")
+    # Samples of 256 kB: five workers limit a wafer, and 2,000 do not.
+    wide = PLAIN.replace("randn(80, 1, 4, 4)", "randn(80, 1, 256, 256)").replace("Linear(16,", "Linear(65536,")
     options = ("--machine", "wse2", "--systems", "1,2", "--mode", "streaming")
     outcome = plan(wide, "--workers", "1,5,2000", *options)
     assert outcome.returncode == 0, outcome.stderr

@@ -173,7 +173,8 @@ def test_random_patterns_give_the_graph_that_xdsl_gives(case):
     graph, texts = case
     ours, _ = rewrite_with_patterns(graph, read_patterns("\n".join(texts)))
     theirs = read_graph(rewritten_by_xdsl(generic_text(graph), in_order(texts), OPERATIONS))
-    assert ours.key == theirs.key
+    # Both are read from text, because nodes of other tests may be equal and not the same.
+    assert read_graph(generic_text(ours)).key == theirs.key
 
 
 @settings(max_examples=20)
