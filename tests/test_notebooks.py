@@ -72,7 +72,7 @@ SOLUTIONS = {
         "answer_3 = None": "answer_3 = 1024",
     },
     "12_checkpoints_and_workers": {
-        "answer_1 = None": "answer_1 = 31",
+        "answer_1 = None": "answer_1 = 12",
         "return items  # yours": "return items[worker::workers]",
         "answer_3 = set()": 'answer_3 = {"weights", "position"}',
     },
