@@ -123,7 +123,9 @@ def process(command: str, folder: pathlib.Path, **environment: str) -> subproces
 def test_a_report_is_printed_where_stdout_has_few_letters(tmp_path):
     (tmp_path / "été.py").write_text(PLAIN)
     done = process(
-        "lazywafer run --verbose --machine tiny --html page.html --report report.txt été.py", tmp_path, PYTHONIOENCODING="ascii"
+        "lazywafer run --verbose --machine tiny --html page.html --report report.txt été.py",
+        tmp_path,
+        PYTHONIOENCODING="ascii",
     )
     assert done.returncode == 0, done.stderr
     assert "\\xe9t\\xe9.py" in done.stdout and "été.py" in (tmp_path / "report.txt").read_text(encoding="utf-8")
