@@ -249,7 +249,6 @@ def test_rows_are_predicted_for_machines_with_few_memory_banks(banks):
     [
         ("wse2.hop_cycle=2", "hop_cycles"),
         ("wse4.hop_cycles=2", "wse3"),
-        ("wse2.hop_cycles", "MACHINE.FIELD=NUMBER"),
         ("wse2.hop_cycles=two", "field 'hop_cycles' of a machine is 'two', not a number"),
         ("wse2.hop_cycles=nan", "field 'hop_cycles' of a machine is nan, not a number"),
         ("wse2.colours=2.5", "field 'colours' of a machine is 2.5, not a whole number"),
@@ -260,6 +259,12 @@ def test_rows_are_predicted_for_machines_with_few_memory_banks(banks):
 def test_a_wrong_setting_is_refused_with_what_is_near(setting, words, capsys):
     assert command.main(["--set", setting]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_setting_without_a_number_is_refused_with_the_form_that_it_takes(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--set", "wse2.hop_cycles"])
+    assert ended.value.code == 2 and "MACHINE.FIELD=NUMBER" in capsys.readouterr().err
 
 
 def test_recorded_runs_are_not_plans_of_another_machine():
